@@ -1,0 +1,43 @@
+"""Fixtures that every test folder shares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The project's own root folder."""
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """Folder of real reports that are not part of the project; skips where absent."""
+    folder = Path(os.environ.get("WORKBENCH_REFERENCE", REPO.parent / "shared" / "reference"))
+    if not folder.is_dir():
+        pytest.skip("no reference reports here (set WORKBENCH_REFERENCE)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def report(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`report("ladder_full")` -> path of that reference report, decompressed."""
+    folder = tmp_path_factory.mktemp("reports")
+
+    def get(name: str) -> Path:
+        target = folder / f"{name}.ncu-rep"
+        if not target.exists():
+            (source,) = reference.glob(f"*/{name}.ncu-rep.zst")
+            with source.open("rb") as packed, target.open("wb") as plain:
+                zstandard.ZstdDecompressor().copy_stream(packed, plain)
+        return target
+
+    return get

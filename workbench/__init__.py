@@ -1,0 +1,3 @@
+"""A profiling-driven optimization workbench for CUDA kernels."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Pure analysis of profiles: comparison, attribution, timing statistics."""

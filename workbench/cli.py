@@ -1,0 +1,106 @@
+"""The command line: a lazy click group, so that ``--help`` imports no command."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from workbench import __version__
+from workbench.errors import WorkbenchError
+
+#: Command name -> (module in workbench.commands, one-line help shown in --help).
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": ("list_", "Studies, versions, and what is recorded of them."),
+    "show": ("show", "One version's (or report file's) counters, lines and rules."),
+    "diff": ("diff", "What moved between two versions, and the code that moved it."),
+    "report": ("report", "Write the HTML site to reports/."),
+    "profile": ("profile", "Verify, time and profile a version under an engine."),
+    "time": ("time_", "Time a version against the baseline, outside of any profiler."),
+    "verify": ("verify", "Check a version against the float64 reference."),
+    "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
+    "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
+    "new": ("new", "Start a new version (or study) from the one before it."),
+    "init": ("init", "Make this folder a workbench project."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when the command runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All command names, in the order in which a new user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import ``workbench.commands.<module>`` and return its ``command``."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"workbench.commands.{entry[0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command where an unknown one was typed."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=2)
+            if near:
+                error.message += " Did you mean " + " or ".join(near) + "?"
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List commands from the table above, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="workbench")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_context
+def app(ctx: click.Context, debug: bool) -> None:
+    """What did my change to a CUDA kernel move, by how much, and on which line?
+
+    A version is v3, or sgemm/v3 where the default study is not meant; wherever a
+    version may stand, a report file may stand too: x.ncu-rep or x.ncu-rep::kernel.
+    """
+    ctx.obj = {"debug": debug}
+
+
+def _print_error(error: WorkbenchError) -> None:
+    # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True, color=color)
+    if error.hint:
+        click.echo(click.style("  hint: ", fg="cyan") + error.hint, err=True, color=color)
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Entry point. Exits with the codes of docs/exit-codes.md."""
+    arguments = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in arguments
+    try:
+        return app.main(args=arguments, prog_name="workbench")
+    except WorkbenchError as error:
+        if debug:
+            raise
+        _print_error(error)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # `workbench list | head`: the reader has left, which is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

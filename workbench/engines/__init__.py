@@ -1,0 +1,1 @@
+"""Engines: what produces a profile."""

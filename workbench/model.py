@@ -1,0 +1,374 @@
+"""The records that cross borders. `Profile` is the waist of the program.
+
+Everything before a `Profile` may touch hardware; everything behind it is pure.
+All records are frozen `msgspec.Struct`s: they decode from JSON with validation,
+which is what makes a damaged store file an error message and not a surprise.
+
+Units inside: seconds, bytes, hertz, percent (0-100) where the unit says ``%``.
+Formatting happens in `workbench.units` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Number = int | float
+EngineName = Literal["ncu", "emulator"]
+Dim3 = tuple[int, int, int]
+
+#: Bumped whenever a stored record changes shape; `workbench.store` migrates older ones.
+SCHEMA_VERSION = 1
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all records: frozen, keyword-only, defaults left out on disk."""
+
+
+# --- studies -----------------------------------------------------------------
+
+
+class Problem(Record):
+    """A named size of a study.
+
+    `parameters` hold the integers that launch expressions may use; `uses` says
+    which jobs take it: ``verify`` (small, awkward), ``profile`` (the default one),
+    ``sweep``.
+    """
+
+    name: str
+    parameters: dict[str, int]
+    uses: tuple[Literal["verify", "profile", "sweep"], ...] = ()
+
+
+class LaunchSpec(Record):
+    """One ``[[launch]]`` of the front matter, expressions still unevaluated.
+
+    `args` name buffers (inputs, ``output``, scratch) or integer/float expressions
+    over the problem's parameters. `dynamic_shared` is in bytes.
+    """
+
+    kernel: str
+    grid: tuple[str, ...]
+    block: tuple[str, ...]
+    args: tuple[str, ...]
+    dynamic_shared: str = "0"
+    cluster: tuple[str, ...] = ()
+    line: int = 0
+
+
+class ScratchSpec(Record):
+    """A device buffer that only the version needs, e.g. an im2col matrix."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+    line: int = 0
+
+
+class Expectation(Record):
+    """What the author predicted, before measuring, that a version would move.
+
+    `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``,
+    ``same``, ``>= 0.9 of peak``; parsed by `workbench.analysis.expectations`.
+    """
+
+    counter: str
+    change: str
+    why: str = ""
+    line: int = 0
+
+
+class Version(Record):
+    """One implementation in a study: one file that says what it is."""
+
+    study: str
+    id: str  # "v3", "cublas"
+    name: str  # file stem, "v3_padded"
+    path: str  # relative to the project root, forward slashes
+    kind: Literal["cuda", "python"]
+    title: str
+    text: str  # the whole file
+    parent: str | None = None
+    change: str = ""
+    baseline: bool = False
+    launches: tuple[LaunchSpec, ...] = ()
+    scratch: tuple[ScratchSpec, ...] = ()
+    defines: dict[str, str] = {}
+    flags: tuple[str, ...] = ()
+    requires: str = ""  # integer expression that must be true for a problem
+    requires_why: str = ""  # the sentence shown where it is not
+    expectations: tuple[Expectation, ...] = ()
+    front_matter_lines: tuple[int, int] = (0, 0)  # first and last line, 1-based; (0, 0): none
+
+
+# --- builds --------------------------------------------------------------------
+
+
+class SourceFile(Record):
+    """A source file as it was when the profile was captured.
+
+    `path` is what line tables refer to: relative to the project for our own
+    files, as recorded for reports captured elsewhere. `text` is None where the
+    report names a file but does not hold it.
+    """
+
+    path: str
+    text: str | None = None
+    sha256: str = ""
+
+
+class KernelResources(Record):
+    """What the compiler gave one kernel. Sizes in bytes per block or thread."""
+
+    name: str
+    registers: int
+    static_shared: int = 0
+    constant: int = 0
+    stack: int = 0
+    spill_stores: int = 0
+    spill_loads: int = 0
+
+
+class Build(Record):
+    """The outcome of compiling one version for one architecture."""
+
+    compiler: str  # "nvcc 13.0.88", "nvrtc 13.0.88"
+    arch: str  # "sm_90"
+    flags: tuple[str, ...] = ()
+    resources: tuple[KernelResources, ...] = ()
+    ptx: str = ""
+    log: str = ""  # compiler warnings
+
+
+# --- what an engine says -----------------------------------------------------
+
+
+class Device(Record):
+    """The chip a profile speaks of. Clocks in hertz, sizes in bytes."""
+
+    name: str  # "NVIDIA H200"
+    slug: str  # "h200": folder name in profiles/
+    compute_capability: tuple[int, int] = (0, 0)
+    sms: int = 0
+    sm_clock: float = 0.0
+    memory_clock: float = 0.0
+    memory_bus_bits: int = 0
+    l2_bytes: int = 0
+    memory_bytes: int = 0
+
+
+class Metric(Record):
+    """One ncu metric of one launch, in its base unit (``s``, ``byte``, ``hz`` …)."""
+
+    value: Number | str
+    unit: str = ""
+
+
+class Spread(Record):
+    """How one metric varied over repeated captures of the same launch."""
+
+    n: int
+    low: Number
+    median: Number
+    high: Number
+
+
+class Column(Record):
+    """Sparse values of one metric over the instruction table: only non-zero rows."""
+
+    rows: tuple[int, ...]
+    values: tuple[Number, ...]
+    unit: str = ""
+
+
+class InstructionTable(Record):
+    """The instructions of one kernel, as columns of equal length, by address.
+
+    `address` is in bytes from the kernel's first instruction. `file` indexes
+    `Profile.sources` (-1: unknown), `line` is 1-based (0: unknown). `columns`
+    maps an ncu metric name to its per-instruction values. `ptx` may be empty
+    (engines without it) or as long as `address`.
+    """
+
+    address: tuple[int, ...] = ()
+    text: tuple[str, ...] = ()
+    file: tuple[int, ...] = ()
+    line: tuple[int, ...] = ()
+    ptx: tuple[str, ...] = ()
+    columns: dict[str, Column] = {}
+
+
+class RuleFocus(Record):
+    """A metric that a rule asks to look at."""
+
+    metric: str
+    value: float
+    info: str = ""
+
+
+class Rule(Record):
+    """One finding of ncu's own rules.
+
+    `speedup` is ncu's estimate in percent (0-100) of the duration; `scope` says
+    whether it speaks of the whole launch (``global``) or a part (``local``).
+    """
+
+    id: str
+    section: str
+    name: str
+    kind: Literal["ok", "note", "optimization", "warning", "error"]
+    title: str = ""
+    message: str = ""
+    speedup: float | None = None
+    scope: Literal["global", "local", "unknown"] = "unknown"
+    focus: tuple[RuleFocus, ...] = ()
+
+
+class Launch(Record):
+    """One profiled kernel launch (or graph, or range: see `workload`)."""
+
+    kernel: str  # function name without parameters
+    index: int  # order within the profile
+    signature: str = ""  # demangled, where it differs from `kernel`
+    workload: Literal["kernel", "graph", "range", "cmdlist", "other"] = "kernel"
+    grid: Dim3 = (0, 0, 0)
+    block: Dim3 = (0, 0, 0)
+    dynamic_shared: int = 0
+    metrics: dict[str, Metric] = {}
+    absent: dict[str, str] = {}  # ncu name -> why there is no number: "NaN", "no value"
+    spreads: dict[str, Spread] = {}
+    instructions: InstructionTable = InstructionTable()
+    rules: tuple[Rule, ...] = ()
+    nvtx: tuple[str, ...] = ()  # "workbench@v3"
+    profiled: bool = True  # False: listed in the report, never measured
+
+
+class Verification(Record):
+    """The check that preceded a profile: relative error against float64."""
+
+    problem: str
+    error: float  # ||out - ref|| / ||ref||
+    worst: float  # largest |out - ref|
+    tolerance: float
+    seed: int
+    sampled: int = 0  # 0: every output was compared
+
+
+class Capture(Record):
+    """How a profile was made; what comparability is judged by."""
+
+    command: tuple[str, ...] = ()  # the argv that was run, with neutral paths
+    clock_control: str = ""  # "base", "none"; "" where unknown
+    cache_control: str = ""
+    replay_mode: str = ""
+    sections: tuple[str, ...] = ()
+    passes: int = 0
+    wall_s: float = 0.0
+    repeats: int = 1
+
+
+class Notice(Record):
+    """A warning that travels with a profile: what, and what it means for the reader."""
+
+    code: str
+    message: str
+
+
+class Profile(Record):
+    """Everything one engine said about one version on one problem on one device."""
+
+    engine: EngineName
+    device: Device
+    captured: str  # ISO 8601, UTC, seconds; "" where a foreign report does not say
+    launches: tuple[Launch, ...]
+    schema_version: int = SCHEMA_VERSION
+    study: str = ""
+    version: str = ""
+    problem: str = ""
+    parameters: dict[str, int] = {}
+    tools: dict[str, str] = {}  # "ncu": "2025.3.1.0", "driver": …, "workbench": …
+    capture: Capture = Capture()
+    sources: tuple[SourceFile, ...] = ()
+    source_hash: str = ""  # of version file and what it includes; "" for foreign reports
+    build: Build | None = None
+    verification: Verification | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+# --- times -----------------------------------------------------------------------
+
+
+class Estimate(Record):
+    """A median with its 95% confidence interval, in seconds (or a ratio)."""
+
+    value: float
+    low: float
+    high: float
+    n: int = 0
+
+
+class DeviceState(Record):
+    """Clocks (hertz), power (watts) and temperature (°C) seen while timing."""
+
+    sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
+    memory_clock: tuple[float, float] = (0.0, 0.0)
+    power: tuple[float, float] = (0.0, 0.0)
+    temperature: tuple[float, float] = (0.0, 0.0)
+
+
+class Timing(Record):
+    """How long one version took on one problem, outside of any profiler.
+
+    `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``.
+    `method` is ``events`` or ``graph`` (CUDA-graph replay, for short kernels).
+    `first_launch` is the first launch's cost, module load included, in seconds.
+    `baseline` was interleaved with the version in the same process.
+    """
+
+    study: str
+    version: str
+    problem: str
+    device: Device
+    captured: str
+    time: Estimate
+    schema_version: int = SCHEMA_VERSION
+    parameters: dict[str, int] = {}
+    source_hash: str = ""
+    cache: Literal["cold", "warm"] = "cold"
+    method: Literal["events", "graph"] = "events"
+    converged: bool = True  # the interval reached the wanted width
+    first_launch: float = 0.0
+    launches: dict[str, float] = {}  # median seconds per kernel, where there are several
+    flops: int = 0
+    bytes: int = 0
+    baseline: str = ""
+    baseline_time: Estimate | None = None
+    ratio: Estimate | None = None  # baseline time / version time
+    verification: Verification | None = None
+    state: DeviceState | None = None
+    tools: dict[str, str] = {}
+    notices: tuple[Notice, ...] = ()
+
+
+LineKey = tuple[int, int]  # (index into Profile.sources, 1-based line)
+
+
+def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
+    """Sum a launch's per-instruction columns over source lines.
+
+    Returns:
+        (file index, line) -> {ncu metric name: sum}; only lines and metrics with
+        a non-zero value. Instructions without a source line come under their
+        file (or -1) and line 0, so that the sums over all keys equal the sums
+        over all instructions exactly.
+    """
+    table = launch.instructions
+    out: dict[LineKey, dict[str, Number]] = {}
+    for name, column in table.columns.items():
+        for row, value in zip(column.rows, column.values, strict=True):
+            key = (table.file[row], table.line[row])
+            counters = out.setdefault(key, {})
+            counters[name] = counters.get(name, 0) + value
+    return out

@@ -1,0 +1,94 @@
+"""Where a project is: its root folder, its settings, its four sub-folders."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from workbench.errors import UsageError
+from workbench.model import Record
+
+
+class Project(Record):
+    """A folder with ``kernels/``, ``profiles/``, ``reports/`` and its settings.
+
+    `settings` is the ``[tool.workbench]`` table of ``pyproject.toml`` (or the
+    whole of ``workbench.toml``).
+    """
+
+    root: Path
+    default_study: str = ""
+    settings: dict[str, object] = {}
+
+    @property
+    def kernels(self) -> Path:
+        """Folder of the studies."""
+        return self.root / "kernels"
+
+    @property
+    def profiles(self) -> Path:
+        """Folder of the recorded profiles."""
+        return self.root / "profiles"
+
+    @property
+    def reports(self) -> Path:
+        """Folder of the generated site."""
+        return self.root / "reports"
+
+
+def _settings(folder: Path) -> dict[str, object] | None:
+    own = folder / "workbench.toml"
+    shared = folder / "pyproject.toml"
+    for path, inner in ((own, False), (shared, True)):
+        if not path.is_file():
+            continue
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
+        if inner:
+            table = table.get("tool", {}).get("workbench")
+            if table is None:
+                continue
+        return dict(table)
+    return None
+
+
+def find_project(start: Path | None = None) -> Project | None:
+    """The project that `start` (default: the current folder) lies in, or None.
+
+    The nearest folder upwards that holds ``workbench.toml``, or a
+    ``pyproject.toml`` with a ``[tool.workbench]`` table.
+
+    Raises:
+        UsageError: the settings file is not valid TOML or has a wrong type.
+    """
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        settings = _settings(folder)
+        if settings is None:
+            continue
+        study = settings.get("default_study", "")
+        if not isinstance(study, str):
+            raise UsageError(
+                f"{folder}: default_study must be a string, not {study!r}",
+                'Write default_study = "sgemm" in the [tool.workbench] table.',
+            )
+        return Project(root=folder, default_study=study, settings=settings)
+    return None
+
+
+def require_project(start: Path | None = None) -> Project:
+    """Like `find_project`, but a missing project is an error that says what to do.
+
+    Raises:
+        UsageError: no project at or above the folder.
+    """
+    project = find_project(start)
+    if project is None:
+        raise UsageError(
+            f"no workbench project at or above {(start or Path.cwd()).resolve()}",
+            "Run `workbench init` in the folder of your kernels, or name a report file: "
+            "`workbench show x.ncu-rep`.",
+        )
+    return project

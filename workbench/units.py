@@ -1,0 +1,130 @@
+"""The only place that formats numbers. Inside the program: seconds and bytes.
+
+Four significant digits would suggest a precision that a GPU timing rarely has,
+two would hide a 3% gain; every formatted quantity therefore has three.
+"""
+
+from __future__ import annotations
+
+import math
+
+Number = int | float
+
+_SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
+_MINUS = "−"
+
+#: Base units that take SI prefixes, and how they are printed.
+_SYMBOLS = {
+    "s": "s",
+    "byte": "B",
+    "hz": "Hz",
+    "byte/s": "B/s",
+    "flop/s": "FLOP/s",
+    "flop": "FLOP",
+    "w": "W",
+}
+#: Base units that are shown below one as well (milli, micro, nano).
+_DIVISIBLE = {"s"}
+
+
+def digits3(value: float) -> str:
+    """Three significant digits, no exponent, for 0 or 0.001 <= |value| < 100,000."""
+    magnitude = abs(value)
+    if magnitude == 0:
+        return "0"
+    if magnitude >= 99.95:
+        text = f"{value:,.0f}"
+    elif magnitude >= 9.995:
+        text = f"{value:.1f}"
+    elif magnitude >= 0.9995:
+        text = f"{value:.2f}"
+    else:
+        text = f"{value:.3g}"
+        if "e" in text:
+            return text.replace("-", _MINUS)
+    return text.replace("-", _MINUS)
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> tuple[float, str]:
+    magnitude = abs(value)
+    for factor, prefix in steps:
+        # 0.9995 keeps 999.7 µs from printing as "1,000 µs" instead of "1.00 ms".
+        if magnitude >= factor * 0.9995:
+            return value / factor, prefix
+    factor, prefix = steps[-1]
+    return value / factor, prefix
+
+
+def quantity(value: Number | str | None, unit: str = "") -> str:
+    """Format a value in its base unit for a reader: ``312 µs``, ``33.6 M``, ``87.7%``.
+
+    Args:
+        value: The number; None prints as an em dash; a string prints as it is.
+        unit: Base unit as in `workbench.model.Metric`: ``s``, ``byte``, ``%`` …
+    """
+    if value is None:
+        return "—"
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{_MINUS}∞"
+    if unit == "%":
+        return f"{digits3(value)}%"
+    symbol = _SYMBOLS.get(unit)
+    if symbol is None:
+        return count(value)
+    if value == 0:
+        return f"0 {symbol}"
+    if unit in _DIVISIBLE and abs(value) < 0.9995:
+        number, prefix = _scaled(value, _SMALL)
+    else:
+        number, prefix = _scaled(value, _SI)
+    return f"{digits3(number)} {prefix}{symbol}"
+
+
+def count(value: Number) -> str:
+    """A count or a bare ratio: ``512``, ``33.6 M``, ``0.24``."""
+    if isinstance(value, int) and abs(value) < 10_000:
+        return f"{value:,}".replace("-", _MINUS)
+    if abs(value) < 9_999.5:
+        return digits3(value)
+    number, prefix = _scaled(value, _SI)
+    return f"{digits3(number)} {prefix}".rstrip()
+
+
+def signed(value: Number, unit: str = "") -> str:
+    """A difference, always with its sign: ``+1.20 ms``, ``−32.5 M``, ``±0``."""
+    if value == 0:
+        return "±0"
+    text = quantity(value, unit)
+    return text if value < 0 else f"+{text}"
+
+
+def points(value: float) -> str:
+    """A difference of two percentages: ``+24.7 points``."""
+    return f"{signed(float(value))} points"
+
+
+def relative(old: Number, new: Number) -> str:
+    """The change from old to new in percent, or as a factor where it is large.
+
+    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero.
+    """
+    if old == 0:
+        return "—" if new != 0 else "±0%"
+    ratio = new / old
+    if ratio >= 2:
+        return f"×{digits3(ratio)}"
+    percent = 100.0 * (ratio - 1.0)
+    if abs(percent) < 0.05:
+        return "±0%"
+    sign = "+" if percent > 0 else _MINUS
+    return f"{sign}{abs(percent):.1f}%"
+
+
+def factor(value: float) -> str:
+    """A speed-up: ``1.39×``."""
+    return f"{digits3(value)}×"

@@ -1,0 +1,1 @@
+"""Views of profiles: terminal and HTML. They format; they compute nothing."""
