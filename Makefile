@@ -1,0 +1,84 @@
+# Everything a newcomer needs is `make demo`; `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STUDY  ?=
+# Byte-compiling every installed module costs more than the demo itself.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+.PHONY: help demo test unit lint format report profile docs goldens bench clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "workbench needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name a newer one: make PYTHON=python3.12 demo" >&2; exit 3; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null \
+	  || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) \
+	       && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip 2>/dev/null; } \
+	  || { rm -rf $(VENV); \
+	       echo "$(PYTHON) cannot make a virtual environment." >&2; \
+	       echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 3; }
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "Installing workbench into $(VENV) …"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "Installing workbench with its development tools into $(VENV) …"
+	@$(PIP) --editable '.[dev,emulator]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.gpu: pyproject.toml | $(BIN)/python
+	@$(PIP) --editable '.[gpu]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded ladder (no GPU needed)
+	$(BIN)/workbench list
+	$(BIN)/workbench show v3
+	$(BIN)/workbench diff v2 v3
+	$(BIN)/workbench report
+
+test: lint unit ## Lint, types, import borders, unit and browser tests (no GPU needed)
+
+unit: $(VENV)/.dev ## The tests alone
+	$(BIN)/python -m pytest -q -n auto -m "not gpu"
+
+lint: $(VENV)/.dev ## Style, types and import borders
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## Rewrite the sources in the project's style
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+report: $(VENV)/.demo ## Write the HTML site to reports/
+	$(BIN)/workbench report
+
+profile: $(VENV)/.gpu ## Verify, time and profile every version of a study (needs a GPU and ncu)
+	$(BIN)/workbench profile --all --time $(if $(STUDY),--study $(STUDY))
+
+test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and compute-sanitizer
+	$(BIN)/python -m pytest -q -m gpu tests/gpu
+
+docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
+	$(BIN)/python -m tests.regenerate docs
+
+goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you commit it
+	$(BIN)/python -m pytest -q --update-goldens tests/views tests/commands || true
+
+bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in one run
+	$(BIN)/python benchmarks/startup.py
+
+clean: ## Remove the virtual environment, caches and generated pages
+	rm -rf $(VENV) artifacts build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find reports -mindepth 1 ! -name .gitignore -delete

@@ -1,0 +1,73 @@
+"""The command line itself: help without imports, clear words, documented exit codes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench import cli, errors
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "workbench.cli", *arguments], capture_output=True, text=True, cwd=cwd
+    )
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    code = (
+        "import sys; from workbench import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pandas', 'numpy', 'rich', 'jinja2', 'ncu_report', 'plotly'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in cli.COMMANDS:
+        assert re.search(rf"^  {name}\s", done.stdout, re.M), name
+
+
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    done = run(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: workbench" in done.stdout or "Usage:" in done.stdout
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    done = run("shwo")
+    assert done.returncode == 2
+    assert "show" in done.stderr
+
+
+def test_an_error_prints_what_and_hint_and_no_traceback(tmp_path: Path) -> None:
+    done = run("list", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no workbench project")
+    assert "hint: Run `workbench init`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = run("--debug", "list", cwd=tmp_path)
+    assert "Traceback" in done.stderr
+    assert done.returncode != 0
+
+
+def test_every_exit_code_is_documented(repo: Path) -> None:
+    text = (repo / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    classes = [c for c in vars(errors).values() if isinstance(c, type)]
+    codes = {c.exit_code for c in classes if issubclass(c, errors.WorkbenchError)}
+    for code in codes | {0}:
+        assert re.search(rf"^\| {code} \|", text, re.M), code
+
+
+def test_every_command_is_documented(repo: Path) -> None:
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    for name in cli.COMMANDS:
+        assert f"workbench {name}" in text, name

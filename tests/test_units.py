@@ -1,0 +1,73 @@
+"""Numbers as a reader sees them: three digits, a unit, an SI prefix, a real minus."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench import units
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (311.744e-6, "s", "312 µs"),
+        (4.452e-3, "s", "4.45 ms"),
+        (999.7e-6, "s", "1.00 ms"),
+        (12.3, "s", "12.3 s"),
+        (8.393e6, "byte", "8.39 MB"),
+        (27.04e9, "byte/s", "27.0 GB/s"),
+        (87.6789, "%", "87.7%"),
+        (33_554_432, "", "33.6 M"),
+        (1024, "", "1,024"),
+        (0.2354, "inst", "0.235"),
+        (0, "s", "0 s"),
+        (1.98e9, "hz", "1.98 GHz"),
+        (None, "s", "—"),
+        (math.nan, "s", "NaN"),
+        (-math.inf, "", "−∞"),
+        ("CachePreferNone", "", "CachePreferNone"),
+    ],
+)
+def test_quantity(value: float | str | None, unit: str, text: str) -> None:
+    assert units.quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(-32_505_856, "", "−32.5 M"), (98e-6, "s", "+98.0 µs"), (0, "s", "±0"), (-3, "", "−3")],
+)
+def test_signed_always_carries_its_sign(value: float, unit: str, text: str) -> None:
+    assert units.signed(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [(100, 0.7, "−99.3%"), (100, 112, "+12.0%"), (10, 96.1, "×9.61"), (5, 5, "±0%"), (0, 3, "—")],
+)
+def test_relative(old: float, new: float, text: str) -> None:
+    assert units.relative(old, new) == text
+
+
+def test_points_and_factor() -> None:
+    assert units.points(24.71) == "+24.7 points"
+    assert units.factor(1.391) == "1.39×"
+
+
+@given(st.floats(min_value=1e-12, max_value=1e15))
+def test_three_digits_lose_at_most_half_a_percent(value: float) -> None:
+    """What is printed, read back, is the value to three digits, whatever its size."""
+    text = units.quantity(value, "s")
+    number, unit = text.replace(",", "").split(" ")
+    scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12}
+    scale |= {"ks": 1e3, "Ms": 1e6, "Gs": 1e9, "Ts": 1e12, "Ps": 1e15}
+    assert float(number) * scale[unit] == pytest.approx(value, rel=0.0051)
+
+
+@given(st.integers(min_value=-(10**14), max_value=10**14))
+def test_counts_use_the_real_minus_and_no_exponent(value: int) -> None:
+    assert re.fullmatch(r"−?[\d,]+(\.\d+)?( [kMGTP])?", units.count(value))
