@@ -1,0 +1,317 @@
+"""The counter catalog: ids, meanings and units for the numbers that a profile holds.
+
+The catalog itself is data (``data/counters.toml``, documented there and in
+docs/counters.md). This module looks a counter up in a launch: by the names that
+different chips and ncu versions gave it, else by formula, else from the
+instruction table. What cannot be found is `Missing` with the reason, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from workbench.errors import UsageError
+from workbench.model import Launch, Number, Record, Spread
+
+#: How a SASS line names its operation: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
+_OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
+_FACTOR = re.compile(r"ceil\(|[^\s()]+|[+*/-]|\)")
+#: Units of things that are counted one by one: ncu gives some of them as floats.
+_COUNTS = frozenset(
+    [
+        "inst",
+        "sector",
+        "wavefront",
+        "request",
+        "byte",
+        "block",
+        "thread",
+        "warp",
+        "branch",
+        "register",
+        "sample",
+        "flop",
+        "cycle",
+    ]
+)
+
+
+class Counter(Record, frozen=True):
+    """One entry of the catalog.
+
+    `noise` is a relative and `floor` an absolute change (in `unit`) that two
+    captures of the same kernel can show; a move must leave both. `lines` are the
+    names of the per-instruction metric behind the counter, newest first; `line`
+    is the first of them. Where `additive` holds, the line metric's sum over all
+    lines is the counter.
+    """
+
+    id: str
+    title: str
+    meaning: str
+    unit: str
+    group: str
+    doc: str  # URL of the section in NVIDIA's documentation
+    names: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
+    opcodes: tuple[str, ...] = ()
+    opcodes_of: str = "thread_inst_executed_true"
+    needs: str = ""
+    better: Literal["lower", "higher", ""] = ""
+    noise: float = 0.0
+    floor: float = 0.0
+    lines: tuple[str, ...] = ()
+    additive: bool = False
+
+    @property
+    def line(self) -> str | None:
+        """Today's name of the per-instruction metric, or None."""
+        return self.lines[0] if self.lines else None
+
+
+class Reading(NamedTuple):
+    """A counter's value in one launch. `ncu` is the name or formula it came from."""
+
+    value: Number
+    unit: str
+    ncu: str
+
+
+class Missing(NamedTuple):
+    """Why a counter has no value in one launch."""
+
+    reason: str
+
+
+class Catalog:
+    """All counters, in the order in which views show them."""
+
+    def __init__(self, counters: tuple[Counter, ...], groups: Mapping[str, str]) -> None:
+        self._by_id = {counter.id: counter for counter in counters}
+        #: Group id -> title, in display order.
+        self.groups = dict(groups)
+        self._by_name: dict[str, Counter] = {}
+        self._by_line: dict[str, Counter] = {}
+        for counter in counters:
+            for name in counter.names:
+                self._by_name.setdefault(name, counter)
+            for name in counter.lines:
+                self._by_line.setdefault(name, counter)
+
+    def __iter__(self) -> Iterator[Counter]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __contains__(self, counter_id: object) -> bool:
+        return counter_id in self._by_id
+
+    def __getitem__(self, counter_id: str) -> Counter:
+        """The counter of that id.
+
+        Raises:
+            UsageError: no such id; the hint names the nearest ones.
+        """
+        counter = self._by_id.get(counter_id)
+        if counter is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(counter_id, self._by_id, n=3)
+            raise UsageError(
+                f"no counter {counter_id!r} in the catalog",
+                f"Did you mean {', '.join(near)}?" if near else "docs/counters.md lists them all.",
+            )
+        return counter
+
+    def by_name(self, ncu: str) -> Counter | None:
+        """The counter that ncu reports under this name, or None."""
+        return self._by_name.get(ncu)
+
+    def by_line(self, ncu: str) -> Counter | None:
+        """The counter whose per-instruction metric has this name, or None."""
+        return self._by_line.get(ncu)
+
+    def group(self, group: str) -> list[Counter]:
+        """The counters of one group, in order."""
+        return [counter for counter in self if counter.group == group]
+
+
+@lru_cache(maxsize=1)
+def catalog() -> Catalog:
+    """The catalog from ``data/counters.toml``, read once per process."""
+    text = files("workbench").joinpath("data/counters.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    docs: dict[str, str] = table["docs"]
+    rows = []
+    for entry in table["counter"]:
+        row = dict(entry, doc=docs[entry["doc"]])
+        for key, field in (("ncu", "names"), ("formula", "formulas"), ("line", "lines")):
+            row[field] = row.pop(key, ())
+        rows.append(row)
+    counters = msgspec.convert(rows, tuple[Counter, ...], strict=False)
+    return Catalog(counters, table["groups"])
+
+
+# --- reading -------------------------------------------------------------------
+
+
+def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
+    """A counter's value in one launch.
+
+    Tried in order: the ncu names, the formulas, the opcodes in the instruction
+    table, and, for additive counters, the sum of the line metric. A value that
+    is NaN, text or undefined (`needs` is zero) is `Missing`.
+    """
+    if isinstance(counter, str):
+        counter = catalog()[counter]
+    if not launch.profiled:
+        return Missing("the report lists this launch, but it was never profiled")
+    if counter.needs:
+        base = read(launch, counter.needs)
+        if isinstance(base, Reading) and base.value == 0:
+            title = catalog()[counter.needs].title.lower()
+            return Missing(f"undefined: the kernel executed no {title}")
+    for name in counter.names:
+        value = _number(launch, name)
+        if value is not None:
+            return _reading(value, counter, name)
+    why = ""
+    for formula in counter.formulas:
+        result = _evaluate(launch, formula)
+        if not isinstance(result, Missing):
+            return _reading(result, counter, formula)
+        why = why or result.reason
+    if counter.opcodes:
+        count = _sum_of_opcodes(launch, counter)
+        if count is not None:
+            return _reading(count, counter, f"{counter.opcodes_of} of {'/'.join(counter.opcodes)}")
+    if counter.additive:
+        name = line_metric(launch, counter) or ""
+        column = launch.instructions.columns.get(name)
+        if column is not None:
+            return _reading(sum(column.values), counter, f"sum of {name} over lines")
+    return Missing(_reason(launch, counter, why))
+
+
+def read_all(launch: Launch) -> dict[str, Reading | Missing]:
+    """Every counter of the catalog, by id, in order."""
+    return {counter.id: read(launch, counter) for counter in catalog()}
+
+
+def spread(launch: Launch, counter: Counter) -> Spread | None:
+    """How the counter varied over repeated captures of the launch, if there were any."""
+    for name in counter.names:
+        if name in launch.spreads:
+            return launch.spreads[name]
+    return None
+
+
+def line_metric(launch: Launch, counter: Counter) -> str | None:
+    """The name under which this launch holds the counter per instruction, or None."""
+    columns = launch.instructions.columns
+    for name in counter.lines:
+        if name in columns:
+            return name
+    return None
+
+
+def _reading(value: Number, counter: Counter, ncu: str) -> Reading:
+    if isinstance(value, float) and counter.unit in _COUNTS and value.is_integer():
+        value = int(value)
+    return Reading(value, counter.unit, ncu)
+
+
+def _number(launch: Launch, name: str) -> Number | None:
+    metric = launch.metrics.get(name)
+    if metric is None or isinstance(metric.value, str) or math.isnan(metric.value):
+        return None
+    return metric.value
+
+
+def _reason(launch: Launch, counter: Counter, why: str) -> str:
+    for name in counter.names:
+        if name in launch.absent:
+            return f"ncu recorded {name} without a number ({launch.absent[name]})"
+    if why:
+        return why
+    if counter.names:
+        return f"not collected: this profile does not hold {counter.names[0]}"
+    return "this profile holds nothing that it follows from"
+
+
+def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
+    table = launch.instructions
+    column = table.columns.get(counter.opcodes_of)
+    if column is None:
+        return None
+    total: Number = 0
+    for row, value in zip(column.rows, column.values, strict=True):
+        found = _OPCODE.match(table.text[row])
+        if found and found.group(1) in counter.opcodes:
+            total += value
+    return total
+
+
+# --- formulas: sums of products of metrics, counters and numbers ----------------
+
+_Factor = tuple[str, bool, str]  # (operator "*" or "/", ceil?, operand)
+_Term = tuple[int, tuple[_Factor, ...]]
+
+
+@cache
+def _parse(formula: str) -> tuple[_Term, ...]:
+    terms: list[tuple[int, list[_Factor]]] = [(1, [])]
+    operator, ceil = "*", False
+    for token in _FACTOR.findall(formula):
+        if token in ("+", "-"):
+            terms.append((1 if token == "+" else -1, []))
+            operator = "*"
+        elif token in ("*", "/"):
+            operator = token
+        elif token == "ceil(":
+            ceil = True
+        elif token == ")":
+            ceil = False
+        else:
+            terms[-1][1].append((operator, ceil, token))
+    return tuple((sign, tuple(factors)) for sign, factors in terms)
+
+
+def _operand(launch: Launch, token: str) -> Number | Missing:
+    if token[0].isdigit():
+        return float(token) if "." in token else int(token)
+    if token.startswith("@"):
+        reading = read(launch, token[1:])
+        return reading if isinstance(reading, Missing) else reading.value
+    value = _number(launch, token)
+    return Missing(f"not collected: this profile does not hold {token}") if value is None else value
+
+
+def _evaluate(launch: Launch, formula: str) -> Number | Missing:
+    total: Number = 0
+    for sign, factors in _parse(formula):
+        product: Number = 1
+        for operator, ceil, token in factors:
+            value = _operand(launch, token)
+            if isinstance(value, Missing):
+                return value
+            if ceil:
+                value = math.ceil(value)
+            if operator == "*":
+                product *= value
+            elif value == 0:
+                name = catalog()[token[1:]].title if token.startswith("@") else token
+                return Missing(f"undefined: {name} is 0")
+            else:
+                product = product / value
+        total += sign * product
+    return total
