@@ -1,0 +1,6 @@
+extern "C" __global__ void set(float* out, int n) {
+  int i = threadIdx.x;
+  out[i] = 1.0f;
+  out[i + n] = 2.0f;
+  out[i + 2 * n] = 3.0f;
+}
