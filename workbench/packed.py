@@ -1,0 +1,192 @@
+"""Records as bytes: zstd around a versioned JSON envelope, checked both ways.
+
+A file is one zstd frame, with its size and a checksum of its content, around
+``{"format", "schema_version", "record"}``. The envelope is decoded first, so that
+a file of another schema is migrated (or refused) before its record is looked at.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import zstandard
+
+from workbench.errors import DataError, MissingError
+from workbench.model import SCHEMA_VERSION, Launch, Profile, Timing
+
+#: Best ratio that needs no extra memory to decompress; written rarely, read often.
+_LEVEL = 19
+#: A damaged frame may announce any size; no record of ours comes near this many bytes.
+_MAX_JSON = 1 << 30
+
+_REPORT = "This is a fault of the engine that made the record; nothing was written."
+
+T = TypeVar("T", Profile, Timing)
+Json = dict[str, Any]
+Format = Literal["workbench-profile", "workbench-timing"]
+
+#: Schema version -> function that turns a record of that version into one of the next.
+#: Applied in order, so each entry only ever knows its own step.
+MIGRATIONS: dict[int, Callable[[Json], Json]] = {}
+
+
+class _Envelope(msgspec.Struct):
+    format: str
+    schema_version: int
+    record: msgspec.Raw
+
+
+def pack(data: bytes) -> bytes:
+    """Compress to one zstd frame with its size and a checksum of its content."""
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data)
+
+
+def unpack(data: bytes, limit: int = _MAX_JSON) -> bytes:
+    """Undo `pack`.
+
+    Raises:
+        ValueError: not a zstd frame, cut short, damaged, larger than `limit`, or
+            followed by other bytes. The message says which.
+    """
+    try:
+        size = zstandard.frame_content_size(data)
+        if size > limit:
+            raise ValueError(f"announces {size:,} bytes of content")
+        stream = zstandard.ZstdDecompressor().decompressobj()
+        plain = stream.decompress(data)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"not a whole zstd file ({error})") from error
+    if not stream.eof:
+        raise ValueError(f"cut short: the zstd frame does not end within {len(data):,} bytes")
+    if stream.unused_data:
+        raise ValueError("other bytes follow the zstd frame")
+    return plain
+
+
+def pack_raw(raw: Path | bytes) -> bytes:
+    """A raw report, compressed; a path that is compressed already is taken as it is.
+
+    Raises:
+        MissingError: the file cannot be read.
+    """
+    if isinstance(raw, bytes):
+        return pack(raw)
+    try:
+        data = raw.read_bytes()
+    except OSError as error:
+        raise MissingError(f"cannot read {raw}: {error.strerror}", "Check the path.") from error
+    return data if raw.name.endswith(".zst") else pack(data)
+
+
+def encode(record: Profile | Timing, path: Path) -> bytes:
+    """Envelope, JSON, zstd; refuses what could not be read back.
+
+    JSON has no NaN, and a column that contradicts its table would be taken for
+    damage later, when the capture cannot be repeated: better to fail here.
+    """
+    problem = contradiction(record)
+    if problem:
+        raise DataError(f"cannot keep {path}: {problem}", _REPORT)
+    inner = msgspec.json.encode(record)
+    try:
+        same = msgspec.json.decode(inner, type=type(record)) == record
+    except msgspec.MsgspecError as error:
+        raise DataError(f"cannot keep {path}: {error}", _REPORT) from error
+    if not same:
+        raise DataError(f"cannot keep {path}: the record does not survive JSON", _REPORT)
+    envelope = _Envelope(_format(type(record)), record.schema_version, msgspec.Raw(inner))
+    return pack(msgspec.json.encode(envelope))
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(
+        f"{path} is damaged: {why}",
+        "Restore it (`git checkout -- <file>`), or delete it and record it again.",
+    )
+
+
+def decode(path: Path, type_: type[T]) -> T:
+    """Read one record.
+
+    Raises:
+        MissingError: there is no such file, or it may not be read.
+        DataError: the file is damaged, foreign, or of a newer schema.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.EISDIR):
+            raise _damaged(path, str(error.strerror)) from error
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+    try:
+        record = _open(path, unpack(data), type_)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        # msgspec's errors are ValueErrors; a migration of a damaged record may miss a key.
+        raise _damaged(path, str(error)) from error
+    problem = contradiction(record)
+    if problem:
+        raise _damaged(path, problem)
+    return record
+
+
+def _open(path: Path, plain: bytes, type_: type[T]) -> T:
+    envelope = msgspec.json.decode(plain, type=_Envelope)
+    if envelope.format != _format(type_):
+        raise ValueError(f"holds a {envelope.format!r}, not a {_format(type_)!r}")
+    if envelope.schema_version > SCHEMA_VERSION:
+        raise DataError(
+            f"{path} was written by a newer workbench (schema {envelope.schema_version}; "
+            f"this one reads up to {SCHEMA_VERSION})",
+            "Update workbench: `pip install --upgrade workbench`.",
+        )
+    if envelope.schema_version == SCHEMA_VERSION:
+        return msgspec.json.decode(envelope.record, type=type_)
+    raw = msgspec.json.decode(envelope.record, type=Json)
+    return msgspec.convert(_migrate(raw, envelope.schema_version), type=type_)
+
+
+def _migrate(record: Json, version: int) -> Json:
+    for step in range(version, SCHEMA_VERSION):
+        if step not in MIGRATIONS:
+            raise ValueError(f"schema {step} is unknown")
+        record = MIGRATIONS[step](record)
+    record["schema_version"] = SCHEMA_VERSION
+    return record
+
+
+def contradiction(record: Profile | Timing) -> str:
+    """What in a record contradicts itself; empty where nothing does.
+
+    Types are checked by decoding. This is what types cannot say, and what would
+    otherwise surface as an index error far from the damaged file.
+    """
+    if isinstance(record, Timing):
+        return ""
+    files = len(record.sources)
+    return next(filter(None, (_table_fault(launch, files) for launch in record.launches)), "")
+
+
+def _table_fault(launch: Launch, files: int) -> str:
+    table = launch.instructions
+    n = len(table.address)
+    where = f"launch {launch.index} ({launch.kernel[:60]})"
+    if not len(table.text) == len(table.file) == len(table.line) == n:
+        return f"{where}: the instruction table's columns differ in length"
+    if len(table.ptx) not in (0, n):
+        return f"{where}: PTX for {len(table.ptx)} of {n} instructions"
+    if n and not -1 <= min(table.file) <= max(table.file) < files:
+        return f"{where}: instructions of a source file that is not there"
+    for name, column in table.columns.items():
+        if len(column.rows) != len(column.values):
+            return f"{where}: {name} has {len(column.rows)} rows and {len(column.values)} values"
+        if column.rows and not 0 <= min(column.rows) <= max(column.rows) < n:
+            return f"{where}: {name} speaks of instructions that the table does not have"
+    return ""
+
+
+def _format(type_: type[Profile] | type[Timing]) -> Format:
+    return "workbench-profile" if type_ is Profile else "workbench-timing"

@@ -1,0 +1,267 @@
+"""Recorded profiles and times on disk: atomic, locked, versioned, small.
+
+Layout below the root (``profiles/`` of a project)::
+
+    <device>/<study>/<version>/<problem>.<engine>.json.zst      the profile
+    <device>/<study>/<version>/<problem>.<engine>.ncu-rep.zst   the raw report beside it
+    <device>/<study>/<version>/<problem>.time.json.zst          the timing
+
+What is in a file is the matter of `workbench.packed`; that nothing is lost while
+it is written, of `workbench.atomic`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from workbench.atomic import locked, write_files
+from workbench.errors import MissingError, UsageError
+from workbench.model import EngineName, Profile, Record, Timing
+from workbench.packed import decode, encode, pack_raw
+
+_SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
+_ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
+_TIME = "time"
+#: Longest file name that every common file system takes, less room for our suffixes.
+_MAX_NAME = 200
+
+
+class Entry(Record, frozen=True):
+    """One recorded profile, as its path tells it (nothing was decoded)."""
+
+    path: Path
+    device: str
+    study: str
+    version: str
+    problem: str
+    engine: EngineName
+
+
+def device_slug(name: str) -> str:
+    """The folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
+
+    The vendor's and the brand's words are dropped because they carry nothing;
+    an empty name gives ``unknown``.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    slug = re.sub(r"^(?:nvidia-|tesla-|geforce-)+", "", slug)
+    return slug or "unknown"
+
+
+def natural_key(text: str) -> tuple[tuple[int, str], ...]:
+    """Sort key by which ``v2`` comes before ``v10``."""
+    parts = re.split(r"(\d+)", text)
+    return tuple((int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts))
+
+
+def _component(text: str, what: str) -> str:
+    """A name as one safe path component; odd characters become ``%XX``."""
+    name = quote(text, safe="+,=@ ")
+    # quote() leaves "." and "~" alone; a leading dot would hide the file or climb out.
+    if name.startswith((".", "~", " ")):
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    if not name or len(name) > _MAX_NAME:
+        raise UsageError(
+            f"{what} {text[:40]!r} cannot be a file name",
+            f"A {what} needs 1 to {_MAX_NAME} characters.",
+        )
+    return name
+
+
+class Store:
+    """The profiles and times below one folder.
+
+    Args:
+        root: The folder; created by the first write.
+        lock_timeout_s: How long a writer waits for another one, in seconds.
+    """
+
+    def __init__(self, root: Path, *, lock_timeout_s: float = 5.0) -> None:
+        self.root = root
+        self.lock_timeout_s = lock_timeout_s
+
+    # --- paths ----------------------------------------------------------------
+
+    def _folder(self, device: str, study: str, version: str) -> Path:
+        return (
+            self.root
+            / _component(device, "device")
+            / _component(study, "study")
+            / _component(version, "version")
+        )
+
+    def profile_path(self, profile: Profile) -> Path:
+        """Where `profile` is (to be) kept.
+
+        Raises:
+            UsageError: study, version or problem is empty or too long.
+        """
+        folder = self._folder(profile.device.slug, profile.study, profile.version)
+        return folder / f"{_component(profile.problem, 'problem')}.{profile.engine}{_SUFFIX}"
+
+    def raw_report(self, entry: Entry) -> Path | None:
+        """The raw ``.ncu-rep.zst`` kept beside a profile, or None."""
+        path = _raw_path(entry.path)
+        return path if path.is_file() else None
+
+    # --- profiles ---------------------------------------------------------------
+
+    def save(self, profile: Profile, raw: Path | bytes | None = None) -> Path:
+        """Keep `profile`, and the raw report beside it, replacing an earlier one.
+
+        Args:
+            profile: What to keep; study, version and problem must be set.
+            raw: The raw report (a path, ``.zst`` or not, or its bytes). None removes a
+                raw report that belonged to the profile being replaced.
+
+        Returns:
+            The path of the profile's file.
+
+        Raises:
+            UsageError: the profile names no study, version or problem.
+            DataError: the profile holds what JSON cannot (NaN), or contradicts itself.
+            MissingError: no space, no permission, or another writer holds the lock.
+        """
+        path = self.profile_path(profile)
+        data = encode(profile, path)
+        files: dict[Path, bytes | None] = {
+            _raw_path(path): None if raw is None else pack_raw(raw),
+            path: data,
+        }
+        with locked(self.root, self.lock_timeout_s):
+            write_files(files)
+        return path
+
+    def load(self, path: Path) -> Profile:
+        """Read one profile.
+
+        Raises:
+            MissingError: there is no such file, or it may not be read.
+            DataError: the file is damaged, foreign, or of a newer schema.
+        """
+        return decode(path, Profile)
+
+    def find(
+        self,
+        *,
+        study: str | None = None,
+        version: str | None = None,
+        problem: str | None = None,
+        engine: str | None = None,
+        device: str | None = None,
+    ) -> list[Entry]:
+        """The recorded profiles that match, in natural order; None matches all.
+
+        Cheap: reads folder names only.
+        """
+        return [
+            Entry(path=path, device=dev, study=s, version=v, problem=p, engine=kind)
+            for path, dev, s, v, p, kind in self._walk(device, study, version, problem)
+            if kind != _TIME and engine in (None, kind)
+        ]
+
+    def get(
+        self,
+        *,
+        study: str,
+        version: str,
+        problem: str | None = None,
+        engine: str | None = None,
+        device: str | None = None,
+    ) -> Profile:
+        """The one profile that matches; engine ``ncu`` wins over ``emulator``.
+
+        Raises:
+            MissingError: nothing of the kind is recorded.
+            UsageError: several devices or problems match.
+            DataError: the file is damaged.
+        """
+        found = self.find(
+            study=study, version=version, problem=problem, engine=engine, device=device
+        )
+        if not found:
+            wanted = " ".join(w for w in (problem, engine, device) if w)
+            raise MissingError(
+                f"no profile of {study}/{version} {wanted}".rstrip() + f" below {self.root}",
+                f"Record one: `workbench profile {version} --study {study}`.",
+            )
+        best = min(_ENGINES.index(entry.engine) for entry in found)
+        found = [entry for entry in found if entry.engine == _ENGINES[best]]
+        if len(found) > 1:
+            names = ", ".join(f"{e.device} {e.problem}" for e in found)
+            raise UsageError(
+                f"several profiles of {study}/{version}: {names}",
+                "Choose one with --device and --problem.",
+            )
+        return self.load(found[0].path)
+
+    # --- times --------------------------------------------------------------------
+
+    def save_timing(self, timing: Timing) -> Path:
+        """Keep a timing, replacing the earlier one of the same version and problem.
+
+        Raises:
+            UsageError, DataError, MissingError: as `save`.
+        """
+        folder = self._folder(timing.device.slug, timing.study, timing.version)
+        path = folder / f"{_component(timing.problem, 'problem')}.{_TIME}{_SUFFIX}"
+        data = encode(timing, path)
+        with locked(self.root, self.lock_timeout_s):
+            write_files({path: data})
+        return path
+
+    def timings(
+        self,
+        *,
+        study: str | None = None,
+        version: str | None = None,
+        problem: str | None = None,
+        device: str | None = None,
+    ) -> list[Timing]:
+        """The recorded times that match, in natural order; None matches all.
+
+        Raises:
+            DataError: a matching file is damaged.
+        """
+        return [
+            decode(path, Timing)
+            for path, *_, kind in self._walk(device, study, version, problem)
+            if kind == _TIME
+        ]
+
+    # --- the walk -------------------------------------------------------------------
+
+    def _walk(
+        self, device: str | None, study: str | None, version: str | None, problem: str | None
+    ) -> Iterator[tuple[Path, str, str, str, str, Any]]:
+        found = []
+        for dev in _folders(self.root, device):
+            for stu in _folders(dev, study):
+                for ver in _folders(stu, version):
+                    for path in ver.glob(f"*{_SUFFIX}"):
+                        name, _, kind = path.name[: -len(_SUFFIX)].rpartition(".")
+                        if not name or name.startswith(".") or kind not in (*_ENGINES, _TIME):
+                            continue
+                        if problem is not None and unquote(name) != problem:
+                            continue
+                        names = [unquote(part) for part in (dev.name, stu.name, ver.name, name)]
+                        found.append((path, names[0], names[1], names[2], names[3], kind))
+        found.sort(key=lambda row: [natural_key(part) for part in row[1:]])
+        return iter(found)
+
+
+def _folders(parent: Path, name: str | None) -> list[Path]:
+    if name is not None:
+        child = parent / _component(name, "name")
+        return [child] if child.is_dir() else []
+    if not parent.is_dir():
+        return []
+    return [p for p in parent.iterdir() if p.is_dir() and not p.name.startswith(".")]
+
+
+def _raw_path(path: Path) -> Path:
+    return path.with_name(path.name[: -len(_SUFFIX)] + _RAW_SUFFIX)
