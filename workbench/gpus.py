@@ -1,0 +1,122 @@
+"""What a chip can do: limits by compute capability, peaks by product.
+
+The facts are data (``data/gpus.toml``, with their sources). `chip_for` joins them
+with what the profile's own device says: number of SMs and clocks are always the
+device's, because products differ in both.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from workbench.model import Device, Record
+
+
+class Chip(Record, frozen=True):
+    """Limits and peaks of one device. Sizes in bytes, rates per second.
+
+    `memory_bandwidth` is the data sheet's, else computed from the device's memory
+    clock and bus (see `bandwidth_source`), else 0. `assumed` names the compute
+    capability whose limits stand in for one that the table does not list.
+    """
+
+    name: str
+    compute_capability: tuple[int, int]
+    # limits of one SM
+    warps_per_sm: int
+    blocks_per_sm: int
+    shared_per_sm: int
+    shared_per_block: int  # with opt-in
+    shared_reserved: int  # per block, kept by CUDA
+    shared_unit: int  # allocation granularity
+    shared_configs: tuple[int, ...]  # sizes that the shared-memory part of the L1 can have
+    fp32_lanes: int
+    fp64_lanes: int
+    warp_size: int
+    max_threads_per_block: int
+    registers_per_sm: int
+    registers_per_block: int
+    registers_per_thread: int
+    register_unit: int
+    warp_granularity: int
+    schedulers: int
+    banks: int
+    bank_bytes: int
+    sector_bytes: int
+    line_bytes: int
+    # this device
+    sms: int = 0
+    sm_clock: float = 0.0
+    memory_bandwidth: float = 0.0
+    bandwidth_source: str = ""
+    assumed: str = ""
+
+    def fp32_peak(self, clock: float | None = None) -> float:
+        """FLOP/s of float32 multiply-adds: 2 x lanes x SMs x clock (default: the device's)."""
+        return 2.0 * self.fp32_lanes * self.sms * (clock or self.sm_clock)
+
+    def fp64_peak(self, clock: float | None = None) -> float:
+        """FLOP/s of float64 multiply-adds, outside of the tensor pipe."""
+        return 2.0 * self.fp64_lanes * self.sms * (clock or self.sm_clock)
+
+    def shared_bandwidth_peak(self, clock: float | None = None) -> float:
+        """Bytes per second of all SMs' shared memory: one word of every bank a cycle."""
+        return float(self.banks * self.bank_bytes) * self.sms * (clock or self.sm_clock)
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, Any]:
+    text = files("workbench").joinpath("data/gpus.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _limits(capability: tuple[int, int]) -> tuple[dict[str, Any], str] | None:
+    """The table's row for a capability, or for the nearest older one of the same major."""
+    rows = {tuple(map(int, row["id"].split("."))): row for row in _table()["capability"]}
+    older = [known for known in rows if known[0] == capability[0] and known <= capability]
+    if not older:
+        return None
+    nearest = max(older)
+    row = {key: value for key, value in rows[nearest].items() if key != "id"}
+    return row, "" if nearest == capability else f"{nearest[0]}.{nearest[1]}"
+
+
+def _bandwidth(device: Device) -> tuple[float, str]:
+    for product in _table()["product"]:
+        # Word boundaries keep "T4" out of "T400" and "L4" out of "L40".
+        if re.search(rf"\b{re.escape(product['match'])}\b", device.name, re.IGNORECASE):
+            return product["memory_bandwidth"], product["source"]
+    # Every memory since GDDR5 and HBM moves two words per clock as CUDA reports it.
+    computed = 2.0 * device.memory_clock * device.memory_bus_bits / 8
+    return computed, "memory clock and bus width of the device" if computed else ""
+
+
+def chip_for(device: Device) -> Chip | None:
+    """Limits and peaks of a profile's device.
+
+    Returns:
+        None where the compute capability is unknown or older than the table.
+    """
+    limits = _limits(device.compute_capability)
+    if limits is None:
+        return None
+    row, assumed = limits
+    bandwidth, source = _bandwidth(device)
+    fields = {
+        **_table()["common"],
+        **row,
+        "name": device.name,
+        "compute_capability": device.compute_capability,
+        "sms": device.sms,
+        "sm_clock": device.sm_clock,
+        "memory_bandwidth": bandwidth,
+        "bandwidth_source": source,
+        "assumed": assumed,
+    }
+    return msgspec.convert(fields, Chip)
