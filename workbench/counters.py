@@ -26,8 +26,7 @@ _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
 _FACTOR = re.compile(r"ceil\(|[^\s()]+|[+*/-]|\)")
 #: Units of things that are counted one by one: ncu gives some of them as floats.
 _COUNTS = frozenset(
-    ("inst", "sector", "wavefront", "request", "byte", "block", "thread", "warp", "branch")
-    + ("register", "sample", "flop", "cycle")
+    "inst sector wavefront request byte block thread warp branch register sample flop cycle".split()  # noqa: SIM905
 )
 
 

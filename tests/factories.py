@@ -1,0 +1,222 @@
+"""Records built by hand for tests: small, complete, with numbers that are easy to check.
+
+`make_profile()` is a two-line kernel on an H200 whose shared stores conflict; change
+what a test is about and leave the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from workbench.model import (
+    Build,
+    Capture,
+    Column,
+    Device,
+    Estimate,
+    InstructionTable,
+    KernelResources,
+    Launch,
+    Metric,
+    Number,
+    Profile,
+    Rule,
+    RuleFocus,
+    SourceFile,
+    Timing,
+)
+
+H200 = Device(
+    name="NVIDIA H200",
+    slug="h200",
+    compute_capability=(9, 0),
+    sms=132,
+    sm_clock=1.98e9,
+    memory_clock=3.201e9,
+    memory_bus_bits=6144,
+    l2_bytes=60 << 20,
+    memory_bytes=150_000_000_000,
+)
+
+SOURCE = """\
+__global__ void scale(const float* in, float* out) {
+  __shared__ float tile[32][32];
+  tile[threadIdx.x][threadIdx.y] = in[threadIdx.y * 32 + threadIdx.x];
+  __syncthreads();
+  out[threadIdx.y * 32 + threadIdx.x] = 2.0f * tile[threadIdx.y][threadIdx.x];
+}
+"""
+
+#: ncu name -> (value, unit): enough for every section of `show`.
+METRICS: dict[str, tuple[Number | str, str]] = {
+    "gpu__time_duration.sum": (312e-6, "s"),
+    "sm__cycles_elapsed.max": (617_000.0, "cycle"),
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": (63.0, "%"),
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": (92.0, "%"),
+    "l1tex__throughput.avg.pct_of_peak_sustained_active": (95.0, "%"),
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": (4.5, "%"),
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": (0.5, "%"),
+    "smsp__sass_inst_executed_op_global_ld.sum": (1024.0, "inst"),
+    "smsp__sass_inst_executed_op_global_st.sum": (1024.0, "inst"),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": (1024.0, "request"),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": (4096.0, "sector"),
+    "memory_l2_theoretical_sectors_global": (8192, "sector"),
+    "memory_l2_theoretical_sectors_global_ideal": (8192, "sector"),
+    "memory_l1_wavefronts_shared": (33792, "wavefront"),
+    "memory_l1_wavefronts_shared_ideal": (2048, "wavefront"),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": (0.0, ""),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": (31744.0, ""),
+    "l1tex__t_sector_hit_rate.pct": (0.5, "%"),
+    "lts__t_sector_hit_rate.pct": (94.0, "%"),
+    "sm__maximum_warps_per_active_cycle_pct": (100.0, "%"),
+    "sm__warps_active.avg.pct_of_peak_sustained_active": (93.8, "%"),
+    "launch__occupancy_limit_registers": (2.0, "block"),
+    "launch__occupancy_limit_shared_mem": (14.0, "block"),
+    "launch__occupancy_limit_warps": (2.0, "block"),
+    "launch__occupancy_limit_blocks": (32.0, "block"),
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": (26.7, "%"),
+    "smsp__average_warp_latency_per_inst_issued.ratio": (44.0, "cycle"),
+    "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio": (33.0, "inst"),
+    "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio": (5.4, "inst"),
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": (4.6, "inst"),
+    "smsp__average_warps_issue_stalled_selected_per_issue_active.ratio": (1.0, "inst"),
+    "smsp__inst_executed.sum": (20480.0, "inst"),
+    "launch__registers_per_thread": (29, "register/thread"),
+    "launch__shared_mem_per_block_static": (4096, "byte/block"),
+    "launch__grid_size": (32, ""),
+    "launch__block_size": (1024, ""),
+    "launch__waves_per_multiprocessor": (0.12, ""),
+    "smsp__pcsamp_sample_count": (1000, ""),
+}
+
+
+def make_metrics(**changes: Number | str | None) -> dict[str, Metric]:
+    """`METRICS` as records. A change is ``ncu_name=value`` (None removes it)."""
+    table = {name: Metric(value=value, unit=unit) for name, (value, unit) in METRICS.items()}
+    for name, value in changes.items():
+        if value is None:
+            table.pop(name, None)
+        else:
+            unit = table[name].unit if name in table else ""
+            table[name] = Metric(value=value, unit=unit)
+    return table
+
+
+def make_instructions(**columns: dict[int, Number]) -> InstructionTable:
+    """Five instructions on lines 3, 3, 4, 5, 5 of `SOURCE`; columns are {row: value}."""
+    chosen = columns or {
+        "inst_executed": {0: 1024, 1: 1024, 2: 1024, 3: 1024, 4: 1024},
+        "thread_inst_executed_true": {0: 32768, 1: 32768, 2: 32768, 3: 32768, 4: 32768},
+        "memory_l1_wavefronts_shared": {1: 32768, 3: 1024},
+        "memory_l1_wavefronts_shared_ideal": {1: 1024, 3: 1024},
+        "memory_l2_theoretical_sectors_global": {0: 4096, 4: 4096},
+        "memory_l2_theoretical_sectors_global_ideal": {0: 4096, 4: 4096},
+        "smsp__pcsamp_sample_count": {0: 100, 1: 700, 2: 120, 3: 60, 4: 20},
+        "smsp__pcsamp_warps_issue_stalled_mio_throttle": {1: 650, 3: 30},
+        "smsp__pcsamp_warps_issue_stalled_barrier": {2: 110},
+        "smsp__pcsamp_warps_issue_stalled_long_scoreboard": {0: 20, 1: 50},
+        "smsp__pcsamp_warps_issue_stalled_selected": {0: 80, 2: 10, 3: 30, 4: 20},
+    }
+    return InstructionTable(
+        address=(0, 16, 32, 48, 64),
+        text=(
+            "LDG.E R4, [R2.64]",
+            "STS [R6], R4",
+            "BAR.SYNC 0x0",
+            "LDS R5, [R7]",
+            "@!P0 STG.E [R8.64], R5",
+        ),
+        file=(0, 0, 0, 0, 0),
+        line=(3, 3, 4, 5, 5),
+        columns={
+            name: Column(rows=tuple(cells), values=tuple(cells.values()))
+            for name, cells in chosen.items()
+        },
+    )
+
+
+RULE = Rule(
+    id="SOLBottleneck",
+    section="SpeedOfLight",
+    name="High memory throughput",
+    kind="optimization",
+    title="High Memory Throughput",
+    message="Memory is more heavily utilized than compute.",
+    speedup=12.5,
+    scope="global",
+    focus=(RuleFocus(metric="l1tex__throughput.avg.pct_of_peak_sustained_active", value=95.0),),
+)
+
+
+def make_launch(**overrides: Any) -> Launch:
+    """A profiled launch of kernel ``scale``; any field of `Launch` can be given."""
+    fields: dict[str, Any] = {
+        "kernel": "scale",
+        "index": 0,
+        "grid": (32, 1, 1),
+        "block": (32, 32, 1),
+        "metrics": make_metrics(),
+        "instructions": make_instructions(),
+        "rules": (RULE,),
+        "nvtx": ("workbench@v2",),
+    }
+    fields.update(overrides)
+    return Launch(**fields)
+
+
+def make_profile(**overrides: Any) -> Profile:
+    """A profile of ``demo/v2`` on problem ``n1024``; any field of `Profile` can be given."""
+    fields: dict[str, Any] = {
+        "engine": "ncu",
+        "device": H200,
+        "captured": "2026-11-20T10:00:00Z",
+        "launches": (make_launch(),),
+        "study": "demo",
+        "version": "v2",
+        "problem": "n1024",
+        "parameters": {"N": 1024},
+        "tools": {"ncu": "2025.3.1.0", "driver": "580.95", "workbench": "0.1.0"},
+        "capture": Capture(
+            command=("ncu", "--clock-control", "none"), clock_control="none", passes=38
+        ),
+        "sources": (SourceFile(path="kernels/demo/v2_tile.cu", text=SOURCE),),
+        "source_hash": "a" * 64,
+        "build": Build(
+            compiler="nvcc 13.0.88",
+            arch="sm_90",
+            resources=(KernelResources(name="scale", registers=29, static_shared=4096),),
+        ),
+    }
+    fields.update(overrides)
+    return Profile(**fields)
+
+
+def make_timing(value: float = 310e-6, width: float = 0.005, **overrides: Any) -> Timing:
+    """A timing of ``demo/v2``: `value` seconds with an interval of ±`width` (relative)."""
+    fields: dict[str, Any] = {
+        "study": "demo",
+        "version": "v2",
+        "problem": "n1024",
+        "device": H200,
+        "captured": "2026-11-20T10:05:00Z",
+        "time": Estimate(value=value, low=value * (1 - width), high=value * (1 + width), n=50),
+        "source_hash": "a" * 64,
+    }
+    fields.update(overrides)
+    return Timing(**fields)
+
+
+def with_metrics(profile: Profile, **changes: Number | str | None) -> Profile:
+    """A copy of `profile` whose first launch has other metrics (None removes one)."""
+    first = profile.launches[0]
+    metrics = dict(first.metrics)
+    for name, value in changes.items():
+        if value is None:
+            metrics.pop(name, None)
+        else:
+            unit = metrics[name].unit if name in metrics else ""
+            metrics[name] = Metric(value=value, unit=unit)
+    launch = msgspec.structs.replace(first, metrics=metrics)
+    return msgspec.structs.replace(profile, launches=(launch, *profile.launches[1:]))
