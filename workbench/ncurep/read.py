@@ -15,15 +15,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from workbench.errors import DataError, UsageError
-from workbench.model import Capture, Profile
+from workbench.model import Capture, Notice, Profile
 from workbench.ncurep.container import Container, read_container
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
+_TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 _AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 
 
@@ -87,7 +89,7 @@ def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
         if not container.results:
             raise DataError(
                 f"{path} holds no profiled kernel",
-                "ncu found no kernel to profile: check its filters (--kernel-name, --nvtx-include).",
+                "Check ncu's filters (--kernel-name, --nvtx-include) and what ncu printed.",
             )
         profile = _extract(plain, path, timeout_s)
     if not any(launch.profiled for launch in profile.launches):
@@ -200,9 +202,7 @@ def _capture(container: Container, passes: int) -> Capture:
     if not words:
         return Capture(passes=passes)
     words[0] = words[0].replace("\\", "/").rpartition("/")[2]
-    sections = tuple(
-        value for word, value in zip(words, words[1:], strict=False) if word == "--section"
-    )
+    sections = tuple(value for word, value in pairwise(words) if word == "--section")
     return Capture(
         command=tuple(words),
         clock_control=_option(words, "--clock-control", "base"),
@@ -234,4 +234,12 @@ def _with_session(profile: Profile, container: Container) -> Profile:
         captured=captured,
         tools=tools,
         capture=_capture(container, profile.capture.passes),
+        notices=(*_doubts(container), *profile.notices),
     )
+
+
+def _doubts(container: Container) -> tuple[Notice, ...]:
+    if not container.doubts:
+        return ()
+    message = "the file may have been cut between two kernels: " + "; ".join(container.doubts)
+    return (Notice(code="perhaps-cut", message=message),)
