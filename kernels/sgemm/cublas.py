@@ -18,7 +18,7 @@ def available():
     return ""
 
 
-def prepare(problem, parameters, buffers):
+def prepare(_problem, _parameters, buffers):
     import torch
 
     # TF32 keeps 10 bits of the mantissa: another job than the one that the ladder does.

@@ -61,7 +61,7 @@ def outputs(problem):
     return {"C": ((problem["M"], problem["N"]), "float32")}
 
 
-def reference(problem, inputs):
+def reference(_problem, inputs):
     return {"C": inputs["A"].astype("float64") @ inputs["B"].astype("float64")}
 
 
