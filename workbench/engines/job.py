@@ -14,7 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from workbench.model import Device, DeviceState, Dim3, Estimate, Notice, Record
+from workbench.launches import ResolvedLaunch, ResolvedScratch
+from workbench.model import Device, DeviceState, Estimate, Notice, Record
 
 Task = Literal["verify", "time", "profile"]
 
@@ -44,30 +45,6 @@ class BufferSpec(Record, frozen=True):
     dtype: str
 
 
-class Pointer(Record, frozen=True, tag="pointer"):
-    """A kernel argument that is the address of a buffer."""
-
-    buffer: str
-
-
-class Scalar(Record, frozen=True, tag="scalar"):
-    """A kernel argument that is a number of the given C type."""
-
-    value: int | float
-    ctype: str
-
-
-class KernelLaunch(Record, frozen=True):
-    """One launch with every expression already evaluated."""
-
-    kernel: str
-    grid: Dim3
-    block: Dim3
-    args: tuple[Pointer | Scalar, ...]
-    dynamic_shared: int = 0
-    cluster: Dim3 | None = None
-
-
 class Program(Record, frozen=True):
     """A version as the worker runs it: a cubin and its launches, or a Python file.
 
@@ -78,8 +55,8 @@ class Program(Record, frozen=True):
     kind: Literal["cuda", "python"]
     path: str
     cubin: str = ""
-    launches: tuple[KernelLaunch, ...] = ()
-    scratch: tuple[BufferSpec, ...] = ()
+    launches: tuple[ResolvedLaunch, ...] = ()
+    scratch: tuple[ResolvedScratch, ...] = ()
 
 
 class TimeOptions(Record, frozen=True):

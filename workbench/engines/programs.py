@@ -16,35 +16,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.engines.device import DeviceArray, Session, WorkerError
-from workbench.engines.job import KernelLaunch, Pointer, Program
+from workbench.engines.job import Program
+from workbench.launches import BufferArg, ResolvedLaunch
 from workbench.model import Problem
 
 #: Dynamic shared memory beyond this must be asked for (CUDA C++ Programming Guide,
 #: "Shared Memory" of compute capability 7.x and later).
 _DEFAULT_SHARED = 48 * 1024
 
-#: C types of scalar kernel arguments -> NumPy types of the same size on 64-bit Linux and Windows.
+#: The C types of `workbench.launches.CTYPES` -> NumPy types of the same size.
 CTYPES: dict[str, type[np.generic]] = {
-    "bool": np.bool_,
-    "char": np.int8,
-    "signed char": np.int8,
-    "unsigned char": np.uint8,
-    "short": np.int16,
-    "unsigned short": np.uint16,
     "int": np.int32,
-    "unsigned": np.uint32,
-    "unsigned int": np.uint32,
-    "long long": np.int64,
-    "unsigned long long": np.uint64,
-    "int8_t": np.int8,
-    "uint8_t": np.uint8,
-    "int16_t": np.int16,
-    "uint16_t": np.uint16,
-    "int32_t": np.int32,
-    "uint32_t": np.uint32,
-    "int64_t": np.int64,
-    "uint64_t": np.uint64,
-    "size_t": np.uint64,
+    "uint": np.uint32,
+    "long": np.int64,
+    "ulong": np.uint64,
     "float": np.float32,
     "double": np.float64,
 }
@@ -77,14 +62,14 @@ class CudaProgram:
             (launch.kernel, self._step(launch, buffers)) for launch in self._program.launches
         )
 
-    def _step(self, launch: KernelLaunch, buffers: Buffers) -> Callable[[], None]:
+    def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
         types_: list[type[np.generic]] = []
         values: list[np.generic] = []
         for argument in launch.args:
-            if isinstance(argument, Pointer):
+            if isinstance(argument, BufferArg):
                 types_.append(np.uintp)
-                values.append(np.uintp(buffers[argument.buffer].address))
+                values.append(np.uintp(buffers[argument.name].address))
             else:
                 kind = CTYPES.get(argument.ctype)
                 if kind is None:
@@ -113,7 +98,7 @@ class CudaProgram:
         return step
 
     def _cluster_step(
-        self, launch: KernelLaunch, cluster: tuple[int, int, int], values: list[np.generic]
+        self, launch: ResolvedLaunch, cluster: tuple[int, int, int], values: list[np.generic]
     ) -> Callable[[], None]:
         from workbench.engines.libcuda import Driver, DriverError
 

@@ -33,12 +33,13 @@ from workbench.engines.job import (
     write_result,
 )
 from workbench.engines.programs import Loaded, Step, load
+from workbench.errors import WorkbenchError
 from workbench.model import Notice, Problem
 
 if TYPE_CHECKING:
     from workbench.study import Study
 
-#: A study may give the reference of chosen elements alone (`reference_sample`). It is
+#: A study may give the reference of chosen elements alone (`reference_at`). It is
 #: used from this many operations on, where the whole float64 reference takes the host
 #: tens of seconds, and for this many elements.
 SAMPLE_ABOVE_FLOPS = 1_000_000_000_000
@@ -72,8 +73,8 @@ class Bench:
     def check(self, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]) -> Check:
         """Compare outputs with the reference, which is computed once."""
         if self._reference is None:
-            sampled = getattr(self.study, "reference_sample", None)
-            if sampled is not None and self.study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
+            study = self.study
+            if study.can_sample and study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
                 self._sample = {
                     spec.name: np.sort(
                         self._rng.choice(
@@ -84,9 +85,9 @@ class Bench:
                     )
                     for spec in self.outputs
                 }
-                self._reference = dict(sampled(self.problem, self.inputs, self._sample))
+                self._reference = study.reference_at(self.problem, self.inputs, self._sample)
             else:
-                self._reference = dict(self.study.reference(self.problem, self.inputs))
+                self._reference = study.reference(self.problem, self.inputs)
         return compare(
             outputs,
             self._reference,
@@ -97,7 +98,6 @@ class Bench:
 
 
 def _open_bench(job: Job) -> Bench:
-    from workbench.errors import WorkbenchError
     from workbench.project import require_project
     from workbench.study import load_study
 
@@ -106,10 +106,6 @@ def _open_bench(job: Job) -> Bench:
         return Bench(study, study.problem(job.problem), job.seed)
     except WorkbenchError as error:
         raise WorkerError("bad-study", error.message) from error
-    except Exception as error:
-        raise WorkerError(
-            "bad-study", f"study {job.study}: {type(error).__name__}: {error}"
-        ) from error
 
 
 class Run:
@@ -130,7 +126,12 @@ class Run:
         self.arrays = arrays
         self.poison = poison
         with session.doing(f"allocating the scratch memory of {program.version}"):
-            self.scratch = {spec.name: session.allocate(spec) for spec in program.scratch}
+            self.scratch = {
+                each.name: session.allocate(
+                    BufferSpec(name=each.name, role="scratch", shape=each.shape, dtype=each.dtype)
+                )
+                for each in program.scratch
+            }
         begin = time.perf_counter()
         self.loaded: Loaded = load(session, program, bench.problem, bench.parameters)
         self.steps: tuple[Step, ...] = self.loaded.bind({**arrays, **self.scratch})
@@ -165,10 +166,10 @@ class Run:
             strayed = self.session.strayed()
         try:
             return self.bench.check(outputs, strayed)
-        except WorkerError:
-            raise
-        except Exception as error:
-            raise WorkerError("bad-study", f"the reference: {error}") from error
+        except WorkbenchError as error:
+            raise WorkerError("bad-study", error.message) from error
+        except ValueError as error:
+            raise WorkerError("bad-study", str(error)) from error
 
 
 def _wrong(program: Program) -> Failure:
