@@ -11,6 +11,7 @@ report lacks, `Launch.absent` for single metrics.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
@@ -20,6 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from workbench.devices import device_slug
 from workbench.model import (
     Capture,
     Device,
@@ -35,7 +37,6 @@ from workbench.model import (
 )
 from workbench.ncurep.instructions import read_table
 from workbench.ncurep.values import clean, is_static, read_metrics
-from workbench.store import device_slug
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
 
@@ -305,9 +306,23 @@ def _mostly_nan(launch: Launch) -> bool:
     return nan > sum(not is_static(name) for name in launch.metrics)
 
 
+def _limit_memory(size: int) -> None:
+    """Keep a damaged length field from taking the machine's memory, and cores off the disk.
+
+    Whole reports took less than 150 MB plus 40 times their size.
+    """
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # POSIX only
+
+        limit = (4 << 30) + 100 * size
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main(argv: list[str]) -> int:
     """Extract ``argv[0]`` to the JSON file ``argv[1]``; see `workbench.ncurep.read`."""
     report, output = argv
+    _limit_memory(Path(report).stat().st_size)
     Path(output).write_bytes(msgspec.json.encode(extract(report)))
     return 0
 

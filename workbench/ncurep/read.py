@@ -101,24 +101,36 @@ def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
     return _with_session(profile, container)
 
 
-@contextlib.contextmanager
-def _plain(path: Path) -> Iterator[Path]:
-    """The report itself; a compressed one is unpacked into a temporary file."""
+def read_raw(path: Path) -> bytes:
+    """The bytes of a report, unpacked where it is compressed.
+
+    Raises:
+        DataError: the file cannot be read, or the compressed one is damaged.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
     if path.suffix != ".zst":
-        yield path
-        return
-    # Only for compressed reports, which are the store's own: zstandard costs start-up time.
+        return data
+    # zstandard costs start-up time, and only compressed reports need it.
     from workbench.packed import unpack
 
     try:
-        data = unpack(path.read_bytes(), limit=1 << 34)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
+        return unpack(data, limit=1 << 34)
     except ValueError as error:
         raise DataError(f"{path}: {error}", _AGAIN) from error
+
+
+@contextlib.contextmanager
+def _plain(path: Path) -> Iterator[Path]:
+    """The report itself; a compressed one is unpacked into a temporary file."""
+    if path.suffix != ".zst" or path.is_dir():
+        yield path
+        return
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         plain = Path(folder) / "report.ncu-rep"
-        plain.write_bytes(data)
+        plain.write_bytes(read_raw(path))
         yield plain
 
 
@@ -234,12 +246,17 @@ def _with_session(profile: Profile, container: Container) -> Profile:
         captured=captured,
         tools=tools,
         capture=_capture(container, profile.capture.passes),
-        notices=(*_doubts(container), *profile.notices),
+        notices=(*_doubts(container, len(profile.launches)), *profile.notices),
     )
 
 
-def _doubts(container: Container) -> tuple[Notice, ...]:
-    if not container.doubts:
-        return ()
-    message = "the file may have been cut between two kernels: " + "; ".join(container.doubts)
-    return (Notice(code="perhaps-cut", message=message),)
+def _doubts(container: Container, launches: int) -> tuple[Notice, ...]:
+    found = []
+    if container.doubts:
+        why = "; ".join(container.doubts)
+        message = f"the file may have been cut between two kernels: {why}"
+        found.append(Notice(code="perhaps-cut", message=message))
+    if launches < container.results:
+        message = f"the native reader gives {launches} of the file's {container.results} results"
+        found.append(Notice(code="lost-results", message=message))
+    return tuple(found)
