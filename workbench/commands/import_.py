@@ -39,7 +39,7 @@ def command(
     import msgspec
 
     from workbench.devices import device_slug
-    from workbench.errors import UsageError
+    from workbench.errors import DataError, UsageError
     from workbench.ncurep.adopt import adopt
     from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
     from workbench.ncurep.scrub import scrub
@@ -65,6 +65,11 @@ def command(
     chosen = found.problem(problem)
     path, inner = split_target(report)
     profile = select_kernels(read_report(path), kernel or inner)
+    if not any(launch.profiled for launch in profile.launches):
+        names = ", ".join(launch.kernel[:60] for launch in profile.launches)
+        raise DataError(
+            f"{path}: {names} is listed, but was never measured", "Choose another --kernel."
+        )
     # A baseline's launches are the library's affair: there is nothing to compare with.
     launches = resolve_launches(found, version, chosen) if version.launches else ()
     profile = adopt(

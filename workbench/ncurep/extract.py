@@ -36,6 +36,7 @@ from workbench.model import (
     SourceFile,
 )
 from workbench.ncurep.instructions import read_table
+from workbench.ncurep.notices import lacks
 from workbench.ncurep.values import clean, is_static, read_metrics
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
@@ -79,7 +80,7 @@ def extract(path: str) -> Profile:
         launches=tuple(launches),
         capture=Capture(passes=_passes(launches)),
         sources=sources.files(),
-        notices=_notices(launches, sources.files(), failures, others),
+        notices=(*_troubles(failures, others), *lacks(launches, sources.files())),
     )
 
 
@@ -254,56 +255,20 @@ def _device(launches: list[Launch]) -> tuple[Device, list[str]]:
     return found[0], [other.name for other in found[1:]]
 
 
+def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
+    """What went wrong while reading, which the records themselves do not tell."""
+    out = []
+    if failures:
+        message = "the native reader failed on " + "; ".join(failures[:3])
+        out.append(Notice(code="unreadable-launch", message=clean(message)[:600]))
+    if others:
+        message = "launches of other devices too: " + ", ".join(others)
+        out.append(Notice(code="several-devices", message=message))
+    return out
+
+
 def _passes(launches: list[Launch]) -> int:
     return max((_integer(x.metrics, "profiler__replayer_passes") for x in launches), default=0)
-
-
-def _listed(launches: list[Launch]) -> str:
-    names = [f"{x.kernel[:60] or '?'} (launch {x.index})" for x in launches[:3]]
-    return ", ".join(names) + (f" and {len(launches) - 3} more" if len(launches) > 3 else "")
-
-
-def _notices(
-    launches: list[Launch], sources: tuple[SourceFile, ...], failures: list[str], others: list[str]
-) -> tuple[Notice, ...]:
-    """What the report lacks, and what that means for its reader."""
-    out: list[Notice] = []
-
-    def note(code: str, message: str) -> None:
-        out.append(Notice(code=code, message=message))
-
-    measured = [x for x in launches if x.profiled]
-    unprofiled = [x for x in launches if not x.profiled]
-    if failures:
-        note("unreadable-launch", "the native reader failed on " + "; ".join(failures[:3]))
-    if unprofiled:
-        note("unprofiled-launch", f"listed but never measured: {_listed(unprofiled)}")
-    nan = [x for x in measured if _mostly_nan(x)]
-    if nan:
-        note("nan-launch", f"most measured values are NaN, the launch failed: {_listed(nan)}")
-    if others:
-        note("several-devices", "launches of other devices too: " + ", ".join(others))
-    kernels = [x for x in measured if x.workload == "kernel"]
-    bare = [x for x in kernels if not x.instructions.address]
-    if bare:
-        note("no-instruction-metrics", f"no counters per instruction or line: {_listed(bare)}")
-    tables = [x for x in kernels if x.instructions.address]
-    if tables and not any(any(x.instructions.line) for x in tables):
-        note("no-line-info", "instructions without source lines: compile with -lineinfo")
-    if tables and not any(any(x.instructions.text) for x in tables):
-        note("no-sass", "the native reader cannot disassemble this chip's code any more")
-    if not any(source.text for source in sources):
-        note("no-source", "no source text in the report: capture with --import-source yes")
-    if measured and not any(x.rules for x in measured):
-        note("no-rules", "no rule results: ncu's own advice was not part of the capture")
-    if not any(x.nvtx for x in launches):
-        note("no-nvtx", "no NVTX ranges: launches are told apart by kernel and order only")
-    return tuple(out)
-
-
-def _mostly_nan(launch: Launch) -> bool:
-    nan = sum(reason == "NaN" for reason in launch.absent.values())
-    return nan > sum(not is_static(name) for name in launch.metrics)
 
 
 def _limit_memory(size: int) -> None:

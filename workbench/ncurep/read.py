@@ -23,6 +23,7 @@ import msgspec
 from workbench.errors import DataError, UsageError
 from workbench.model import Capture, Notice, Profile
 from workbench.ncurep.container import Container, read_container
+from workbench.ncurep.notices import CODES, lacks
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
@@ -64,7 +65,9 @@ def select_kernels(profile: Profile, name: str | None) -> Profile:
     ):
         found = tuple(launch for launch in profile.launches if matches(launch))
         if found:
-            return msgspec.structs.replace(profile, launches=found)
+            kept = [notice for notice in profile.notices if notice.code not in CODES]
+            notices = (*kept, *lacks(found, profile.sources))
+            return msgspec.structs.replace(profile, launches=found, notices=notices)
     kernels = list(dict.fromkeys(launch.kernel[:80] for launch in profile.launches))
     shown = ", ".join(kernels[:12]) + (f" and {len(kernels) - 12} more" if kernels[12:] else "")
     raise UsageError(f"no kernel matches {name!r}", f"The report has: {shown}.")
