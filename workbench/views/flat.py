@@ -21,7 +21,7 @@ Row = Sequence[Any]
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Row]) -> str:
-    """RFC 4180 text with ``\\n`` line ends; None is an empty cell."""
+    """RFC 4180 text, but with Unix line ends; None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
@@ -107,8 +107,8 @@ def show_csv(profile: Profile) -> str:
                     (launch.index, launch.kernel, name, group, None, "", "", reading.reason)
                 )
             else:
-                value, unit, ncu = reading
-                rows.append((launch.index, launch.kernel, name, group, value, unit, ncu, ""))
+                found = (*reading, "")
+            rows.append((launch.index, launch.kernel, name, group, *found))
     header = ("launch", "kernel", "counter", "group", "value", "unit", "ncu", "missing")
     return to_csv(header, rows)
 
@@ -118,10 +118,10 @@ def show_markdown(profile: Profile) -> str:
     parts = []
     for launch in profile.launches:
         rows = []
-        for counter in catalog():
-            reading = read_all(launch)[counter.id]
+        for name, reading in read_all(launch).items():
             if not isinstance(reading, Missing):
-                rows.append((counter.title, quantity(reading.value, reading.unit), counter.unit))
+                value = quantity(reading.value, reading.unit)
+                rows.append((catalog()[name].title, value, reading.unit))
         table = to_markdown(("counter", "value", "unit"), rows)
         parts.append(f"### {launch.kernel} (launch {launch.index})\n\n{table}")
     return "\n".join(parts)
