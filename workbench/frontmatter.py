@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+import warnings
 from typing import Literal
 
 import msgspec
@@ -120,7 +121,10 @@ def _cuda_block(text: str, path: str) -> _Block | None:
 
 def _docstring(text: str, path: str) -> ast.Expr | None:
     try:
-        body = ast.parse(text).body
+        with warnings.catch_warnings():
+            # Python itself warns of "\\d" in a docstring when it runs the file.
+            warnings.simplefilter("ignore")
+            body = ast.parse(text).body
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         reason = getattr(error, "msg", None) or str(error)
