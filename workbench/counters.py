@@ -237,7 +237,7 @@ def _reading(value: Number, counter: Counter, ncu: str) -> Reading:
 
 def _number(launch: Launch, name: str) -> Number | None:
     metric = launch.metrics.get(name)
-    if metric is None or isinstance(metric.value, str) or math.isnan(metric.value):
+    if metric is None or isinstance(metric.value, str) or not math.isfinite(metric.value):
         return None
     return metric.value
 
@@ -261,7 +261,10 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
     total: Number = 0
     for row, value in zip(column.rows, column.values, strict=True):
         found = _OPCODE.match(table.text[row])
-        if found and found.group(1) in counter.opcodes:
+        if found is None:
+            # No SASS here (PTX, or a chip the reader cannot disassemble): unknown, not zero.
+            return None
+        if found.group(1) in counter.opcodes:
             total += value
     return total
 

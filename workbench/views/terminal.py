@@ -59,10 +59,15 @@ def bar(share: float, width: int) -> str:
     return "█" * full + (_EIGHTHS[rest] if rest else "")
 
 
+def unit_beside(unit: str) -> str:
+    """The unit that has to be written beside a formatted number; "" where it is in it."""
+    return "" if unit in _PRINTED else unit
+
+
 def with_unit(value: int | float | None, unit: str) -> str:
     """A formatted value with its unit, whichever of the two ways the unit is printed."""
     text = quantity(value, unit)
-    return text if value is None or unit in _PRINTED else f"{text} {unit}"
+    return text if value is None else f"{text} {unit_beside(unit)}".rstrip()
 
 
 def shape(size: tuple[int, int, int]) -> str:

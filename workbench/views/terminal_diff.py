@@ -21,6 +21,7 @@ from workbench.views.terminal import (
     grid,
     notes_block,
     section,
+    unit_beside,
     when,
     with_unit,
 )
@@ -134,10 +135,12 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
     wide = width >= 100
     table = Table.grid(padding=(0, 2 if wide else 1, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=40 if wide else 29)
-    for justify in ("right", "right", "right", *(("right",) if wide else ()), "left"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for _ in range(4 if wide else 3):
+        table.add_column(justify="right", no_wrap=True)
+    for _ in range(2 if wide else 1):
+        table.add_column(no_wrap=True, overflow="ellipsis")
     labels = (_short(comparison.old.label), _short(comparison.new.label))
-    heading = ["", *labels, "change", *([""] if wide else []), ""]
+    heading = ["", *labels, "change", *(["", ""] if wide else []), ""]
     table.add_row(*(Text(each, style=DIM) for each in heading))
     group = ""
     for delta in shown:
@@ -165,9 +168,10 @@ def _row(delta: Delta, wide: bool) -> list[Text]:
         return [name, *map(Text, values), Text(short, style=style), verdict]
     if delta.rule:
         verdict.append(f"  {delta.rule}", style=DIM)
-    values = [with_unit(delta.old, delta.unit), with_unit(delta.new, delta.unit)]
+    values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
     changes = [Text(difference, style=style), Text(share, style=style)]
-    return [name, *map(Text, values), *changes, verdict]
+    unit = Text(unit_beside(delta.unit), style=DIM)
+    return [name, *map(Text, values), *changes, unit, verdict]
 
 
 def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:

@@ -11,7 +11,7 @@ from workbench.counters import Missing, Reading
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, Number
 from workbench.units import quantity
-from workbench.views.terminal import DIM, bar, grid, section, with_unit
+from workbench.views.terminal import DIM, bar, grid, section
 
 Readings = dict[str, Reading | Missing]
 
@@ -201,14 +201,16 @@ def stall_bars(launch: Launch, width: int) -> RenderableType | None:
     if not found.shares:
         return None
     shown = [share for share in found.shares if share.share >= _SMALL][:_TOP_STALLS]
+    timed = any(share.cycles is not None for share in shown)
     cells = max(8, min(28, width - 52))
-    table = grid("l", "r", "r", "l")
+    table = grid("l", "r", *("r" if timed else ""), "l")
     for share in shown:
-        cycles = with_unit(share.cycles, "").strip() if share.cycles is not None else quantity(None)
         gauge = Text(bar(share.share, cells), style="red" if share.stalled else "green")
-        table.add_row(share.state.title, quantity(100.0 * share.share, "%"), cycles, gauge)
+        cycles = [quantity(share.cycles)] if timed else []
+        table.add_row(share.state.title, quantity(100.0 * share.share, "%"), *cycles, gauge)
     rest = 1.0 - sum(share.share for share in shown)
     if rest >= 0.0005:
-        table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"), "", "")
+        table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"))
     source = f"{quantity(found.samples)} samples" if found.source == "samples" else "cycle counts"
-    return section("Warp states", table, f"share of warp time ({source}); cycles an instruction")
+    note = f"share of warp time ({source})" + ("; cycles an instruction" if timed else "")
+    return section("Warp states", table, note)
