@@ -22,7 +22,7 @@ from workbench.engines.job import (
     Task,
     TimeOptions,
     encode,
-    read_result,
+    read_results,
 )
 from workbench.engines.process import Finished, run_group
 from workbench.engines.workspace import workspace
@@ -33,7 +33,7 @@ from workbench.project import Project
 from workbench.study import Study
 from workbench.units import count
 
-JOB, RESULT = "job.json", "result.json"
+JOB, RESULT = "jobs.json", "results.json"
 Progress = Callable[[str], None]
 
 
@@ -50,9 +50,15 @@ class Where(Record, frozen=True):
 
 
 def choose_where(
-    launcher: str = "", arch: str = "", timeout_s: float = 300.0, *, pycuda: bool = True
+    launcher: str = "", arch: str = "", timeout_s: float = 300.0, *, known: bool = False
 ) -> Where:
     """Settle where to run before anything is compiled.
+
+    Args:
+        launcher: Command to put before every other, split as a shell would.
+        arch: What to compile for; empty: what the GPU here needs.
+        timeout_s: Time limit of one worker, in seconds.
+        known: Nothing will be run here (``--dry-run``): `arch` is enough.
 
     Raises:
         MissingError: no GPU, no PyCUDA.
@@ -65,10 +71,11 @@ def choose_where(
         raise UsageError(
             f"--launcher {launcher!r} cannot be split into words: {error}", "Check its quotes."
         ) from error
+    if known and arch:
+        return Where(arch=arch, launcher=words, timeout_s=timeout_s)
     if not words:
         gpu = presence.need_gpu()
-        if pycuda:
-            presence.need_pycuda()
+        presence.need_pycuda()
         return Where(arch=arch or presence.arch_of(gpu), timeout_s=timeout_s)
     if not arch:
         found, _ = presence.find_gpus()
@@ -149,22 +156,25 @@ def worker_argv(folder: Path) -> tuple[str, ...]:
     )
 
 
-def stage(root: Path, folder: Path, job: Job) -> None:
-    """Put job and cubins where `worker_argv` says.
+def stage(root: Path, folder: Path, jobs: Sequence[Job]) -> None:
+    """Put jobs and cubins where `worker_argv` says.
 
     The cubins are copied from the compiler's cache, so that the run folder has all that
-    the printed command needs and the job names no path outside of the project.
+    the printed command needs and the jobs name no path outside of the project.
 
     Raises:
         MissingError: no space.
     """
     try:
-        job = msgspec.structs.replace(
-            job,
-            program=_staged(root, folder, job.program),
-            baseline=_staged(root, folder, job.baseline) if job.baseline else None,
-        )
-        (root / folder / JOB).write_bytes(encode(job))
+        staged = [
+            msgspec.structs.replace(
+                job,
+                program=_staged(root, folder, job.program),
+                baseline=_staged(root, folder, job.baseline) if job.baseline else None,
+            )
+            for job in jobs
+        ]
+        (root / folder / JOB).write_bytes(encode(staged))
     except OSError as error:
         raise MissingError(
             f"{root / folder}: cannot be written to: {error.strerror}",
@@ -176,7 +186,8 @@ def _staged(root: Path, folder: Path, program: Program) -> Program:
     if not program.cubin:
         return program
     cubin = folder / f"{program.version}.cubin"
-    shutil.copyfile(program.cubin, root / cubin)
+    if not (root / cubin).exists():
+        shutil.copyfile(program.cubin, root / cubin)
     return msgspec.structs.replace(program, cubin=cubin.as_posix())
 
 
@@ -185,31 +196,41 @@ def run_name(job: Job) -> str:
     return f"{job.study}-{job.program.version}-{job.problem}"
 
 
-def run_job(
+def run_jobs(
     project: Project,
-    job: Job,
+    jobs: Sequence[Job],
     where: Where,
     *,
     wrapper: Sequence[str] = (),
     on_line: Progress | None = None,
-) -> tuple[Result | None, Finished]:
-    """Run the worker, with `wrapper` (e.g. compute-sanitizer) between launcher and it.
+) -> tuple[list[Result], Finished]:
+    """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
 
     Returns:
-        The worker's result, None where it ended without one, and how it ended.
+        The worker's results, as many as it came to, and how it ended.
 
     Raises:
         MissingError: it cannot be started, or there is no room to write to.
     """
-    with workspace(project.root, run_name(job)) as folder:
-        stage(project.root, folder, job)
+    with workspace(project.root, run_name(jobs[0])) as folder:
+        stage(project.root, folder, jobs)
         finished = run_group(
             [*where.launcher, *wrapper, *worker_argv(folder)],
             cwd=project.root,
             timeout_s=where.timeout_s,
             on_line=on_line,
         )
-        return read_result(project.root / folder / RESULT), finished
+        return read_results(project.root / folder / RESULT), finished
+
+
+def run_job(project: Project, job: Job, where: Where) -> Result:
+    """Run one job that must go well.
+
+    Raises:
+        KernelError, MissingError, UsageError: see `expect_result`.
+    """
+    results, finished = run_jobs(project, [job], where)
+    return expect_result(job, results[0] if results else None, finished, where)
 
 
 def expect_result(job: Job, result: Result | None, finished: Finished, where: Where) -> Result:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,9 @@ class Session:
         WorkerError: ``no-pycuda`` or ``no-device`` on entry.
     """
 
-    def __init__(self, *, guards: bool) -> None:
-        self.guards = guards
+    def __init__(self) -> None:
+        self.guards = True
         self.step = "starting"
-        self.broken = False  # the context is lost, and PyCUDA cannot tidy up after it
         self._memory: list[Any] = []
         self._guarded: dict[str, tuple[int, int]] = {}
 
@@ -132,15 +131,12 @@ class Session:
         # Everything that needs the context must be gone before it is popped, and the
         # context must be popped before the interpreter ends: PyCUDA otherwise aborts
         # the process (exit code 6), after a good profile was already written.
-        try:
-            self._memory.clear()
+        with suppress(Exception):  # after a crash the context is lost: nothing is left to free
             del self.stream
-            gc.collect()
+            self.release()
             self._context.pop()
             del self._context
             gc.collect()
-        except Exception:
-            self.broken = True
 
     # --- what the device is ---------------------------------------------------
 
@@ -243,6 +239,12 @@ class Session:
                     touched.append(name)
                     break
         return tuple(touched)
+
+    def release(self) -> None:
+        """Free everything that was allocated."""
+        self._memory.clear()
+        self._guarded.clear()
+        gc.collect()
 
     # --- errors -------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The records that cross the border between the program and its worker process.
 
-A `Job` is written to a file, the worker writes a `Result` to another. Nothing is
+A list of `Job`s is written to a file, the worker writes a list of `Result`s to another. Nothing is
 read from the worker's output streams, because a kernel's ``printf``, a library's
 banner or ncu's own lines may stand there.
 
@@ -9,6 +9,7 @@ JSON has no NaN: numbers that may be NaN are ``float | None`` (None: not a numbe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -162,26 +163,26 @@ class Result(Record, frozen=True):
     notices: tuple[Notice, ...] = ()
 
 
-def encode(record: Job | Result) -> bytes:
-    """The record as indented JSON, so that a person can read what was asked."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=1)
+def encode(records: Sequence[Job] | Sequence[Result]) -> bytes:
+    """The records as an indented JSON array, so that a person can read what was asked."""
+    return msgspec.json.format(msgspec.json.encode(list(records)), indent=1)
 
 
-def write_result(path: Path, result: Result) -> None:
-    """Write the result in one step, so that a reader never sees half of it."""
+def write_results(path: Path, results: Sequence[Result]) -> None:
+    """Write the results so far in one step, so that a reader never sees half of them."""
     partial = path.with_suffix(".partial")
-    partial.write_bytes(encode(result))
+    partial.write_bytes(encode(results))
     partial.replace(path)
 
 
-def read_job(path: Path) -> Job:
+def read_jobs(path: Path) -> list[Job]:
     """Read a job file; raises msgspec.DecodeError on anything else."""
-    return msgspec.json.decode(path.read_bytes(), type=Job)
+    return msgspec.json.decode(path.read_bytes(), type=list[Job])
 
 
-def read_result(path: Path) -> Result | None:
-    """The worker's result, or None where it ended before writing one."""
+def read_results(path: Path) -> list[Result]:
+    """The worker's results, as many as it came to; none where it ended before."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Result)
+        return msgspec.json.decode(path.read_bytes(), type=list[Result])
     except (FileNotFoundError, msgspec.DecodeError):
-        return None
+        return []

@@ -21,7 +21,7 @@ from workbench.engines.client import (
     stage,
     worker_argv,
 )
-from workbench.engines.job import Job, Result, read_result
+from workbench.engines.job import Job, Result, read_results
 from workbench.engines.ncu_faults import find_fault
 from workbench.engines.process import Finished, run_group
 from workbench.engines.workspace import folder_for, workspace
@@ -143,7 +143,7 @@ def prepare(project: Project, job: Job, where: Where, options: Options, ncu: str
         MissingError: no room for the job.
     """
     folder = folder_for(project.root, run_name(job))
-    stage(project.root, folder, job)
+    stage(project.root, folder, [job])
     return make_command(folder, job, where, options, ncu)
 
 
@@ -174,7 +174,7 @@ def capture(
     from workbench.ncurep.read import read_report
 
     with workspace(project.root, run_name(job)) as folder:
-        stage(project.root, folder, job)
+        stage(project.root, folder, [job])
         command = make_command(folder, job, where, options, ncu)
         finished = run_group(
             command.argv, cwd=project.root, timeout_s=where.timeout_s, on_line=on_line
@@ -196,7 +196,7 @@ def checked(job: Job, where: Where, finished: Finished, result: Path, report: Pa
     Raises:
         WorkbenchError: whatever `find_fault` found.
     """
-    said = read_result(result)
+    said = next(iter(read_results(result)), None)
     fault = find_fault(job, where, finished, said, report.is_file())
     if fault is not None:
         raise fault

@@ -145,7 +145,7 @@ class PythonProgram:
         prepare = self._module.prepare
         try:
             call = on_stream(
-                lambda: prepare(self._problem, dict(self._parameters), dict(buffers)),
+                lambda: prepare(self._problem.name, dict(self._parameters), dict(buffers)),
                 self._session,
             )()
         except (WorkerError, self._session.cuda.Error):

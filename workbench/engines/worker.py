@@ -1,9 +1,9 @@
-"""The worker: ``python -m workbench.engines.worker JOB --result RESULT``.
+"""The worker: ``python -m workbench.engines.worker JOBS --result RESULTS``.
 
 One process for verifying, timing and profiling, so that what ncu profiles is what was
 verified: the same module in the same context on the same buffers. It runs in the
-project root, reads a job file and writes a result file; what it prints is of no
-consequence. Its exit code is 0 where all went well, 1 where the result names a failure.
+project root, reads a file of jobs and writes one of results; what it prints is of no
+consequence. Its exit code is 0 where all went well, 1 where a result names a failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ from workbench.engines.job import (
     Job,
     Program,
     Result,
-    read_job,
-    write_result,
+    read_jobs,
+    write_results,
 )
 from workbench.engines.programs import Loaded, Step, load
 from workbench.errors import WorkbenchError
@@ -97,12 +97,13 @@ class Bench:
         )
 
 
-def _open_bench(job: Job) -> Bench:
+def _open_bench(job: Job, studies: dict[str, Study]) -> Bench:
     from workbench.project import require_project
     from workbench.study import load_study
 
     try:
-        study = load_study(require_project(Path.cwd()), job.study)
+        study = studies.get(job.study) or load_study(require_project(Path.cwd()), job.study)
+        studies[job.study] = study
         return Bench(study, study.problem(job.problem), job.seed)
     except WorkbenchError as error:
         raise WorkerError("bad-study", error.message) from error
@@ -281,39 +282,59 @@ def _time(
     return {"times": times, "baseline_check": rival_check, "state": conditions.state}
 
 
-def work(job: Job) -> Result:
-    """Do the job; every failure that can be foreseen is in the result."""
-    result = Result(task=job.task)
-    session = Session(guards=not job.sanitize)
+def work(jobs: Sequence[Job], done: Callable[[Sequence[Result]], None]) -> list[Result]:
+    """Do the jobs one after another, in one context.
+
+    Args:
+        jobs: What to do.
+        done: Called with all results so far, after every job.
+
+    Returns:
+        One result a job; fewer where a crash took the context with it.
+    """
+    results: list[Result] = []
+    session = Session()
+    studies: dict[str, Study] = {}
     try:
-        bench = _open_bench(job)
+        with session:
+            for job in jobs:
+                results.append(_one(session, studies, job))
+                done(results)
+                if (failure := results[-1].failure) and failure.kind not in ("wrong-result",):
+                    break
+                session.release()
+    except WorkerError as error:  # the device could not even be opened
+        results.append(Result(task=jobs[0].task, failure=error.failure))
+        done(results)
+    return results
+
+
+def _one(session: Session, studies: dict[str, Study], job: Job) -> Result:
+    """One job; every failure that can be foreseen is in the result."""
+    result = Result(task=job.task)
+    session.guards = not job.sanitize
+    session.step = f"preparing {job.problem}"
+    try:
+        bench = _open_bench(job, studies)
         result = msgspec.structs.replace(
             result,
             parameters=bench.parameters,
-            flops=int(bench.study.flops(bench.problem)),
-            bytes=int(bench.study.bytes(bench.problem)),
+            flops=bench.study.flops(bench.problem),
+            bytes=bench.study.bytes(bench.problem),
         )
-        with session:
-            result = _on_device(session, bench, job, result)
+        return _on_device(session, bench, job, result)
     except WorkerError as error:
         failure = error.failure
         if not failure.step:
             failure = msgspec.structs.replace(failure, step=session.step)
-        result = msgspec.structs.replace(result, failure=failure)
     except MemoryError:
-        result = msgspec.structs.replace(
-            result,
-            failure=Failure(kind="out-of-memory", message="the host has too little memory"),
-        )
+        failure = Failure(kind="out-of-memory", message="the host has too little memory")
     except Exception as error:
         traceback.print_exc()
-        result = msgspec.structs.replace(
-            result,
-            failure=Failure(
-                kind="internal", message=f"{type(error).__name__}: {error}", step=session.step
-            ),
+        failure = Failure(
+            kind="internal", message=f"{type(error).__name__}: {error}", step=session.step
         )
-    return result
+    return msgspec.structs.replace(result, failure=failure)
 
 
 def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Result:
@@ -339,16 +360,16 @@ def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Resu
 def main(argv: Sequence[str]) -> int:
     """Entry point of the child process."""
     if len(argv) != 3 or argv[1] != "--result":
-        print("usage: python -m workbench.engines.worker JOB --result RESULT", file=sys.stderr)  # noqa: T201
+        print("usage: python -m workbench.engines.worker JOBS --result RESULTS", file=sys.stderr)  # noqa: T201
         return 2
     try:
-        job = read_job(Path(argv[0]))
+        jobs = read_jobs(Path(argv[0]))
     except (OSError, msgspec.DecodeError) as error:
         print(f"{argv[0]}: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    result = work(job)
-    write_result(Path(argv[2]), result)
-    return 0 if result.failure is None else 1
+    target = Path(argv[2])
+    results = work(jobs, lambda so_far: write_results(target, so_far))
+    return 0 if all(result.failure is None for result in results) else 1
 
 
 if __name__ == "__main__":
