@@ -52,14 +52,17 @@ def natural_key(text: str) -> tuple[tuple[int, str], ...]:
 
 def _component(text: str, what: str) -> str:
     """A name as one safe path component; odd characters become ``%XX``."""
-    name = quote(text, safe="+,=@ ")
+    try:
+        name = quote(text, safe="+,=@ ")
+    except UnicodeEncodeError:
+        name = ""  # a command line argument that was no UTF-8
     # quote() leaves "." and "~" alone; a leading dot would hide the file or climb out.
     if name.startswith((".", "~", " ")):
         name = f"%{ord(name[0]):02X}{name[1:]}"
     if not name or len(name) > _MAX_NAME:
         raise UsageError(
             f"{what} {text[:40]!r} cannot be a file name",
-            f"A {what} needs 1 to {_MAX_NAME} characters.",
+            f"A {what} needs 1 to {_MAX_NAME} characters, letters and digits best.",
         )
     return name
 
