@@ -92,8 +92,9 @@ def main(argv: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     try:
         # Not click's own standalone mode: it would turn Ctrl-C into exit code 1.
-        app.main(args=arguments, prog_name="workbench", standalone_mode=False)
-        return 0
+        # `ctx.exit(code)` comes back as the returned value.
+        code = app.main(args=arguments, prog_name="workbench", standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
