@@ -159,7 +159,9 @@ def compare(
     deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
     warnings = _warnings(old, new, before, after)
     if time is None and old_time is not None and new_time is not None:
-        warnings.append("the two times were taken on different devices or problems: not compared")
+        warnings.append(
+            "the two times differ in device, problem or cache policy: not compared"
+        )
     if time is not None and not time.moved:
         count = sum(delta.moved for delta in deltas)
         if count:
@@ -300,6 +302,8 @@ def time_change(old: Timing | None, new: Timing | None) -> TimeChange | None:
         return None
     a: Estimate = old.time
     b: Estimate = new.time
+    if min(a.low, b.low) <= 0:  # no time that a clock could give
+        return None
     return TimeChange(
         old_s=a.value,
         new_s=b.value,
