@@ -21,7 +21,7 @@ from workbench.model import Profile
 from workbench.units import count, quantity
 
 #: Below this width views stack what they otherwise set side by side.
-WIDE = 110
+WIDE = 116
 
 GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 

@@ -10,7 +10,7 @@ from workbench.analysis.stalls import HotLine, sampled_lines
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, Number, Profile, Rule, line_counters
 from workbench.units import quantity
-from workbench.views.terminal import DIM, GOOD, HEAD, WARN, WIDE, clean, grid, section
+from workbench.views.terminal import DIM, GOOD, HEAD, WARN, clean, grid, section
 
 #: Line counters shown beside the code: (catalog id, ideal, word).
 _COUNTERS = (
@@ -19,6 +19,8 @@ _COUNTERS = (
     ("instructions", "", "instructions"),
 )
 _MAX_RULES = 5
+#: From this width on, counters fit beside the code instead of below it.
+_BESIDE = 150
 _TELLING = ("optimization", "warning")
 #: Lines with a smaller share of the samples tell nothing: a handful of samples.
 _SMALL = 0.002
@@ -30,7 +32,7 @@ def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[
     if not hot:
         return _without_samples(profile, launch, limit)
     counters = line_counters(launch)
-    wide = width >= WIDE
+    wide = width >= _BESIDE
     table = grid("r", "r", "l", "f", *("l" if wide else ""))
     table.expand = True
     header = ["line", "time", "largest stall", "source", *(["counters"] if wide else [])]

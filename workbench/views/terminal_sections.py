@@ -82,11 +82,11 @@ def memory(readings: Readings, device: Device) -> RenderableType | None:
     _excess(table, readings, "Shared wavefronts", "shared_wavefronts")
     ways = value_of(readings, "shared_conflict_ways")
     if ways is not None:
-        table.add_row("Shared access", quantity(ways), _note("wavefronts each; 1: no conflict"))
+        table.add_row("Shared access", quantity(ways), _note("wavefronts (1: no conflict)"))
     if value_of(readings, "shared_bank_conflicts"):
         loads, stores = (_q(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
         conflicts = _q(readings, "shared_bank_conflicts")
-        table.add_row("Bank conflicts", conflicts, _note(f"{loads} by loads, {stores} by stores"))
+        table.add_row("Bank conflicts", conflicts, _note(f"loads {loads}, stores {stores}"))
     for title, counter in (("L1 hit rate", "l1_hit_rate"), ("L2 hit rate", "l2_hit_rate")):
         if value_of(readings, counter) is not None:
             table.add_row(title, _q(readings, counter), "")
@@ -109,11 +109,11 @@ def _excess(table: Table, readings: Readings, title: str, counter: str) -> None:
     excess = value_of(readings, f"{counter}_excess")
     if not total:
         return
-    note = "none above the ideal"
+    note = "none in excess"
     if excess is None:
         note = ""
     elif excess:
-        note = f"{quantity(excess)} above the ideal ({quantity(100.0 * excess / total, '%')})"
+        note = f"{quantity(excess)} of them in excess ({quantity(100.0 * excess / total, '%')})"
     table.add_row(title, quantity(total), _note(note))
 
 
@@ -141,11 +141,11 @@ def occupancy(readings: Readings) -> RenderableType | None:
             least = min(limits.values())
             by = [name for name, value in limits.items() if value == least]
             plural = "s" if least != 1 else ""
-            note.append(f"{quantity(least)} block{plural} an SM, by {' and '.join(by)}")
+            note.append(f"{quantity(least)} block{plural}/SM, by {' and '.join(by)}")
         table.add_row("Theoretical", _q(readings, "theoretical_occupancy"), note)
     if value_of(readings, "achieved_occupancy") is not None:
         warps = value_of(readings, "warps_per_sm")
-        note = _note(f"{quantity(warps)} warps an SM" if warps is not None else "")
+        note = _note(f"{quantity(warps)} warps/SM" if warps is not None else "")
         table.add_row("Achieved", _q(readings, "achieved_occupancy"), note)
     if value_of(readings, "registers") is not None:
         table.add_row("Registers", _q(readings, "registers"), _note("a thread"))
@@ -158,7 +158,7 @@ def occupancy(readings: Readings) -> RenderableType | None:
         table.add_row("Shared memory", both, note)
     if value_of(readings, "waves") is not None:
         idle = value_of(readings, "tail_idle")
-        note = _note(f"{quantity(idle, '%')} of the block slots idle" if idle is not None else "")
+        note = _note(f"{quantity(idle, '%')} of block slots idle" if idle is not None else "")
         table.add_row("Waves", _q(readings, "waves"), note)
     return section("Occupancy", table) if table.row_count else None
 
@@ -212,5 +212,5 @@ def stall_bars(launch: Launch, width: int) -> RenderableType | None:
     if rest >= 0.0005:
         table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"))
     source = f"{quantity(found.samples)} samples" if found.source == "samples" else "cycle counts"
-    note = f"share of warp time ({source})" + ("; cycles an instruction" if timed else "")
+    note = f"share of time ({source})" + (", cycles/inst" if timed else "")
     return section("Warp states", table, note)

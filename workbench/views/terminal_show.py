@@ -14,6 +14,7 @@ from workbench.units import count, quantity
 from workbench.views.terminal import (
     DIM,
     HEAD,
+    WIDE,
     clean,
     columns,
     grid,
@@ -149,7 +150,7 @@ def _details(
     head = Text(clean(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {', '.join(facts)}", style="not bold not underline")
     parts: list[RenderableType] = [Text(), head]
-    half = (width - 4) // 2 if width >= 110 else width
+    half = (width - 4) // 2 if width >= WIDE else width
     left = [
         speed_of_light(readings, half),
         memory(readings, profile.device),
@@ -161,7 +162,7 @@ def _details(
     ]
     blocks = [each for each in left if each is not None]
     others = [each for each in right if each is not None]
-    if width >= 110:
+    if width >= WIDE:
         parts.append(columns([Group(*blocks), Group(*others)], width))
     else:
         parts += [*blocks, *others]
@@ -200,11 +201,18 @@ def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
             table.add_row(Text(name), Text(reading.reason, style=DIM))
         return [section(f"{count(len(absent))} counters without a value", table)]
     kinds: dict[str, list[str]] = defaultdict(list)
-    for name, reading in absent.items():
-        kinds[_kind(reading)].append(name)
+    for group, title in catalog().groups.items():
+        members = [counter.id for counter in catalog().group(group)]
+        own = {name: _kind(absent[name]) for name in members if name in absent}
+        if len(own) == len(members) > 2 and len(set(own.values())) == 1:
+            # A whole group is missing: one section was not captured, and one word says it.
+            kinds[own[members[0]]].append(f"all {len(members)} of {title}")
+            continue
+        for name, kind in own.items():
+            kinds[kind].append(name)
     for kind, names in kinds.items():
         table.add_row(Text(kind), Text(", ".join(names), style=DIM))
-    note = "--all gives each one's reason"
+    note = "--all names each one with its reason"
     return [section(f"{count(len(absent))} counters without a value", table, note)]
 
 
