@@ -25,6 +25,8 @@ from workbench.model import Capture, Notice, Profile
 from workbench.ncurep.container import Container, read_container
 from workbench.ncurep.notices import CODES, lacks
 
+#: What the child process runs; it gets the report and the output file as arguments.
+_CHILD = ("-m", "workbench.ncurep.extract")
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 _AGAIN = "Copy the file again from where it was captured, or repeat the capture."
@@ -167,7 +169,7 @@ def _run_child(plain: Path, shown: Path, output: Path, timeout_s: float) -> None
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, (root, environment.get("PYTHONPATH", "")))
     )
-    command = [sys.executable, "-m", "workbench.ncurep.extract", str(plain.resolve()), str(output)]
+    command = [sys.executable, *_CHILD, str(plain.resolve()), str(output)]
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
