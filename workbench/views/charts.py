@@ -19,8 +19,10 @@ Json = dict[str, Any]
 
 #: Fill patterns, in the order of the colours; "" is solid.
 PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
 COLORS = tuple(f"@c{index}" for index in range(1, 9))
+
+#: Keeps a bar's label clear of its interval.
+_GAP = "\u2002"
 
 _FONT = 'Inter, system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif'
 
@@ -47,7 +49,8 @@ def plain(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _layout(**changes: Any) -> Json:
+def layout_of(**changes: Any) -> Json:
+    """What all figures share, with changes."""
     layout: Json = {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -67,7 +70,8 @@ def _layout(**changes: Any) -> Json:
     return layout
 
 
-def _axis(**changes: Any) -> Json:
+def axis_of(**changes: Any) -> Json:
+    """An axis, with changes; ``title`` is its text."""
     axis: Json = {
         "gridcolor": "@line",
         "linecolor": "@line",
@@ -87,19 +91,12 @@ def _axis(**changes: Any) -> Json:
 def ticks(top: float, unit: str, wanted: int = 5) -> Json:
     """Linear ticks from 0 to `top` at 1, 2 or 5 times a power of ten, as formatted text."""
     if top <= 0:
-        return {"tickvals": [0], "ticktext": [units.quantity(0, unit)]}
+        return {"tickvals": [0], "ticktext": [units.tick(0, unit)]}
     raw = top / wanted
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
     values = [step * index for index in range(int(top / step) + 1)]
-    return {"tickvals": values, "ticktext": [units.quantity(v, unit) for v in values]}
-
-
-def decades(low: float, high: float, unit: str = "") -> Json:
-    """Logarithmic ticks at powers of ten that cover `low` to `high`, as formatted text."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    values = [10.0**power for power in range(first, last + 1)]
-    return {"tickvals": values, "ticktext": [units.quantity(v, unit) for v in values]}
+    return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
 
 
 def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: str) -> Figure:
@@ -119,6 +116,7 @@ def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: st
             "color": ["@bar" if solid else "@soft" for _, _, solid in rows],
             "pattern": {
                 "shape": ["" if solid else "/" for _, _, solid in rows],
+                "fillmode": "overlay",
                 "fgcolor": "@card",
                 "size": 6,
                 "solidity": 0.35,
@@ -126,9 +124,9 @@ def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: st
         },
     }
     top = max((mark.value for _, mark, _ in rows), default=1.0)
-    layout = _layout(
-        xaxis=_axis(title=axis, range=[0, top * 1.32], **ticks(top, "%", 4)),
-        yaxis=_axis(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+    layout = layout_of(
+        xaxis=axis_of(title=axis, range=[0, top * 1.32], **ticks(top, "%", 4)),
+        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
         bargap=0.36,
     )
     height = 58 + 27 * len(rows)
@@ -172,6 +170,7 @@ def stacked(
                     "line": {"color": "@card", "width": 1},
                     "pattern": {
                         "shape": PATTERNS[index % len(PATTERNS)],
+                        "fillmode": "overlay",
                         "fgcolor": "@card",
                         "size": 8,
                         "solidity": 0.12,
@@ -179,12 +178,12 @@ def stacked(
                 },
             }
         )
-    layout = _layout(
+    layout = layout_of(
         barmode="stack",
         showlegend=True,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        xaxis=_axis(title=axis, range=[0, top * 1.02], **ticks(top, unit)),
-        yaxis=_axis(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+        xaxis=axis_of(title=axis, range=[0, top * 1.02], **ticks(top, unit)),
+        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
         margin={"l": 8, "r": 16, "t": 56, "b": 36},
         bargap=0.3,
     )
@@ -220,7 +219,7 @@ def columns(
         "orientation": "h",
         "y": names,
         "x": [row.mark.value for row in rows],
-        "text": [plain(row.mark.text) for row in rows],
+        "text": [_GAP + plain(row.mark.text) for row in rows],
         "customdata": [plain(row.mark.hover or row.mark.text) for row in rows],
         "textposition": "outside",
         "cliponaxis": False,
@@ -238,6 +237,7 @@ def columns(
             "color": ["@soft" if row.reference else "@bar" for row in rows],
             "pattern": {
                 "shape": ["/" if row.reference else "" for row in rows],
+                "fillmode": "overlay",
                 "fgcolor": "@card",
                 "size": 6,
                 "solidity": 0.35,
@@ -245,9 +245,9 @@ def columns(
         },
     }
     limit = max(top * 1.2, peak.value * 1.02 if drawn and peak else 0.0)
-    layout = _layout(
-        xaxis=_axis(title=axis, range=[0, limit], **ticks(limit, unit)),
-        yaxis=_axis(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+    layout = layout_of(
+        xaxis=axis_of(title=axis, range=[0, limit], **ticks(limit, unit)),
+        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
         bargap=0.36,
     )
     if drawn and peak:
@@ -277,111 +277,3 @@ def columns(
         layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 36}
     height = 74 + 32 * len(rows)
     return Figure(id=identity, label=label, height=height, spec={"data": [data], "layout": layout})
-
-
-class Dot(Record, frozen=True):
-    """A point under the roofline: FLOP per byte and FLOP/s."""
-
-    label: str
-    intensity: float
-    rate: float
-    hover: str
-
-
-class Roof(Record, frozen=True):
-    """The ceilings: FLOP/s, and bytes per second of device memory. Zero: unknown."""
-
-    flops: float
-    bandwidth: float
-    flops_text: str = ""
-    bandwidth_text: str = ""
-
-
-def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
-    if not roof.flops or not roof.bandwidth:
-        return []
-    ridge = roof.flops / roof.bandwidth
-    xs = [low, max(low, min(ridge, high)), high]
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "hoverinfo": "skip",
-        "x": xs,
-        "y": [min(roof.flops, x * roof.bandwidth) for x in xs],
-        "line": {"color": "@soft", "width": 1.5},
-    }
-    return [line]
-
-
-def roofline(
-    identity: str, label: str, series: list[tuple[str, list[Dot]]], roof: Roof, *, path: bool
-) -> Figure:
-    """Points under a roof, both axes logarithmic.
-
-    Args:
-        identity: Id of the figure on its page.
-        label: Spoken name.
-        series: Name and points; each series has a colour and a symbol of its own.
-        roof: The ceilings.
-        path: Join the points of a series by a line, for a ladder.
-    """
-    dots = [dot for _, points in series for dot in points]
-    xs = [dot.intensity for dot in dots] + ([roof.flops / roof.bandwidth] if roof.bandwidth else [])
-    ys = [dot.rate for dot in dots] + ([roof.flops] if roof.flops else [])
-    low_x, high_x = min(xs) / 4, max(xs) * 6
-    low_y, high_y = min(ys) / 4, max(ys) * 3
-    data = _roof_lines(roof, low_x, high_x)
-    for index, (name, points) in enumerate(series):
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers+text" if path else "markers+text",
-                "name": plain(name),
-                "x": [dot.intensity for dot in points],
-                "y": [dot.rate for dot in points],
-                "text": [plain(dot.label) for dot in points],
-                "customdata": [plain(dot.hover) for dot in points],
-                "hovertemplate": "%{customdata}<extra></extra>",
-                "textposition": "bottom center" if index % 2 else "top center",
-                "textfont": {"size": 11, "color": "@ink"},
-                "cliponaxis": False,
-                "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
-                "marker": {
-                    "size": 11,
-                    "symbol": SYMBOLS[index % len(SYMBOLS)],
-                    "color": COLORS[index % 8],
-                    "line": {"color": "@card", "width": 1},
-                },
-            }
-        )
-    log_x = [math.log10(low_x), math.log10(high_x)]
-    log_y = [math.log10(low_y), math.log10(high_y)]
-    layout = _layout(
-        xaxis=_axis(title="FLOP per byte", type="log", range=log_x, **decades(low_x, high_x)),
-        yaxis=_axis(type="log", range=log_y, **decades(low_y, high_y, "flop/s")),
-        margin={"l": 8, "r": 16, "t": 10, "b": 36},
-    )
-    if roof.flops and roof.bandwidth:
-        layout["annotations"] = [
-            {
-                "x": log_x[1],
-                "y": math.log10(roof.flops),
-                "xanchor": "right",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "text": plain(roof.flops_text),
-                "font": {"color": "@soft", "size": 11},
-            },
-            {
-                "x": 0,
-                "y": 1,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "top",
-                "showarrow": False,
-                "text": plain(roof.bandwidth_text),
-                "font": {"color": "@soft", "size": 11},
-            },
-        ]
-    return Figure(id=identity, label=label, height=330, spec={"data": data, "layout": layout})

@@ -6,7 +6,7 @@ from workbench import units
 from workbench.counters import Counter, catalog
 from workbench.model import Record
 
-_BETTER = {"lower": "lower is better", "higher": "higher is better", "": "neither way is better"}
+_BETTER = {"lower": "lower is better", "higher": "higher is better", "": ""}
 
 
 class Term(Record, frozen=True):
@@ -47,7 +47,7 @@ def _term(counter: Counter) -> Term:
         id=counter.id,
         title=counter.title,
         meaning=counter.meaning,
-        unit=counter.unit or "1",
+        unit=units.symbol(counter.unit) or "a ratio",
         better=_BETTER[counter.better],
         names=counter.names,
         formulas=counter.formulas,

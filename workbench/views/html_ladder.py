@@ -21,7 +21,7 @@ from workbench.views.html_common import (
 )
 from workbench.views.html_data import Ladder, Rung
 from workbench.views.html_launch import bottleneck
-from workbench.views.html_migration import roof_path, stack_stalls
+from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html_version import interval, of_baseline
 
 #: The counters whose way down the ladder tells most of the story.
@@ -90,11 +90,8 @@ class LadderView(Record, frozen=True):
     rungs: tuple[RungView, ...]
     speed_chart: charts.Figure | None
     speed_rows: tuple[tuple[str, ...], ...]
-    stall_chart: charts.Figure | None
-    stall_names: tuple[str, ...]
-    stall_rows: tuple[tuple[str, ...], ...]
-    roof_chart: charts.Figure | None
-    roof_rows: tuple[tuple[str, ...], ...]
+    stalls: StallSplit | None
+    roof: RoofPath | None
     counters: tuple[Row, ...]
     columns: tuple[Link, ...]
     captured: str
@@ -281,10 +278,6 @@ def ladder_view(ladder: Ladder) -> LadderView:
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
     speed_chart, speed_rows = _speed(ladder)
-    stall_chart, stall_names, stall_rows = stack_stalls("stalls", profiles)
-    roof_chart, roof_rows = (
-        roof_path("roofline", launches, profiles[0][1]) if profiles else (None, ())
-    )
     notices = (
         [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
     )
@@ -303,11 +296,8 @@ def ladder_view(ladder: Ladder) -> LadderView:
         rungs=tuple(_rung(ladder, rung) for rung in ladder.order),
         speed_chart=speed_chart,
         speed_rows=speed_rows,
-        stall_chart=stall_chart,
-        stall_names=stall_names,
-        stall_rows=stall_rows,
-        roof_chart=roof_chart,
-        roof_rows=roof_rows,
+        stalls=stack_stalls("stalls", profiles),
+        roof=roof_path("roofline", launches, profiles[0][1]) if profiles else None,
         counters=counter_rows(launches, KEY_COUNTERS),
         columns=tuple(Link(rung.id, rung.href) for rung, _ in named_launches(ladder)),
         captured=_dates(ladder),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.roofline import Position
-from workbench.counters import Missing, Reading, catalog, read
+from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, Profile, Record
-from workbench.views import charts
+from workbench.views import charts, charts_roof
 from workbench.views.html_common import (
     CounterCell,
     cell,
@@ -33,6 +33,7 @@ _PIPES = (
     "xu_utilization",
 )
 _OCCUPANCY = ("warps_per_sm", "eligible_warps", "waves", "tail_idle")
+_FACTS = ("blocks", "threads_per_block", "registers", "static_shared", "dynamic_shared", "stack")
 _MAX_STATES = 9
 
 
@@ -83,29 +84,39 @@ class LaunchView(Record, frozen=True):
     limits: tuple[Limit, ...]
     occupancy: tuple[Bar, ...]
     occupancy_facts: tuple[CounterCell, ...]
+    facts: tuple[CounterCell, ...]
     rules: tuple[RuleRow, ...]
     quiet_rules: int
     groups: tuple[Group, ...]
     missing: tuple[CounterCell, ...]
 
 
-def _bars(launch: Launch, ids: tuple[str, ...]) -> tuple[Bar, ...]:
+def _bars(launch: Launch, ids: tuple[str, ...], *, lead: bool = True) -> tuple[Bar, ...]:
     found = [(i, number) for i in ids if (number := value(launch, i)) is not None]
     top = max((number for _, number in found), default=0)
     return tuple(
-        Bar(cell=cell(launch, catalog()[i]), width=width(number / 100), lead=number == top > 0)
+        Bar(
+            cell=cell(launch, catalog()[i]),
+            width=width(number / 100),
+            lead=lead and number == top > 0,
+        )
         for i, number in found
     )
 
 
-def roof(chip: Chip | None, launch: Launch) -> charts.Roof:
+def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
+    cells = (cell(launch, catalog()[counter]) for counter in ids)
+    return tuple(item for item in cells if not item.missing)
+
+
+def roof(chip: Chip | None, launch: Launch) -> charts_roof.Roof:
     """The ceilings at the clock that the profiler saw, else the device's own."""
     if chip is None:
-        return charts.Roof(flops=0.0, bandwidth=0.0)
+        return charts_roof.Roof(flops=0.0, bandwidth=0.0)
     clock = value(launch, "sm_clock")
     flops = chip.fp32_peak(float(clock) if clock else None)
     bandwidth = chip.memory_bandwidth
-    return charts.Roof(
+    return charts_roof.Roof(
         flops=flops,
         bandwidth=bandwidth,
         flops_text=f"{units.quantity(flops, 'flop/s')} float32 peak",
@@ -113,9 +124,9 @@ def roof(chip: Chip | None, launch: Launch) -> charts.Roof:
     )
 
 
-def dots(place: Position, label: str) -> list[tuple[str, charts.Dot]]:
+def dots(place: Position, label: str) -> list[tuple[str, charts_roof.Dot]]:
     """A position as one dot per memory level."""
-    out: list[tuple[str, charts.Dot]] = []
+    out: list[tuple[str, charts_roof.Dot]] = []
     for level in roofline.LEVELS:
         intensity = place.intensity(level)
         if intensity is None:
@@ -123,7 +134,7 @@ def dots(place: Position, label: str) -> list[tuple[str, charts.Dot]]:
         rate = units.quantity(place.rate, "flop/s")
         hover = f"{label} at {level}: {rate}, {units.digits3(intensity)} FLOP/B"
         out.append(
-            (level, charts.Dot(label=label, intensity=intensity, rate=place.rate, hover=hover))
+            (level, charts_roof.Dot(label=label, intensity=intensity, rate=place.rate, hover=hover))
         )
     return out
 
@@ -138,7 +149,7 @@ def _roofline(
     rows: list[tuple[str, ...]] = []
     series = []
     for level, dot in dots(place, launch.kernel):
-        series.append((level, [charts.Dot(level, dot.intensity, dot.rate, dot.hover)]))
+        series.append((level, [charts_roof.Dot(level, dot.intensity, dot.rate, dot.hover)]))
         limit = min(top.flops, dot.intensity * top.bandwidth) if level == "DRAM" else top.flops
         rows.append(
             (
@@ -149,7 +160,7 @@ def _roofline(
                 percent(dot.rate / limit) if limit else units.quantity(None),
             )
         )
-    figure = charts.roofline(
+    figure = charts_roof.roofline(
         identity,
         f"Roofline of {launch.kernel}: FLOP per second against FLOP per byte, "
         "one point for each memory level",
@@ -168,7 +179,7 @@ def _stalls(
         return None, (), ""
     rows = [
         (
-            share.state.title,
+            share.state.title if share.stalled else f"{share.state.title} (issuing)",
             charts.Mark(
                 100 * share.share,
                 percent(share.share),
@@ -242,10 +253,9 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
         accesses=accesses(launch),
         levels=levels(launch),
         limits=limits(launch),
-        occupancy=_bars(launch, ("theoretical_occupancy", "achieved_occupancy")),
-        occupancy_facts=tuple(
-            cell(launch, catalog()[i]) for i in _OCCUPANCY if isinstance(read(launch, i), Reading)
-        ),
+        occupancy=_bars(launch, ("theoretical_occupancy", "achieved_occupancy"), lead=False),
+        occupancy_facts=_known(launch, _OCCUPANCY),
+        facts=_known(launch, _FACTS),
         rules=rules,
         quiet_rules=quiet,
         groups=groups,

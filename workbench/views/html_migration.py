@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis import roofline, stalls
-from workbench.analysis.roofline import Position
+from workbench.analysis.roofline import LEVELS, Position
 from workbench.gpus import chip_for
-from workbench.model import Launch, Profile
-from workbench.views import charts
+from workbench.model import Launch, Profile, Record
+from workbench.views import charts, charts_roof
 from workbench.views.html_common import percent, value
 from workbench.views.html_launch import dots, roof
 
@@ -15,81 +15,115 @@ from workbench.views.html_launch import dots, roof
 _STACKED = 7
 
 
-def stack_stalls(
-    identity: str, named: list[tuple[str, Profile]]
-) -> tuple[charts.Figure | None, tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Duration split over warp states, one bar per profile: how the bottleneck migrates."""
-    bars: list[tuple[str, dict[str, float]]] = []
-    titles: dict[str, str] = {}
+class StallSplit(Record, frozen=True):
+    """Durations split over warp states: as shares, as times, and as a table of times."""
+
+    shares: charts.Figure
+    times: charts.Figure
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class RoofPath(Record, frozen=True):
+    """Several launches under one roof, and the table behind the chart."""
+
+    figure: charts.Figure
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def _parts(profile: Profile) -> dict[str, float]:
+    """Seconds by warp state, over all launches of a profile."""
+    parts: dict[str, float] = {}
+    for launch in profile.launches:
+        duration = float(value(launch, "duration") or 0.0)
+        for share in stalls.breakdown(launch).shares if duration else ():
+            title = share.state.title if share.stalled else f"{share.state.title} (issuing)"
+            parts[title] = parts.get(title, 0.0) + share.share * duration
+    return parts
+
+
+def _groups(bars: list[tuple[str, dict[str, float]]]) -> list[tuple[str, set[str]]]:
+    """The states that get a series of their own, largest share first, and the rest as one."""
     weight: dict[str, float] = {}
-    for name, profile in named:
-        parts: dict[str, float] = {}
-        for launch in profile.launches:
-            duration = value(launch, "duration")
-            for share in stalls.breakdown(launch).shares if duration else ():
-                amount = share.share * float(duration or 0)
-                titles[share.state.id] = share.state.title
-                parts[share.state.id] = parts.get(share.state.id, 0.0) + amount
-        if parts:
-            bars.append((name, parts))
+    for _, parts in bars:
         whole = sum(parts.values())
         for state, amount in parts.items():
-            # Shares decide what is named, so that a slow first version does not hide the rest.
+            # Shares decide, so that a slow first version does not hide what the others do.
             weight[state] = weight.get(state, 0.0) + amount / whole
+    order = sorted(weight, key=lambda state: -weight[state])
+    groups = [(state, {state}) for state in order[:_STACKED]]
+    if order[_STACKED:]:
+        groups.append(("All others", set(order[_STACKED:])))
+    return groups
+
+
+def stack_stalls(
+    identity: str, named: list[tuple[str, Profile]], noun: str = "Version"
+) -> StallSplit | None:
+    """Durations under the profiler, split over warp states; None where nobody has any."""
+    bars = [(name, parts) for name, profile in named if (parts := _parts(profile))]
     if not bars:
-        return None, (), ()
-    named_states = sorted(weight, key=lambda state: -weight[state])[:_STACKED]
-    segments, rows = [], [[name] for name, _ in bars]
-    groups = [(titles[state], [state]) for state in named_states]
-    rest = [state for state in weight if state not in named_states]
-    if rest:
-        groups.append(("All others", rest))
+        return None
+    groups = _groups(bars)
+    shares, times = [], []
+    rows = [[name, units.quantity(sum(parts.values()), "s")] for name, parts in bars]
     for title, states in groups:
-        marks = []
+        share_marks, time_marks = [], []
         for row, (_, parts) in zip(rows, bars, strict=True):
             amount = sum(parts.get(state, 0.0) for state in states)
+            share = amount / sum(parts.values())
             said = units.quantity(amount, "s")
-            marks.append(
-                charts.Mark(amount, said, f"{said}, {percent(amount / sum(parts.values()))}")
-            )
+            hover = f"{percent(share)}, {said}"
+            share_marks.append(charts.Mark(100 * share, percent(share), hover))
+            time_marks.append(charts.Mark(amount, said, hover))
             row.append(said)
-        segments.append(charts.Segment(name=title, marks=tuple(marks)))
-    figure = charts.stacked(
-        identity,
-        "Duration under the profiler, split over what the warps were doing",
-        [name for name, _ in bars],
-        segments,
-        "s",
-        "duration, split by warp state",
+        shares.append(charts.Segment(name=title, marks=tuple(share_marks)))
+        times.append(charts.Segment(name=title, marks=tuple(time_marks)))
+    names = [f"{name} · {row[1]}" for (name, _), row in zip(bars, rows, strict=True)]
+    label = "Duration under the profiler, split over what the warps were doing"
+    return StallSplit(
+        shares=charts.stacked(identity, label, names, shares, "%", "% of the duration"),
+        times=charts.stacked(f"{identity}-time", label, names, times, "s", "duration"),
+        head=(noun, "Duration", *(title for title, _ in groups)),
+        rows=tuple(map(tuple, rows)),
     )
-    return figure, tuple(title for title, _ in groups), tuple(map(tuple, rows))
 
 
 def roof_path(
-    identity: str, named: list[tuple[str, Launch]], profile: Profile, *, joined: bool = True
-) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
-    """All versions under one roof, `joined` in order, at the level of device memory."""
-    points, rows = [], []
-    top: charts.Roof | None = None
-    for name, launch in named:
-        place = roofline.position(launch)
-        if not isinstance(place, Position):
-            continue
-        for level, dot in dots(place, name):
-            if level != "DRAM":
-                continue
-            points.append(dot)
-            rows.append((name, units.digits3(dot.intensity), units.quantity(dot.rate, "flop/s")))
-            here = roof(chip_for(profile.device), launch)
-            top = here if top is None or here.flops > top.flops else top
-    if not points or top is None:
-        return None, ()
-    figure = charts.roofline(
-        identity,
-        "Roofline: the versions from first to last, FLOP per second against FLOP per byte of "
-        "device memory",
-        [("versions", points)],
-        top,
-        path=joined,
+    identity: str,
+    named: list[tuple[str, Launch]],
+    profile: Profile,
+    *,
+    joined: bool = True,
+    noun: str = "Version",
+) -> RoofPath | None:
+    """Launches under one roof, one series per memory level, `joined` in order as a path."""
+    places = [
+        (name, launch, place)
+        for name, launch in named
+        if isinstance(place := roofline.position(launch), Position)
+    ]
+    if not places:
+        return None
+    series: dict[str, list[charts_roof.Dot]] = {level: [] for level in LEVELS}
+    rows = []
+    for name, _, place in places:
+        found = dict(dots(place, name))
+        for level, dot in found.items():
+            series[level].append(dot)
+        cells = [units.digits3(found[x].intensity) if x in found else "—" for x in LEVELS]
+        rows.append((name, units.quantity(place.rate, "flop/s"), *cells))
+    chip = chip_for(profile.device)
+    top = max((roof(chip, launch) for _, launch, _ in places), key=lambda item: item.flops)
+    return RoofPath(
+        figure=charts_roof.roofline(
+            identity,
+            "Roofline: FLOP per second against FLOP per byte, a series for each memory level",
+            [(level, points) for level, points in series.items() if points],
+            top,
+            path=joined,
+        ),
+        head=(noun, "Rate", *(f"FLOP per byte at {level}" for level in LEVELS)),
+        rows=tuple(rows),
     )
-    return figure, tuple(rows)

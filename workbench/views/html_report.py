@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from workbench import units
 from workbench.model import Launch, Profile, Record
-from workbench.views import charts
 from workbench.views.html_common import Chip, Link, profiled, text, value
 from workbench.views.html_ladder import KEY_COUNTERS, Row, counter_rows
 from workbench.views.html_launch import bottleneck, shape
-from workbench.views.html_migration import roof_path, stack_stalls
+from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html_version import VersionView, head_chips, report_launch_view
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
@@ -39,11 +40,8 @@ class ReportView(Record, frozen=True):
     chips: tuple[Chip, ...]
     notices: tuple[str, ...]
     launches: tuple[LaunchRow, ...]
-    stall_chart: charts.Figure | None
-    stall_names: tuple[str, ...]
-    stall_rows: tuple[tuple[str, ...], ...]
-    roof_chart: charts.Figure | None
-    roof_rows: tuple[tuple[str, ...], ...]
+    stalls: StallSplit | None
+    roof: RoofPath | None
     counters: tuple[Row, ...]
     columns: tuple[Link, ...]
 
@@ -78,15 +76,11 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
     longest = sorted(launches, key=lambda item: -(value(item, "duration") or 0.0))[:_SIDE_BY_SIDE]
     shown = tuple(launch for launch in launches if launch in longest)
     names = _names(shown)
-    import msgspec
-
     alone = [
         (label, msgspec.structs.replace(profile, launches=(launch,)))
         for label, launch in zip(names, shown, strict=True)
     ]
     named = list(zip(names, shown, strict=True))
-    stall_chart, stall_names, stall_rows = stack_stalls("stalls", alone)
-    roof_chart, roof_rows = roof_path("roofline", named, profile, joined=False)
     notices = [notice.message for notice in profile.notices]
     if len(shown) < len(launches):
         notices.append(f"Charts and counters show the {len(shown)} longest launches.")
@@ -96,11 +90,8 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         chips=head_chips(profile),
         notices=tuple(notices),
         launches=tuple(_row(launch, page) for launch in profile.launches),
-        stall_chart=stall_chart,
-        stall_names=stall_names,
-        stall_rows=stall_rows,
-        roof_chart=roof_chart,
-        roof_rows=roof_rows,
+        stalls=stack_stalls("stalls", alone, "Launch"),
+        roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
         counters=counter_rows(named, KEY_COUNTERS),
         columns=tuple(
             Link(label, page(launch.index)) for label, launch in zip(names, shown, strict=True)

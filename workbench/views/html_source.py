@@ -129,7 +129,10 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
     lines = line_counters(launch)
     table = launch.instructions
     tally: Tally[LineKey] = Tally(
-        key for key in zip(table.file, table.line, strict=True) if key[1] > 0 and key[0] >= 0
+        key
+        for key in zip(table.file, table.line, strict=True)
+        # A line of an unknown file (index -1) has counters, but no text to stand beside.
+        if key[1] > 0 and 0 <= key[0] < len(profile.sources)
     )
     found = gutters(launch, lines)
     prefix = f"k{position}"
@@ -137,7 +140,8 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
     for (file, _), number in tally.items():
         weight[file] += number
     for key, cell in found[0].cells.items() if found else ():
-        weight[key[0]] += int(1e6 * cell[1])
+        if key in tally:
+            weight[key[0]] += int(1e6 * cell[1])
     order = [file for file, _ in weight.most_common()]
     if not order:
         order = [i for i, source in enumerate(profile.sources) if source.text is not None]
@@ -208,7 +212,8 @@ def _hot_rows(
         file, number = line.key
         text = codes.get(file)
         code = text[number - 1] if text is not None and number <= len(text) else Markup("")
-        name = profile.sources[file].path.rsplit("/", 1)[-1] if file >= 0 else ""
+        known = 0 <= file < len(profile.sources)
+        name = profile.sources[file].path.rsplit("/", 1)[-1] if known else ""
         out.append(
             HotRow(
                 href=anchor(line.key),

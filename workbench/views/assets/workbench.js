@@ -42,6 +42,12 @@
     }
   }
 
+  // A long file starts where its counters do; the page itself does not move.
+  for (const box of all(".window")) {
+    const first = box.querySelector("tr[data-n]");
+    if (first && !location.hash) box.scrollTop = Math.max(0, first.offsetTop - 6 * first.offsetHeight);
+  }
+
   // --- deep links: open what is folded around the target -----------------------------
   function reveal() {
     let target = null;
@@ -115,11 +121,17 @@
     });
   }
   function drawAll() {
-    if (!window.Plotly) {
-      for (const node of all("[data-figure]")) node.textContent = "The chart needs assets/plotly.min.js; its numbers are in the table below.";
-      return;
-    }
-    const waiting = all("[data-figure]");
+    // A folded chart has no width yet; it is drawn when it is opened.
+    const folded = (node) => node.closest("details:not([open])");
+    const waiting = all("[data-figure]").filter((node) => !folded(node));
+    document.addEventListener(
+      "toggle",
+      (event) => {
+        if (!event.target.open) return;
+        for (const node of all("[data-figure]:not([data-drawn])", event.target)) if (!folded(node)) draw(node);
+      },
+      true,
+    );
     const idle = window.requestIdleCallback || ((job) => setTimeout(job, 1));
     const next = () => {
       const node = waiting.shift();
@@ -128,5 +140,12 @@
     next();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all("[data-drawn]").forEach(draw));
   }
-  document.addEventListener("DOMContentLoaded", drawAll);
+  const library = document.getElementById("plotly");
+  if (window.Plotly) drawAll();
+  else if (library) {
+    library.addEventListener("load", drawAll);
+    library.addEventListener("error", () => {
+      for (const node of all("[data-figure]")) node.textContent = "This chart needs assets/plotly.min.js; its numbers are in the table below.";
+    });
+  }
 })();
