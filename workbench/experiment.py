@@ -292,7 +292,7 @@ class Experiment:
         result = captured.result
         assert result.check is not None and result.device is not None
         read = captured.profile
-        notices = (*read.notices, *metric_notices(read, options.chosen_metrics))
+        notices = (*read.notices, *metric_notices(read, options.metrics, options.catalog_metrics))
         folded = fold_repeats(read, job.repeats, len(job.program.launches))
         built = subject.built
         named = own_sources(folded, built.sources if built else ())

@@ -137,33 +137,40 @@ def _moved(launch: Launch, moves: Sequence[int]) -> Launch:
     return msgspec.structs.replace(launch, instructions=moved)
 
 
-def metric_notices(profile: Profile, asked: Sequence[str]) -> tuple[Notice, ...]:
+def metric_notices(
+    profile: Profile, asked: Sequence[str], expected: Sequence[str] = ()
+) -> tuple[Notice, ...]:
     """What was asked for and did not come, and what came without a number.
+
+    ncu itself says nothing of a name that it does not know.
 
     Args:
         profile: As read.
-        asked: Names given to ``--metrics``, without prefixes such as ``regex:``.
+        asked: Names that the user gave to ``--metrics``, perhaps with ncu's prefixes
+            (``regex:``, ``group:``), which name no single metric.
+        expected: Names that the default collection asked for.
     """
-    plain = [name for name in asked if ":" not in name]
-    notices = []
-    missing = [
-        name
-        for name in plain
-        if not any(
-            name in launch.metrics or any(have.startswith(name + ".") for have in launch.metrics)
-            for launch in profile.launches
-        )
-    ]
     empty = sorted(
         {name for launch in profile.launches for name, why in launch.absent.items() if why == "NaN"}
     )
-    gone = [name for name in missing if name not in empty]
-    if gone:
+    have = {name for launch in profile.launches for name in launch.metrics} | set(empty)
+    # A name without its suffix (".sum") stands for all its first-level forms.
+    stems = have | {name.rpartition(".")[0] for name in have}
+    notices = []
+    if gone := [name for name in asked if ":" not in name and name not in stems]:
         notices.append(
             Notice(
                 code="missing-metric",
-                message=f"ncu gave no value for {_listed(gone)}: this chip or this version of "
-                "ncu does not have it, or the name is misspelt.",
+                message=f"ncu gave no value for {', '.join(gone)}: this chip or this version "
+                "of ncu does not have it, or the name is misspelt.",
+            )
+        )
+    if gone := [name for name in expected if name not in stems and name not in asked]:
+        notices.append(
+            Notice(
+                code="missing-counter",
+                message=f"This chip or this version of ncu does not have {_listed(gone)}; "
+                "the counters that need it are missing.",
             )
         )
     if empty:

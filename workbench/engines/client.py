@@ -144,10 +144,19 @@ def make_job(
     )
 
 
+def python() -> str:
+    """Our own interpreter: by its bare name where PATH leads to it, else by its path.
+
+    ncu writes the command line into its report, which should name no folder of a user.
+    """
+    name = Path(sys.executable).name
+    return name if shutil.which(name) == sys.executable else sys.executable
+
+
 def worker_argv(folder: Path) -> tuple[str, ...]:
     """The worker's command line, for a job that lies in `folder` (relative to the root)."""
     return (
-        sys.executable,
+        python(),
         "-m",
         "workbench.engines.worker",
         (folder / JOB).as_posix(),

@@ -22,15 +22,20 @@ def default_sections() -> tuple[str, ...]:
     return _data()[0]
 
 
+def delivered() -> frozenset[str]:
+    """Names of the catalog that the default sections deliver."""
+    return _data()[1]
+
+
 def default_metrics() -> tuple[str, ...]:
     """Names of the catalog that no default section delivers, one per counter.
 
     A counter has several names where chips and ncu versions differ; the first is the
     current one. Counters that have a formula instead need no name of their own.
     """
-    delivered = _data()[1]
+    have = delivered()
     wanted: dict[str, None] = {}
     for counter in catalog():
-        if counter.names and not delivered.intersection(counter.names):
+        if counter.names and not have.intersection(counter.names):
             wanted[counter.names[0]] = None
     return tuple(wanted)

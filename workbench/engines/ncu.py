@@ -63,8 +63,12 @@ class Options(Record, frozen=True):
     @property
     def chosen_metrics(self) -> tuple[str, ...]:
         """The metrics that are asked for by name, each once."""
-        own = () if self.sets or self.sections else collection.default_metrics()
-        return tuple(dict.fromkeys((*own, *self.metrics)))
+        return tuple(dict.fromkeys((*self.catalog_metrics, *self.metrics)))
+
+    @property
+    def catalog_metrics(self) -> tuple[str, ...]:
+        """The metrics that are asked for to fill the catalog."""
+        return () if self.sets or self.sections else collection.default_metrics()
 
 
 class Command(Record, frozen=True):

@@ -23,6 +23,8 @@ from workbench.model import Record
 
 #: Lines of output that are kept: the last ones, which hold the error.
 KEPT_LINES = 4000
+#: Seconds between SIGTERM and SIGKILL: ncu needs a few to let go of the driver.
+GRACE_S = 5.0
 _POLL_S = 0.02
 
 
@@ -71,10 +73,12 @@ def _descendants(root: int) -> set[tuple[int, str]]:
 
 
 def _started(pid: int) -> str:
+    """Start time of a process that runs; empty where it is gone or only waits to be reaped."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return ""
+    return "" if fields[0] in ("Z", "X") else fields[19]
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
@@ -82,7 +86,7 @@ def _signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process, its group, and children that left the group.
 
     SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace.
@@ -90,7 +94,7 @@ def end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
     group = process.pid  # it leads the session that it was started in
     strangers = _descendants(group)
     _signal_group(group, signal.SIGTERM)
-    end = time.monotonic() + grace_s
+    end = time.monotonic() + GRACE_S
     while time.monotonic() < end:
         process.poll()  # reap it, or it would count as running
         if not _members(group):
@@ -102,6 +106,12 @@ def end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
     process.wait()
+    # A process in the kernel's hands (the driver's, often) dies a moment later.
+    end = time.monotonic() + GRACE_S
+    while time.monotonic() < end and (
+        _members(group) or any(_started(pid) == start for pid, start in strangers)
+    ):
+        time.sleep(_POLL_S)
 
 
 @contextlib.contextmanager
@@ -129,7 +139,6 @@ def run_group(
     timeout_s: float | None = None,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
-    grace_s: float = 5.0,
 ) -> Finished:
     """Run a program in a session of its own and wait for it.
 
@@ -139,7 +148,6 @@ def run_group(
         timeout_s: End the whole group after this many seconds; None: never.
         env: Its environment; None: ours.
         on_line: Called with every line that it prints, as it comes.
-        grace_s: Seconds between SIGTERM and SIGKILL.
 
     Raises:
         MissingError: the program cannot be started.
@@ -181,7 +189,7 @@ def run_group(
         finally:
             # After a normal end too: the leader may be gone while a helper lingers.
             if timed_out or process.poll() is None or _members(process.pid):
-                end_group(process, grace_s)
+                end_group(process)
             # A stranger may still hold the pipe; it must not hold us.
             reader.join(timeout=2.0)
     return Finished(
