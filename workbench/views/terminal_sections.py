@@ -113,7 +113,7 @@ def _excess(table: Table, readings: Readings, title: str, counter: str) -> None:
     if excess is None:
         note = ""
     elif excess:
-        note = f"{quantity(excess)} of them in excess ({quantity(100.0 * excess / total, '%')})"
+        note = f"{quantity(excess)} in excess ({quantity(100.0 * excess / total, '%')})"
     table.add_row(title, quantity(total), _note(note))
 
 
@@ -141,7 +141,7 @@ def occupancy(readings: Readings) -> RenderableType | None:
             least = min(limits.values())
             by = [name for name, value in limits.items() if value == least]
             plural = "s" if least != 1 else ""
-            note.append(f"{quantity(least)} block{plural}/SM, by {' and '.join(by)}")
+            note.append(f"{quantity(least)} block{plural}/SM, by {', '.join(by)}")
         table.add_row("Theoretical", _q(readings, "theoretical_occupancy"), note)
     if value_of(readings, "achieved_occupancy") is not None:
         warps = value_of(readings, "warps_per_sm")
