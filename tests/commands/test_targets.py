@@ -48,7 +48,7 @@ def test_a_version_brings_its_profile_time_and_baseline(project: Path) -> None:
         (
             "v3",
             Selection(problem="n64"),
-            ("no profile of demo/v3", "n1024 on h200", "--problem n64"),
+            ("no profile", "n1024 on h200", "--problem n64"),
         ),
         ("v3", Selection(device="h100"), ("--device h100", "h200")),
         ("v3", Selection(engine="emulator"), ("--engine emulator", "(ncu)")),

@@ -102,12 +102,9 @@ def show_csv(profile: Profile) -> str:
     for launch in profile.launches:
         for name, reading in read_all(launch).items():
             group = catalog()[name].group
+            found: Row = (*reading, "")
             if isinstance(reading, Missing):
-                rows.append(
-                    (launch.index, launch.kernel, name, group, None, "", "", reading.reason)
-                )
-            else:
-                found = (*reading, "")
+                found = (None, "", "", reading.reason)
             rows.append((launch.index, launch.kernel, name, group, *found))
     header = ("launch", "kernel", "counter", "group", "value", "unit", "ncu", "missing")
     return to_csv(header, rows)
