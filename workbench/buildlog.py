@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from workbench.errors import KernelError
@@ -14,8 +15,9 @@ _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
 _CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
 _DIAGNOSTIC = re.compile(
-    r"^(?P<path>[^\s(][^(\n]*)\((?P<line>\d+)\): "
-    r"(?P<kind>(?:catastrophic )?error|warning)[^:\n]*: (?P<text>.*)$",
+    # The device front end writes file(line), the host preprocessor file:line:column.
+    r"^(?P<path>[^\s(:][^(:\n]*)(?:\((?P<line>\d+)\)|:(?P<host_line>\d+):\d+): "
+    r"(?P<kind>(?:catastrophic |fatal )?error|warning)[^:\n]*: (?P<text>.*)$",
     re.MULTILINE,
 )
 _PTXAS_INFO = re.compile(r"^ptxas (?:info|\s+\.)|^\s+\d+ bytes stack frame")
@@ -70,7 +72,10 @@ def diagnostics(log: str) -> list[Diagnostic]:
     """Every error and warning that names a file and a line."""
     return [
         Diagnostic(
-            path=match["path"], line=int(match["line"]), kind=match["kind"], text=match["text"]
+            path=posixpath.normpath(match["path"]),
+            line=int(match["line"] or match["host_line"]),
+            kind=match["kind"],
+            text=match["text"],
         )
         for match in _DIAGNOSTIC.finditer(log)
     ]
