@@ -101,5 +101,33 @@ class FakeAction:
     def nvtx_state(self) -> None:
         return None
 
-    def rule_results_as_dicts(self) -> list[dict[str, Any]]:
-        return self._rules
+    def rule_results(self) -> list[FakeRule]:
+        return [FakeRule(raw) for raw in self._rules]
+
+
+class FakeRule:
+    """A rule result; a key that is missing makes its accessor fail."""
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._raw = raw
+
+    def rule_identifier(self) -> str:
+        return self._raw["rule_identifier"]
+
+    def section_identifier(self) -> str:
+        return self._raw["section_identifier"]
+
+    def name(self) -> str:
+        return self._raw["name"]
+
+    def rule_message(self) -> dict[str, Any]:
+        return self._raw["rule_message"]
+
+    def focus_metrics(self) -> list[dict[str, Any]]:
+        return self._raw.get("focus_metrics", [])
+
+    def has_speedup_estimation(self) -> bool:
+        return "speedup_estimation" in self._raw
+
+    def speedup_estimation(self) -> dict[str, Any]:
+        return self._raw["speedup_estimation"]

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_builder import OPENING, SESSION, block, result, source, whole
+from report_builder import OPENING, SESSION, block, number, result, sized, source, whole
 from report_builder import report as assemble
 
 from workbench.errors import DataError
+from workbench.ncurep import container as c
+from workbench.ncurep import wire
 from workbench.ncurep.container import parse, read_container
 from workbench.ncurep.scrub import scrub
 
@@ -122,6 +124,22 @@ def test_a_block_that_contradicts_its_size_is_damage():
     raw[-len(result("first")) - 4] += 1  # the entry's size word
     with pytest.raises(DataError, match=r"damaged|cut short"):
         parse(bytes(raw), NAME)
+
+
+def test_entries_of_unknown_kinds_behind_the_results_are_passed_over():
+    first = block(results=(result("first"),))
+    size = c.SIZE.unpack(first[:4])[0]
+    fields = list(wire.fields(first[4 : 4 + size]))
+    extra = sized(b"something new")
+    header = b"".join(
+        number(key, value + len(extra) if key == c.PAYLOAD_SIZE else value)
+        for key, value in fields
+        if isinstance(value, int)
+    )
+    blocks = whole()
+    blocks[2] = sized(header) + first[4 + size :] + extra
+    container = parse(assemble(*blocks), NAME)
+    assert (container.results, container.doubts) == (1, [])
 
 
 def test_a_folder_and_an_unreadable_file(tmp_path):

@@ -50,7 +50,12 @@ RULE = {
     ],
     "speedup_estimation": {"type": 2, "speedup": 40.0},
 }
-EMPTY_RULE = {"rule_identifier": "X", "rule_message": {"title": "", "message": "", "type": 0}}
+EMPTY_RULE = RULE | {
+    "rule_message": {"title": "", "message": "", "type": 0},
+    "focus_metrics": [],
+    "speedup_estimation": {"type": 0, "speedup": None},
+}
+BAD_RULE = {"rule_identifier": "X"}
 
 
 @pytest.fixture
@@ -94,7 +99,7 @@ def test_a_complete_launch(read):
 
 
 def test_rules_come_without_markup_and_without_nan(read):
-    (launch,) = read([FakeAction(TIME, rules=[RULE, EMPTY_RULE])]).launches
+    (launch,) = read([FakeAction(TIME, rules=[BAD_RULE, RULE, EMPTY_RULE])]).launches
     (rule,) = launch.rules
     assert rule.message == "See the table and the guide at line 12, mail a@b.c."
     assert (rule.kind, rule.speedup, rule.scope) == ("optimization", 40.0, "global")
@@ -136,10 +141,10 @@ def test_an_action_that_the_reader_cannot_give(read):
 
 def test_parts_that_fail_are_parts_that_are_missing(read):
     class Bad(FakeAction):
-        def rule_results_as_dicts(self):
+        def rule_results(self, *_):
             raise RuntimeError
 
-        source_files = nvtx_state = source_info = rule_results_as_dicts
+        source_files = nvtx_state = ptx_by_pc = rule_results
 
     (launch,) = read([Bad(TIME | INST, CODE)]).launches
     assert launch.metrics["gpu__time_duration.sum"].value == 1e-6

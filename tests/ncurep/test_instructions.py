@@ -18,9 +18,9 @@ def table(metrics, code=CODE):
     files: list[str] = []
 
     def index(path: str) -> int:
-        if path not in files:
+        if path and path not in files:
             files.append(path)
-        return files.index(path)
+        return files.index(path) if path else -1
 
     return read_table(FakeAction(metrics, code), index)
 
@@ -101,6 +101,22 @@ def test_an_unreadable_column_does_not_lose_the_table():
     broken._instances = {BASE: 1}
     read = table({"inst_executed": per_pc({0: 4}), "memory_l1_wavefronts_shared": broken})
     assert list(read.columns) == ["inst_executed"]
+
+
+def test_lines_that_the_reader_cannot_give():
+    class Bad(FakeAction):
+        def source_info(self, pc):
+            raise RuntimeError
+
+    read = read_table(Bad({"inst_executed": per_pc({0: 1})}, CODE), lambda path: -1)
+    assert (read.file, read.line, read.text) == ((-1,), (0,), ("OP0 ;",))
+
+
+def test_samples_outside_of_any_code_do_not_move_the_addresses():
+    stray = FakeMetric(9, "", {0: 2, BASE: 3, BASE + 16: 4})
+    read = table({"smsp__pcsamp_sample_count": stray, "inst_executed": per_pc({0: 1})})
+    assert read.address == (0, 16)
+    assert read.columns["smsp__pcsamp_sample_count"].values == (3, 4)
 
 
 def test_a_chip_that_the_reader_cannot_disassemble():

@@ -16,7 +16,7 @@ import msgspec
 from workbench.model import SCHEMA_VERSION, Profile
 
 #: Raised with every change of what `workbench.ncurep.extract` gives for the same file.
-EXTRACTOR = 1
+EXTRACTOR = 2
 #: Oldest entries are dropped beyond this many bytes.
 _LIMIT = 256 << 20
 

@@ -252,15 +252,15 @@ def read_blocks(data: bytes, path: Path) -> Iterator[Block]:
         end = at + counts.get(PAYLOAD_SIZE, 0)
         if end > len(data):
             raise _cut(path, len(data), end, f"in block {number}")
-        entries = []
-        for _ in range(counts.get(NUM_SOURCES, 0) + counts.get(NUM_RESULTS, 0)):
-            if at >= end:
-                break
+        sources = counts.get(NUM_SOURCES, 0)
+        entries: list[bytes] = []
+        for _ in range(sources + counts.get(NUM_RESULTS, 0)):
             entry, at = _sized(data, at, path, f"in block {number}")
             entries.append(entry)
-        sources = counts.get(NUM_SOURCES, 0)
-        if at != end or len(entries) != sources + counts.get(NUM_RESULTS, 0):
-            raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
+            if at > end:
+                raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
+        # Behind them a block may hold entries of kinds that do not matter here.
+        at = end
         yield Block(start, end, header, tuple(entries[:sources]), tuple(entries[sources:]))
         number += 1
 

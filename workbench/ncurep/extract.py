@@ -199,29 +199,34 @@ def _pick(choices: tuple[Any, ...], index: object) -> Any:
 
 
 def _rules(action: Any) -> tuple[Rule, ...]:
-    found = []
-    for raw in action.rule_results_as_dicts():
-        message = raw.get("rule_message") or {}
-        estimate = raw.get("speedup_estimation") or {}
-        focus = tuple(
-            RuleFocus(metric=clean(f["name"]), value=value, info=_plain(f.get("info") or ""))
-            for f in raw.get("focus_metrics") or ()
-            if (value := _number(f.get("value"))) is not None
-        )
-        rule = Rule(
-            id=clean(raw.get("rule_identifier") or ""),
-            section=clean(raw.get("section_identifier") or ""),
-            name=clean(raw.get("name") or ""),
-            kind=_pick(_RULE_KINDS, int(message.get("type") or 0)),
-            title=_plain(message.get("title") or ""),
-            message=_plain(message.get("message") or ""),
-            speedup=_number(estimate.get("speedup")),
-            scope=_pick(_SCOPES, int(estimate.get("type") or 0)),
-            focus=focus,
-        )
-        if rule.title or rule.message or rule.speedup is not None or rule.focus:
-            found.append(rule)
-    return tuple(found)
+    found = [_or_nothing(lambda raw=raw: _rule(raw)) for raw in action.rule_results()]
+    # Rules that found nothing leave an empty result.
+    return tuple(
+        rule
+        for rule in found
+        if rule and (rule.title or rule.message or rule.speedup is not None or rule.focus)
+    )
+
+
+def _rule(raw: Any) -> Rule:
+    message = raw.rule_message() or {}
+    estimate = raw.speedup_estimation() if raw.has_speedup_estimation() else {}
+    focus = tuple(
+        RuleFocus(metric=clean(f["name"]), value=value, info=_plain(f.get("info") or ""))
+        for f in raw.focus_metrics() or ()
+        if (value := _number(f.get("value"))) is not None
+    )
+    return Rule(
+        id=clean(raw.rule_identifier() or ""),
+        section=clean(raw.section_identifier() or ""),
+        name=clean(raw.name() or ""),
+        kind=_pick(_RULE_KINDS, int(message.get("type") or 0)),
+        title=_plain(message.get("title") or ""),
+        message=_plain(message.get("message") or ""),
+        speedup=_number(estimate.get("speedup")),
+        scope=_pick(_SCOPES, int(estimate.get("type") or 0)),
+        focus=focus,
+    )
 
 
 def _device(launches: list[Launch]) -> tuple[Device, list[str]]:

@@ -36,6 +36,10 @@ def _is_candidate(name: str) -> bool:
     return not name.startswith("derived__") or name.endswith("_excessive")
 
 
+def _is_anchor(name: str) -> bool:
+    return name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)
+
+
 def _instances(native: Any) -> dict[int, Number]:
     """Correlation id -> value; empty where the ids are no integers."""
     if native is None or not native.has_correlation_ids():
@@ -67,9 +71,15 @@ def _columns(action: Any) -> dict[str, tuple[dict[int, Number], str]]:
         except Exception:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue
+    # Samples that fell outside of any code come under small ids.
+    if any(pc >= _LOWEST_PC for name in found if _is_anchor(name) for pc in found[name][0]):
+        for name, (instances, unit) in found.items():
+            if _is_anchor(name):
+                code = {pc: value for pc, value in instances.items() if pc >= _LOWEST_PC}
+                found[name] = (code, unit)
     anchor: set[int] = set()
     for name, (instances, _) in found.items():
-        if name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES):
+        if _is_anchor(name):
             anchor.update(instances)
     return {
         name: entry
@@ -121,6 +131,15 @@ def _all_pcs(action: Any, seen: set[int]) -> list[int]:
     return out
 
 
+def _line(action: Any, pc: int) -> tuple[str, int]:
+    """File and 1-based line of an instruction; ("", 0) where there is no line information."""
+    try:
+        info = action.source_info(pc)
+        return ("", 0) if info is None else (info.file_name(), max(0, int(info.line())))
+    except Exception:
+        return "", 0
+
+
 def _integral(values: list[Number]) -> list[Number]:
     """Counts that came as doubles (ncu before 2022) as the integers they are."""
     if all(isinstance(v, int) or v.is_integer() for v in values):
@@ -136,7 +155,8 @@ def read_table(action: Any, source: SourceIndex) -> InstructionTable:
 
     Args:
         action: ``ncu_report.IAction``.
-        source: Gives the index in ``Profile.sources`` of a file named by line information.
+        source: Gives the index in ``Profile.sources`` of a file named by line information,
+            -1 for no name.
     """
     columns = _columns(action)
     seen = {pc for instances, _ in columns.values() for pc in instances}
@@ -146,9 +166,9 @@ def read_table(action: Any, source: SourceIndex) -> InstructionTable:
     row = {pc: i for i, pc in enumerate(pcs)}
     files, lines = [], []
     for pc in pcs:
-        info = action.source_info(pc)
-        files.append(-1 if info is None else source(info.file_name()))
-        lines.append(0 if info is None else max(0, int(info.line())))
+        path, line = _line(action, pc)
+        files.append(source(path))
+        lines.append(line)
     ptx = tuple(clean(action.ptx_by_pc(pc) or "").strip() for pc in pcs)
     table: dict[str, Column] = {}
     for name, (instances, native_unit) in columns.items():

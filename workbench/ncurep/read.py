@@ -91,17 +91,14 @@ def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
         raise UsageError(f"no such report: {path}", "Check the path.")
     with _plain(path) as plain:
         container = read_container(plain, shown=path)
-        if not container.results:
-            raise DataError(
-                f"{path} holds no profiled kernel",
-                "Check ncu's filters (--kernel-name, --nvtx-include) and what ncu printed.",
-            )
         profile = _extract(plain, path, timeout_s)
     if not any(launch.profiled for launch in profile.launches):
-        listed = ", ".join(launch.kernel[:60] for launch in profile.launches[:3]) or "none"
+        names = ", ".join(launch.kernel[:60] for launch in profile.launches[:3])
+        listed = f" (listed, but never measured: {names})" if names else ""
         raise DataError(
-            f"{path} holds no profiled kernel (listed, but never measured: {listed})",
-            "Repeat the capture; ncu's own output says why it could not measure.",
+            f"{path} holds no profiled kernel{listed}",
+            "See what ncu printed: its filters (--kernel-name, --nvtx-include) may have matched "
+            "nothing, or it could not measure.",
         )
     return _with_session(profile, container)
 
