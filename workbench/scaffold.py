@@ -34,6 +34,9 @@ def write_new(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
         # "x" refuses an existing file in the same step that makes a new one.
         with path.open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -42,9 +45,13 @@ def write_new(path: Path, text: str) -> None:
             f"{path} is there already", "Nothing was overwritten; choose another name."
         ) from None
     except OSError as error:
-        raise MissingError(
-            f"cannot write {path}: {error.strerror or error}", "Check the folder's permissions."
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> MissingError:
+    return MissingError(
+        f"cannot write {path}: {error.strerror or error}", "Check the folder's permissions."
+    )
 
 
 def _template(name: str, study: str) -> str:
@@ -69,30 +76,14 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     Raises:
         UsageError: the folder is a project already, or the name is no study name.
     """
-    settings = root / ("pyproject.toml" if pyproject else "workbench.toml")
     if study:
         check_study_name(study)
     _check_no_project(root)
-    text = _template("workbench.toml.template", study)
-    if pyproject:
-        table = "\n".join(line for line in text.splitlines() if line.startswith("default_study"))
-        before = settings.read_text(encoding="utf-8").rstrip() if settings.exists() else ""
-        text = f"{before}\n\n[tool.workbench]\n{table}\n".lstrip()
-        try:
-            settings.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise MissingError(
-                f"cannot write {settings}: {error.strerror or error}",
-                "Check the folder's permissions.",
-            ) from error
-    else:
-        write_new(settings, text)
-    written = [settings.name]
+    written = []
     for folder in ("kernels", "profiles"):
-        keep = root / folder / ".gitkeep"
-        if not (root / folder).exists():
-            write_new(keep, "")
-            written.append(f"{folder}/")
+        if not (root / folder).is_dir():
+            write_new(root / folder / ".gitkeep", "")
+            written.append(f"{folder}/.gitkeep")
     ignore = root / "reports" / ".gitignore"
     if not ignore.exists():
         # The site is made from profiles/ at any time, so git need not keep it.
@@ -100,7 +91,26 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
         written.append("reports/.gitignore")
     if study:
         written += start_study(Project(root=root, default_study=study), study)
+    # The settings come last: they make the folder a project, and all of it is there then.
+    written.append(_write_settings(root, study, pyproject))
     return written
+
+
+def _write_settings(root: Path, study: str, pyproject: bool) -> str:
+    if not pyproject:
+        write_new(root / "workbench.toml", _template("workbench.toml.template", study))
+        return "workbench.toml"
+    path = root / "pyproject.toml"
+    table = f"[tool.workbench]\ndefault_study = {json.dumps(study)}\n"
+    temporary = root / ".pyproject.toml.new"
+    try:
+        before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
+        temporary.write_text(f"{before}\n\n{table}" if before else table, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+    return path.name
 
 
 def _check_no_project(root: Path) -> None:
