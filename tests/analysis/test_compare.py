@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import msgspec
 import pytest
 from factories import (
@@ -110,6 +113,18 @@ def test_what_one_side_lacks_is_missing_with_the_reason() -> None:
 def test_noise_is_symmetric_and_never_negative(a: float, b: float) -> None:
     for counter in catalog():
         assert noise_of(counter, a, b) == noise_of(counter, b, a) >= 0
+
+
+def test_two_captures_of_the_same_kernels_do_not_move(report: Callable[[str], Path]) -> None:
+    """The default noise floors hold on hardware: other sections, other replay passes."""
+    from workbench.ncurep.read import read_report, select_kernels
+
+    full, focus = read_report(report("ladder_full")), read_report(report("ladder_focus"))
+    for name in (f"sgemm_v{step}" for step in range(5)):
+        comparison = compare(select_kernels(full, name), select_kernels(focus, name))
+        assert [delta.id for delta in comparison.counters if delta.moved] == [], name
+    steps = compare(select_kernels(full, "sgemm_v2"), select_kernels(focus, "sgemm_v3"))
+    assert sum(delta.moved for delta in steps.counters) > 20
 
 
 # --- comparability -------------------------------------------------------------------
