@@ -1,12 +1,14 @@
 """Terminal views: golden files at 80 and 120 columns, and what must never happen.
 
-`WORKBENCH_UPDATE_GOLDENS=1 pytest tests/views/test_terminal.py` writes the goldens anew;
+`make goldens` (or WORKBENCH_UPDATE_GOLDENS=1 in the environment) writes the goldens anew;
 read the difference before committing it.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from factories import (
     make_launch,
     make_metrics,
     make_profile,
+    make_project,
     make_timing,
     padded,
     with_metrics,
@@ -38,17 +41,25 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 WIDTHS = (80, 120)
 
 
-def check_golden(name: str, view: RenderableType, width: int) -> str:
+@pytest.fixture
+def check_golden(request: pytest.FixtureRequest) -> Callable[[str, RenderableType, int], str]:
     """Compare a view's text with its golden file; returns the text."""
-    text = render(view, width)
-    path = GOLDEN / f"{name}.{width}.txt"
-    if os.environ.get("WORKBENCH_UPDATE_GOLDENS"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{path} differs; see the module's docstring"
-    for line in text.splitlines():
-        assert cell_len(line) <= width, line
-    return text
+    update = request.config.getoption("--update-goldens", default=False)
+    update = update or os.environ.get("WORKBENCH_UPDATE_GOLDENS")
+
+    def check(name: str, view: RenderableType, width: int) -> str:
+        text = render(view, width)
+        path = GOLDEN / f"{name}.{width}.txt"
+        if update:
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), f"{path}: see this module's docstring"
+        assert all(cell_len(line) <= width for line in text.splitlines())
+        return text
+
+    return check
+
+
+Check = Callable[[str, RenderableType, int], str]
 
 
 # --- list --------------------------------------------------------------------------
@@ -92,7 +103,7 @@ def ladder() -> Ladder:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_list(width: int) -> None:
+def test_list(width: int, check_golden: Check) -> None:
     empty = Ladder(
         name="other", title="Nothing yet", problems=(), versions=(rung("v0", "A", None),)
     )
@@ -113,7 +124,7 @@ def shown(profile: Profile, width: int, **options: object) -> RenderableType:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_show(width: int) -> None:
+def test_show(width: int, check_golden: Check) -> None:
     view = shown(
         make_profile(notices=(Notice(code="dropped", message="Two metrics came back empty."),)),
         width,
@@ -130,7 +141,7 @@ def test_show(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_show_several_launches(width: int) -> None:
+def test_show_several_launches(width: int, check_golden: Check) -> None:
     first = make_launch(kernel="im2col", metrics=make_metrics(**{"gpu__time_duration.sum": 50e-6}))
     ghost = make_launch(kernel="ghost", index=2, metrics={}, profiled=False)
     second = make_launch(kernel="gemm", index=1)
@@ -188,7 +199,7 @@ def test_lines_of_a_report_without_source_or_samples() -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_diff(width: int) -> None:
+def test_diff(width: int, check_golden: Check) -> None:
     old, new = make_profile(), padded(make_profile(version="v3"))
     comparison = compare(
         old, new, old_time=make_timing(), new_time=make_timing(206e-6, version="v3")
@@ -288,6 +299,29 @@ def test_no_color_is_honoured(
     print_view(view)
     plain = capsys.readouterr().out
     assert "\x1b[32m" not in plain and "\x1b[31m" not in plain
+
+
+def test_a_terminal_that_cannot_show_the_characters_gets_others() -> None:
+    code = (
+        "from workbench.views.terminal import print_view; from rich.text import Text;"
+        "print_view(Text('312 µs → 208 µs'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, b"312 ?s ? 208 ?s")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m workbench.cli list | head -n 1; exit ${{PIPESTATUS[0]}}"
+    make_project(tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0 and done.stdout.startswith("demo") and done.stderr == ""
 
 
 # --- real reports -------------------------------------------------------------------------

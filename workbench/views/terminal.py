@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -33,8 +34,19 @@ _PRINTED = frozenset(("", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"))
 
 
 def print_view(view: RenderableType) -> None:
-    """Print on standard output, in the terminal's width (80 where there is none)."""
-    Console(highlight=False, emoji=False).print(view)
+    """Print on standard output, in the terminal's width (80 where there is none).
+
+    The text is made first and written in one go: rich would turn a reader that has
+    left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a
+    traceback.
+    """
+    console = Console(highlight=False, emoji=False)
+    with console.capture() as captured:
+        console.print(view)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = captured.get().encode(encoding, "replace").decode(encoding)
+    sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
+    sys.stdout.flush()
 
 
 def render(view: RenderableType, width: int = 80) -> str:

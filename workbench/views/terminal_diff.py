@@ -53,9 +53,9 @@ def diff_view(
     old, new = comparison.old, comparison.new
     study = new.study or old.study
     head = Text(f"{clean(study)}  " if study else "", style=DIM)
-    head.append(clean(old.label), style="not dim bold")
+    head.append(clean(old.label, 120), style="not dim bold")
     head.append(" → ", style="not dim")
-    head.append(clean(new.label), style="not dim bold")
+    head.append(clean(new.label, 120), style="not dim bold")
     if title:
         head.append(f"  {clean(title)}", style="not dim")
     parts: list[RenderableType] = [head, Text(_provenance(old, new), style=DIM)]

@@ -88,7 +88,9 @@ def _step(ladder: Ladder, rung: Rung) -> Text:
 
 
 def _profiled(ladder: Ladder, rung: Rung) -> Text:
-    profile = ladder.profile_of(rung)
+    profile, time = ladder.profile_of(rung), ladder.time_of(rung)
+    if profile is None and time is not None and time.stale:
+        return Text("time stale", style=f"bold {WARN}")
     if profile is None:
         others = {each.problem for each in rung.profiles}
         return Text("other problem" if others else quantity(None), style=DIM)
@@ -97,4 +99,6 @@ def _profiled(ladder: Ladder, rung: Rung) -> Text:
         text.append(f" {profile.engine}", style=DIM)
     if profile.stale:
         text.append(" stale", style=f"bold {WARN}")
+    elif time is not None and time.stale:
+        text.append(" time stale", style=f"bold {WARN}")
     return text
