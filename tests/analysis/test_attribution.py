@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Any
 
 import pytest
@@ -20,17 +21,15 @@ def parts_of(result: Attribution, counter: str) -> list[list[Any]]:
 
 def assert_adds_up(result: Attribution) -> None:
     for split in result.counters:
-        total = sum(part.delta for part in split.parts)
-        whole = split.new - split.old
-        if isinstance(split.old, int) and isinstance(split.new, int):
-            assert total == whole == split.delta, split.counter
-        else:
-            scale = max(abs(split.old), abs(split.new), 1.0)
-            assert abs(total - whole) <= 1e-9 * scale, split.counter
+        deltas = [part.delta for part in split.parts]
+        whole = [split.new - split.old, split.delta]
+        if all(isinstance(value, int) for value in (*deltas, split.old, split.new)):
+            assert [sum(deltas)] * 2 == whole, split.counter
+        # Each part is rounded once from an exact fraction: relative to what was added up.
+        scale = max(1.0, abs(split.old) + abs(split.new))
+        assert all(abs(fsum(deltas) - value) <= 1e-9 * scale for value in whole), split.counter
         for part in split.parts:
-            assert abs(sum(line.delta for line in part.lines) - part.delta) <= 1e-9 * max(
-                1.0, abs(part.delta)
-            )
+            assert abs(fsum(line.delta for line in part.lines) - part.delta) <= 1e-9 * scale
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -106,7 +106,10 @@ def _differences(
                 name = (what[0], *renamed(what[1:], mapping))
                 table[name].append((renamed(key, mapping), hunks, index))
 
+        kernels = {function.symbol for function in program.functions if function.kernel}
         for symbol in program.symbols:
+            if symbol.index in kernels:
+                continue  # only host code uses a kernel's name
             add(("symbol", symbol.scope, symbol.name), symbol.shape, symbol.places, symbol.index)
         for d in program.definitions:
             owner = program.symbols[d.symbol]
@@ -130,11 +133,9 @@ def _differences(
         ]
         if what[0] == "argument" and not all(changed):
             continue  # a call came or went: that is the call's, not the parameter's
-        hunks = frozenset().union(*(entry[1] for side in changed for entry in side))
-        labels = {(hunk, what[2]) for hunk in hunks}
         for (program, _, _, roots), side in zip(sides, changed, strict=True):
-            for _, _, index in side:
-                _root(program, roots, what[0], index, labels)
+            for _, hunks, index in side:
+                _root(program, roots, what[0], index, {(hunk, what[2]) for hunk in hunks})
 
 
 def _root(program: Program, roots: _Roots, kind: str, index: int, labels: set[Label]) -> None:

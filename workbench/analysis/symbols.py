@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from workbench.analysis.tokens import Source, Tokens, scan
+from workbench.analysis.tokens import Source, Tokens
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -177,11 +177,6 @@ def parse(source: Source) -> tuple[Node, str]:
     """
     text = _NOT_ASCII.sub("_", source.text).replace("\r", " ").replace("\0", " ")
     return parser().parse(text.encode("ascii")).root_node, text
-
-
-def tokens_of(text: str) -> Tokens:
-    """Tokens of a piece of source, white space and comments left out."""
-    return tuple(token for line in scan(text).tokens for token in line)
 
 
 def words_of(text: str) -> tuple[str, ...]:

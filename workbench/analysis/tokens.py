@@ -51,6 +51,8 @@ _COMMON_WORDS = frozenset(
     | {"pragma", "unroll", "endif", "public", "private", "pass"}
 )
 
+_SILENT = frozenset({"comment", "space", "splice", "newline"})
+
 Tokens = tuple[str, ...]
 
 
@@ -116,6 +118,11 @@ def scan(text: str, path: str = "") -> Source:
         comments=tuple(" ".join(c) for c in comments),
         language=language,
     )
+
+
+def tokens_of(text: str) -> Tokens:
+    """Tokens of a piece of CUDA source, white space and comments left out."""
+    return tuple(m.group() for m in _CUDA.finditer(text) if m.lastgroup not in _SILENT)
 
 
 def is_word(token: str) -> bool:
