@@ -470,6 +470,28 @@ def test_a_cache_that_cannot_be_written(
     assert "XDG_CACHE_HOME" in caught.value.hint
 
 
+def test_a_temporary_folder_that_is_not_there(
+    maker: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not HERE:
+        pytest.skip("there is no compiler on this machine")
+    version = maker.version()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingError, match="cannot compile in") as caught:
+        build(maker.project, version, "sm_90")
+    assert "TMPDIR" in caught.value.hint
+
+
+def test_the_documented_version_compiles(maker: Maker, compiler: str, repo: Path) -> None:
+    text = (repo / "docs" / "front-matter.md").read_text(encoding="utf-8")
+    block = text.partition("```cuda\n")[2].partition("```")[0]
+    maker.write("kernels/s/v1_two.cu", block)
+    version = load_study(Project(root=maker.project.root), "s").version("v1")
+    made = build(maker.project, version, "sm_80", compiler=compiler).build  # type: ignore[arg-type]
+    assert [each.name for each in made.resources] == ["scale"]
+    assert made.log == ""
+
+
 # --- the parts ---------------------------------------------------------------------------
 
 NVCC_LOG = """\

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from workbench import frontmatter
 from workbench.errors import UsageError
 from workbench.launches import BufferArg, ResolvedLaunch, ResolvedScratch, ScalarArg
 from workbench.model import Problem
@@ -304,6 +306,20 @@ def test_what_a_study_computes(maker: Maker) -> None:
     assert study.problem(use="sweep").name == "n7"
     assert [each.name for each in study.problems_for("verify")] == ["n7"]
     assert not study.can_sample
+
+
+def test_what_a_study_prints_goes_to_standard_error(
+    maker: Maker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noisy = STUDY.replace(
+        "def flops(problem):\n", "print('a')\ndef flops(problem):\n    print('b')\n"
+    )
+    maker.write("study.py", noisy)
+    study = maker.load()
+    study.flops(study.problem())
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "a\nb\n"
 
 
 def test_problems_may_be_a_list(maker: Maker) -> None:
@@ -630,3 +646,42 @@ def test_the_hash_of_a_python_version(maker: Maker) -> None:
     assert source_hash(maker.project, maker.load().version("lib")) == first
     maker.write("lib.py", BASELINE + "x = 2\n")
     assert source_hash(maker.project, maker.load().version("lib")) != first
+
+
+# --- the documentation ---------------------------------------------------------------------
+
+
+def test_the_documented_study_works(maker: Maker, repo: Path) -> None:
+    text = (repo / "docs" / "front-matter.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(cuda|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["cuda", "python", "python"]
+    cuda, python, study_py = (block for _, block in blocks)
+    maker.write("v0.cu", VERSION.replace('"x", "y", "tmp", ', '"x", "tmp", ').replace("N2", "N"))
+    maker.write("v1_two.cu", cuda)
+    maker.write("cupy.py", python)
+    maker.write("study.py", study_py)
+    study = maker.load()
+    problem = study.problem("n1000")
+    assert study.baseline is study.versions["cupy"]
+    (launch,) = resolve_launches(study, study.version("v1"), problem)
+    assert launch.grid == (4, 1, 1)
+    assert launch.dynamic_shared == 512
+    assert launch.args[-1] == ScalarArg(value=2.0, ctype="float")
+    (partial,) = resolve_scratch(study, study.version("v1"), problem)
+    assert partial.shape == (4,)
+    assert study.parameters(problem)["bytes_of_x"] == 4000
+    rng = np.random.default_rng(1)
+    inputs = study.inputs(problem, rng)
+    whole = study.reference(problem, inputs)["y"]
+    indices = {"y": np.array([0, 999, 17])}
+    np.testing.assert_array_equal(
+        study.reference_at(problem, inputs, indices)["y"], whole[indices["y"]]
+    )
+
+
+def test_every_key_of_the_front_matter_is_documented(repo: Path) -> None:
+    text = (repo / "docs" / "front-matter.md").read_text(encoding="utf-8")
+    for key in (*frontmatter.TOP_KEYS, *frontmatter.LAUNCH_KEYS, *frontmatter.EXPECT_KEYS):
+        assert re.search(rf"`\[*{key}\]*`", text), key
+    for key in frontmatter.SCRATCH_KEYS:
+        assert f"`{key}`" in text

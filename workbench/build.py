@@ -140,13 +140,19 @@ def _compile(
     sources: tuple[SourceFile, ...],
 ) -> tuple[bytes, Build]:
     name = f"{tool.name} {tool.version}"
-    with tempfile.TemporaryDirectory(prefix="wb") as temporary:
-        folder = Path(temporary)
-        for source in sources:
-            target = folder / source.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes((source.text or "").encode("utf-8"))
-        output = tool.compile(folder, version.path, arch, flags)
+    try:
+        with tempfile.TemporaryDirectory(prefix="wb") as temporary:
+            folder = Path(temporary)
+            for source in sources:
+                target = folder / source.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes((source.text or "").encode("utf-8"))
+            output = tool.compile(folder, version.path, arch, flags)
+    except OSError as error:
+        raise MissingError(
+            f"cannot compile in {tempfile.gettempdir()}: {error.strerror or error}",
+            "Free some space there, or set TMPDIR to another folder.",
+        ) from error
     if output.failed:
         _refuse_options(tool, version, arch, output.log)
         raise buildlog.compile_error(version.path, output.log, sources, name, arch)

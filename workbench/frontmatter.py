@@ -25,7 +25,8 @@ Kind = Literal["cuda", "python"]
 _OPEN = re.compile(r"\A\s*/\*[ \t]*---[ \t]*\n")
 _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
-_TOP = (
+#: The keys of the front matter and of its tables.
+TOP_KEYS = (
     "title",
     "parent",
     "change",
@@ -38,9 +39,9 @@ _TOP = (
     "requires",
     "requires_why",
 )
-_LAUNCH = ("kernel", "grid", "block", "args", "dynamic_shared", "cluster")
-_EXPECT = ("counter", "change", "why")
-_SCRATCH = ("name", "dtype", "shape")
+LAUNCH_KEYS = ("kernel", "grid", "block", "args", "dynamic_shared", "cluster")
+EXPECT_KEYS = ("counter", "change", "why")
+SCRATCH_KEYS = ("name", "dtype", "shape")
 #: Keys that only code compiled by nvcc has.
 _CUDA_ONLY = ("launch", "scratch", "defines", "flags")
 #: Element types of scratch buffers, by their NumPy names.
@@ -189,7 +190,7 @@ def _launches(reader: Reader, table: dict[str, object]) -> tuple[LaunchSpec, ...
     launches = []
     for index, entry in enumerate(reader.tables(table, "launch")):
         prefix = f"launch[{index}]."
-        reader.check_keys(entry, _LAUNCH, prefix)
+        reader.check_keys(entry, LAUNCH_KEYS, prefix)
         kernel = reader.required(entry, "kernel", prefix)
         if not _IDENTIFIER.match(kernel):
             reader.fail(
@@ -223,7 +224,7 @@ def _scratch(reader: Reader, table: dict[str, object]) -> tuple[ScratchSpec, ...
     buffers: list[ScratchSpec] = []
     for index, entry in enumerate(reader.tables(table, "scratch")):
         prefix = f"scratch[{index}]."
-        reader.check_keys(entry, _SCRATCH, prefix)
+        reader.check_keys(entry, SCRATCH_KEYS, prefix)
         name = reader.required(entry, "name", prefix)
         if not _IDENTIFIER.match(name) or name in {each.name for each in buffers}:
             reader.fail(
@@ -257,7 +258,7 @@ def _expectations(reader: Reader, table: dict[str, object]) -> tuple[Expectation
     expectations = []
     for index, entry in enumerate(reader.tables(table, "expect")):
         prefix = f"expect[{index}]."
-        reader.check_keys(entry, _EXPECT, prefix)
+        reader.check_keys(entry, EXPECT_KEYS, prefix)
         expectations.append(
             Expectation(
                 counter=reader.required(entry, "counter", prefix),
@@ -330,7 +331,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         )
     table = _load(block, path)
     reader = Reader(path, block.toml, block.first, block.lines[0])
-    reader.check_keys(table, _TOP, "")
+    reader.check_keys(table, TOP_KEYS, "")
     if kind == "python":
         for key in _CUDA_ONLY:
             if key in table:

@@ -7,8 +7,10 @@ were. Whatever it raises becomes a UsageError with the file's own line.
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import operator
+import sys
 import traceback
 import types
 from collections.abc import Mapping
@@ -46,7 +48,8 @@ class StudyFile:
         module.__file__ = str(path)
         self._names: dict[str, Any] = module.__dict__
         try:
-            exec(compile(text, str(path), "exec", dont_inherit=True), self._names)
+            with contextlib.redirect_stdout(sys.stderr):
+                exec(compile(text, str(path), "exec", dont_inherit=True), self._names)
         except (Exception, SystemExit) as error:
             raise self._raised(error, "while it was loaded") from error
 
@@ -73,7 +76,9 @@ class StudyFile:
     def call(self, function: str, *arguments: object) -> Any:
         """Call a function of the file; what it raises is named with its line."""
         try:
-            return self._names[function](*arguments)
+            # What the file prints must not end up in --format json.
+            with contextlib.redirect_stdout(sys.stderr):
+                return self._names[function](*arguments)
         except (Exception, SystemExit) as error:
             raise self._raised(error, f"in {function}()") from error
 
