@@ -163,7 +163,6 @@ def stacked(
                 "textposition": "inside",
                 "insidetextanchor": "middle",
                 "textangle": 0,
-                "constraintext": "inside",
                 "insidetextfont": {"color": "@card", "size": 11},
                 "marker": {
                     "color": COLORS[index % len(COLORS)],
@@ -180,6 +179,7 @@ def stacked(
         )
     layout = layout_of(
         barmode="stack",
+        uniformtext={"minsize": 10, "mode": "hide"},
         showlegend=True,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         xaxis=axis_of(title=axis, range=[0, top * 1.02], **ticks(top, unit)),

@@ -289,7 +289,7 @@ def report_launch_view(
         (launch,),
         None,
         heading=launch.kernel,
-        name=name,
+        name=f"#{launch.index}",
         lede="",
         crumbs=(Link("Studies", "index.html"), Link(name, home), Link(launch.kernel)),
         steps=steps,

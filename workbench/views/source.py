@@ -6,11 +6,13 @@ from html import escape
 
 from markupsafe import Markup
 from pygments.lexer import Lexer
-from pygments.lexers.c_cpp import CppLexer
+from pygments.lexers import get_lexer_for_filename
 from pygments.lexers.c_like import CudaLexer
-from pygments.lexers.python import PythonLexer
 from pygments.token import Token, _TokenType
+from pygments.util import ClassNotFound
 
+#: Headers of CUDA code are CUDA code; Pygments would take them for C.
+_CUDA = (".cu", ".cuh", ".h", ".hpp", ".hxx", ".inl", ".cc", ".cpp")
 #: Beyond this, colours cost seconds and help nobody; the text is then shown plain.
 _MAX_COLOURED = 400_000
 #: A longer line is cut on the page (a minified header, a table of constants).
@@ -31,11 +33,13 @@ _CLASSES = {
 
 def _lexer(path: str) -> Lexer:
     options = {"stripnl": False, "ensurenl": False}
-    if path.endswith(".py"):
-        return PythonLexer(**options)
-    if path.endswith((".cu", ".cuh")) or "." not in path.rsplit("/", 1)[-1]:
+    name = path.rsplit("/", 1)[-1]
+    if "." not in name or name.endswith(_CUDA):
         return CudaLexer(**options)
-    return CppLexer(**options)
+    try:
+        return get_lexer_for_filename(name, **options)
+    except ClassNotFound:
+        return CudaLexer(**options)
 
 
 def _class(kind: _TokenType) -> str:
