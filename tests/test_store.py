@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -199,6 +200,25 @@ def test_two_writers_of_the_same_profile(tmp_path):
     assert unpack(raw.read_bytes()).decode() == store.load(path).captured
     assert seen
     assert [p.name for p in tmp_path.iterdir()] == ["h200"]
+
+
+def test_a_writer_that_is_killed_at_any_time_loses_nothing(tmp_path):
+    store = Store(tmp_path)
+    path = store.save(make_profile(captured="before"), raw=b"before")
+    context = multiprocessing.get_context("spawn")
+    for wait_s in (0.0, 0.003, 0.011):
+        writer = context.Process(target=save_often, args=(tmp_path, "k", 10_000))
+        writer.start()
+        stamp = path.stat().st_mtime_ns
+        while path.stat().st_mtime_ns == stamp:
+            time.sleep(0.001)  # until it is at work
+        time.sleep(wait_s)
+        writer.kill()
+        writer.join()
+        assert store.load(path).captured.startswith("k ")
+    store.save(make_profile(captured="after"))
+    assert store.load(path).captured == "after"
+    assert files(store) == ["h200/demo/v2/n1024.ncu.json.zst"]
 
 
 def test_a_writer_that_keeps_the_lock_ends_in_an_error(tmp_path):

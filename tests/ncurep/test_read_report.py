@@ -14,9 +14,9 @@ import pytest
 from report_builder import report as assemble
 from report_builder import whole
 
-from workbench.errors import DataError, UsageError, WorkbenchError
+from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
-from workbench.ncurep import cache, read
+from workbench.ncurep import cache, extract, read
 from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
 from workbench.packed import contradiction, pack, unpack
 
@@ -194,9 +194,10 @@ def test_a_two_megabyte_report_is_quick_the_second_time(report):
 # --- damage -------------------------------------------------------------------------------
 
 
-def test_no_such_file_is_wrong_usage(tmp_path):
+@pytest.mark.parametrize("name", ["none.ncu-rep", "none.ncu-rep.zst", "x" * 5000, "a\0b"])
+def test_no_such_file_is_wrong_usage(tmp_path, name):
     with pytest.raises(UsageError, match="no such report") as caught:
-        read_report(tmp_path / "none.ncu-rep")
+        read_report(split_target(f"{tmp_path}/{name}::kernel")[0])
     assert caught.value.exit_code == 2
 
 
@@ -305,6 +306,18 @@ def test_a_native_reader_that_fails_or_says_nothing(plain, monkeypatch, code, wo
     in_the_child(monkeypatch, code)
     with pytest.raises(DataError, match=words):
         read_report(plain)
+
+
+def test_a_machine_without_the_native_reader(plain, monkeypatch):
+    in_the_child(
+        monkeypatch,
+        "import sys; sys.modules['ncu_report'] = None;"
+        "from workbench.ncurep.extract import main; sys.exit(main(sys.argv[1:]))",
+    )
+    with pytest.raises(MissingError, match="report reader cannot be loaded") as caught:
+        read_report(plain)
+    assert "pip install ncu-report" in caught.value.hint
+    assert extract.NO_READER == read._NO_READER
 
 
 def test_a_report_that_lost_results(plain, monkeypatch):

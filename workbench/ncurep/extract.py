@@ -42,6 +42,9 @@ from workbench.ncurep.values import clean, is_static, read_metrics
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
 
 
+#: Exit code of the child process where NVIDIA's reader cannot be imported.
+NO_READER = 77
+
 #: ``IFrontend`` message types, in the order of ``ncu_report.MsgType``.
 _RULE_KINDS: tuple[Literal["note", "ok", "optimization", "warning", "error"], ...] = (
     "note",
@@ -292,6 +295,11 @@ def _limit_memory(size: int) -> None:
 def main(argv: list[str]) -> int:
     """Extract ``argv[0]`` to the JSON file ``argv[1]``; see `workbench.ncurep.read`."""
     report, output = argv
+    try:
+        import ncu_report  # noqa: F401 - told apart from a report that cannot be read
+    except ImportError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the parent shows it
+        return NO_READER
     _limit_memory(Path(report).stat().st_size)
     Path(output).write_bytes(msgspec.json.encode(extract(report)))
     return 0

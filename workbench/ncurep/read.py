@@ -20,13 +20,15 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.errors import DataError, UsageError
+from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import Capture, Notice, Profile
 from workbench.ncurep.container import Container, read_container
 from workbench.ncurep.notices import CODES, lacks
 
 #: What the child process runs; it gets the report and the output file as arguments.
 _CHILD = ("-m", "workbench.ncurep.extract")
+#: Its exit code where NVIDIA's reader cannot be imported (`extract.NO_READER`).
+_NO_READER = 77
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 _AGAIN = "Copy the file again from where it was captured, or repeat the capture."
@@ -38,7 +40,7 @@ def split_target(text: str) -> tuple[Path, str | None]:
     The first ``::`` behind a report's suffix separates, since kernel names hold ``::``
     themselves; a path that exists as it stands is taken whole.
     """
-    if "::" not in text or Path(text).exists():
+    if "::" not in text or _exists(Path(text)):
         return Path(text), None
     for suffix in reversed(_SUFFIXES):
         head, mark, name = text.partition(f"{suffix}::")
@@ -46,6 +48,14 @@ def split_target(text: str) -> tuple[Path, str | None]:
             return Path(head + suffix), name or None
     head, _, name = text.partition("::")
     return Path(head), name or None
+
+
+def _exists(path: Path) -> bool:
+    # A name that is too long, or a folder that may not be entered, is an OSError in `exists`.
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def select_kernels(profile: Profile, name: str | None) -> Profile:
@@ -86,8 +96,9 @@ def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
         UsageError: there is no such file.
         DataError: no report, cut short, damaged, without any profiled kernel, or the
             native reader crashed or did not end.
+        MissingError: NVIDIA's reader is not installed.
     """
-    if not path.exists():
+    if not _exists(path):
         raise UsageError(f"no such report: {path}", "Check the path.")
     with _plain(path) as plain:
         container = read_container(plain, shown=path)
@@ -192,6 +203,11 @@ def _run_child(plain: Path, shown: Path, output: Path, timeout_s: float) -> None
     if child.returncode:
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else f"exit code {child.returncode}"
+        if child.returncode == _NO_READER:
+            raise MissingError(
+                f"NVIDIA's report reader cannot be loaded ({why[:300]})",
+                "Install it: `pip install ncu-report`. Recorded profiles are shown without it.",
+            )
         raise DataError(f"{shown}: the native reader failed on it ({why[:300]})", _AGAIN)
 
 
