@@ -105,6 +105,16 @@ def test_every_rung_compiles_without_spills_or_warnings(
         assert kernel.static_shared == 4 * tiles.get(name, 2 * 8 * 128), name
 
 
+@needs_compiler
+def test_v4_moves_four_floats_at_a_time(repo: Path, study: Study) -> None:
+    project = find_project(repo)
+    assert project is not None
+    ptx = building.build(project, study.version("v4"), "sm_90").build.ptx
+    assert ptx.count("ld.global.nc.v4.f32") == 2
+    assert "st.shared.v4.f32" in ptx
+    assert ptx.count("st.global.v4.f32") == 16
+
+
 def test_v3_is_v2_with_one_float_of_padding(study: Study) -> None:
     old, new = (
         frontmatter.code(study.version(name).text, kind="cuda").split("\n") for name in ("v2", "v3")

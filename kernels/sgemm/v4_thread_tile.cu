@@ -2,8 +2,8 @@
 title  = "128×128 block, 8×8 outputs a thread, vector loads"
 parent = "v3"
 change = "Each of 256 threads keeps 8×8 outputs in registers: 16 shared loads feed 64 multiply-adds instead of two feeding one. Tiles come in as float4."
-requires     = "max(M*K, K*N, M*N) < 2**31"
-requires_why = "its indices are 32-bit integers"
+requires     = "max((M + 127) * (K + 7), (K + 7) * (N + 127), (M + 127) * (N + 127)) < 2**31"
+requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 
 [[launch]]
 kernel = "sgemm"
