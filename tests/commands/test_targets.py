@@ -39,6 +39,11 @@ def test_a_version_brings_its_profile_time_and_baseline(project: Path) -> None:
     assert target.version is not None and target.version.title == "Padded tile"
 
 
+@pytest.mark.parametrize("text", ["v3_padded", "kernels/demo/v3_padded.cu", "v3_padded.cu"])
+def test_a_version_can_be_named_by_its_file(project: Path, text: str) -> None:
+    assert resolve(text).label == "v3"
+
+
 @pytest.mark.parametrize(
     ("text", "selection", "words"),
     [

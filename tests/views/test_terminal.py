@@ -230,6 +230,13 @@ def test_diff_by_force_says_why_it_was_refused() -> None:
     assert "not comparable" in text and "NVIDIA H200, NVIDIA A100" in text
 
 
+def test_column_heads_tell_long_kernel_names_apart() -> None:
+    old, new = make_profile(), padded(make_profile(version="v3"))
+    labels = ("x::transposeSmem", "x::transposeSmemPad")
+    text = render(diff_view(compare(old, new, labels=labels)))
+    assert "…ansposeSmem" in text and "…poseSmemPad" in text
+
+
 def test_diff_names_added_and_removed_launches() -> None:
     old = make_profile(launches=(make_launch(kernel="im2col"), make_launch(kernel="gemm", index=1)))
     new = make_profile(launches=(make_launch(kernel="direct"),), version="v3")

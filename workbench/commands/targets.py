@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.study import Study
 
 _REPORT_SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
+_VERSION_SUFFIXES = (".cu", ".py")
 
 
 class Selection(Record, frozen=True):
@@ -53,11 +54,20 @@ def is_report(text: str) -> bool:
 
 
 def _is_file(text: str) -> bool:
-    # "sgemm/v3" could be a folder of that name, but a version never has a file's suffix.
+    # "sgemm/v3" could be a folder of that name, but a version's id never has a suffix.
     try:
-        return bool(Path(text).suffix) and Path(text).exists()
+        path = Path(text)
+        return path.suffix not in ("", *_VERSION_SUFFIXES) and path.exists()
     except (OSError, ValueError):
         return False
+
+
+def _without_path(text: str) -> str:
+    """``kernels/sgemm/v3_padded.cu``, as a shell completes it -> ``sgemm/v3_padded``."""
+    if not text.endswith(_VERSION_SUFFIXES):
+        return text
+    path = Path(text)
+    return f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem
 
 
 def resolve(text: str, selection: Selection = Selection()) -> Target:  # noqa: B008 - frozen
@@ -108,7 +118,7 @@ class _Recorded:
 
         self.project: Project = require_project()
         default = selection.study or self.project.default_study
-        self.study_name, name = parse_target(text, default)
+        self.study_name, name = parse_target(_without_path(text), default)
         self.study: Study = load_study(self.project, self.study_name)
         self.version = self.study.version(name)
         if selection.problem is not None:

@@ -27,6 +27,8 @@ from workbench.views.terminal import (
 )
 
 _STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing": DIM}
+#: Widest column head: as wide as the widest number.
+_HEAD = 12
 
 
 def diff_view(
@@ -139,7 +141,7 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
         table.add_column(justify="right", no_wrap=True)
     for _ in range(2 if wide else 1):
         table.add_column(no_wrap=True, overflow="ellipsis")
-    labels = (_short(comparison.old.label), _short(comparison.new.label))
+    labels = _heads(comparison.old.label, comparison.new.label)
     heading = ["", *labels, "change", *(["", ""] if wide else []), ""]
     table.add_row(*(Text(each, style=DIM) for each in heading))
     group = ""
@@ -151,9 +153,13 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
     return Group(Text(), table)
 
 
-def _short(label: str) -> str:
-    """What tells a side from the other in a column head: the kernel of ``file::kernel``."""
-    return clean(label.rpartition("::")[2], 12)
+def _heads(*labels: str) -> list[str]:
+    """What tells the sides apart in a column head: the kernels of ``file::kernel``, cut to fit."""
+    names = [clean(label.rpartition("::")[2]) for label in labels]
+    cut = [name if len(name) <= _HEAD else name[: _HEAD - 1] + "…" for name in names]
+    if len(set(cut)) < len(set(names)):
+        cut = [name if len(name) <= _HEAD else "…" + name[1 - _HEAD :] for name in names]
+    return cut
 
 
 def _row(delta: Delta, wide: bool) -> list[Text]:

@@ -32,6 +32,7 @@ def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[
     if not hot:
         return _without_samples(profile, launch, limit)
     counters = line_counters(launch)
+    many = len({index for index in launch.instructions.file if index >= 0}) > 1
     wide = width >= _BESIDE
     table = grid("r", "r", "l", "f", *("l" if wide else ""))
     table.expand = True
@@ -41,7 +42,7 @@ def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[
         note = _line_note(launch, counters[line.key])
         code = _code(profile, line.key)
         cells: list[RenderableType] = [
-            _place(profile, line.key),
+            _place(profile, line.key, many),
             quantity(100.0 * line.share, "%"),
             _stall(line),
         ]
@@ -51,8 +52,8 @@ def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[
         else:
             below = Text(note, style=DIM, no_wrap=True, overflow="ellipsis")
             table.add_row(*cells, Group(code, below) if note else code)
-    files = {line.key[0] for line in hot}
-    name = profile.sources[hot[0].key[0]].path if len(files) == 1 and hot[0].key[0] >= 0 else ""
+    index = hot[0].key[0]
+    name = profile.sources[index].path if index >= 0 and not many else ""
     return [section("Hot lines", table, clean(name))]
 
 
@@ -62,19 +63,21 @@ def _without_samples(profile: Profile, launch: Launch, limit: int) -> list[Rende
     if name is None:
         return []
     counters = {key: own for key, own in line_counters(launch).items() if key[1] > 0}
+    many = len({index for index, _ in counters if index >= 0}) > 1
     order = sorted(counters, key=lambda key: -counters[key].get(name, 0))
     table = grid("r", "r", "f")
     for key in order[:limit]:
         code = _code(profile, key)
         note = Text(_line_note(launch, counters[key]), style=DIM)
-        table.add_row(_place(profile, key), quantity(counters[key].get(name, 0)), Group(code, note))
+        place = _place(profile, key, many)
+        table.add_row(place, quantity(counters[key].get(name, 0)), Group(code, note))
     return [section("Lines", table, "by instructions executed")] if order else []
 
 
-def _place(profile: Profile, key: tuple[int, int]) -> str:
+def _place(profile: Profile, key: tuple[int, int], many: bool) -> str:
+    """``44``, or ``kernel.cuh:44`` where the launch has code from several files."""
     index, line = key
-    files = {name for launch in profile.launches for name in launch.instructions.file if name >= 0}
-    if len(files) <= 1 or index < 0:
+    if not many or index < 0:
         return str(line)
     return f"{clean(profile.sources[index].path.rpartition('/')[2], 18)}:{line}"
 

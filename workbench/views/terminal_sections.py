@@ -76,7 +76,7 @@ def memory(readings: Readings, device: Device) -> RenderableType | None:
         used = value_of(readings, f"global_{kind}_efficiency")
         if per is None and used is None:
             continue
-        note = f"{quantity(used, '%')} of the bytes used" if used is not None else ""
+        note = f"{quantity(used, '%')} of bytes used" if used is not None else ""
         table.add_row(f"Global {kind}s", quantity(per), _note("sectors a request", note))
     _excess(table, readings, "Global sectors", "global_sectors")
     _excess(table, readings, "Shared wavefronts", "shared_wavefronts")

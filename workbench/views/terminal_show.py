@@ -195,11 +195,13 @@ def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
     absent = {name: reading for name, reading in readings.items() if isinstance(reading, Missing)}
     if not absent:
         return []
+    plural = "s" if len(absent) > 1 else ""
+    head = f"{count(len(absent))} counter{plural} without a value"
     table = grid("l", "f")
     if everything:
         for name, reading in absent.items():
             table.add_row(Text(name), Text(reading.reason, style=DIM))
-        return [section(f"{count(len(absent))} counters without a value", table)]
+        return [section(head, table)]
     kinds: dict[str, list[str]] = defaultdict(list)
     for group, title in catalog().groups.items():
         members = [counter.id for counter in catalog().group(group)]
@@ -213,7 +215,7 @@ def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
     for kind, names in kinds.items():
         table.add_row(Text(kind), Text(", ".join(names), style=DIM))
     note = "--all names each one with its reason"
-    return [section(f"{count(len(absent))} counters without a value", table, note)]
+    return [section(head, table, note)]
 
 
 def _kind(reading: Missing) -> str:
