@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from workbench import frontmatter
+from workbench.discovery import kernel_names
 from workbench.errors import UsageError
 from workbench.launches import BufferArg, ResolvedLaunch, ResolvedScratch, ScalarArg
 from workbench.model import Problem
@@ -685,3 +686,17 @@ def test_every_key_of_the_front_matter_is_documented(repo: Path) -> None:
         assert re.search(rf"`\[*{key}\]*`", text), key
     for key in frontmatter.SCRATCH_KEYS:
         assert f"`{key}`" in text
+
+
+def test_kernels_are_found_behind_their_attributes() -> None:
+    code = """
+// __global__ void commented(int)
+/* __global__ void too(int) */
+extern "C" __global__ void __launch_bounds__(f(256), 2)
+plain(const float* x) {}
+__global__ __cluster_dims__(2, 1, 1) void clustered(int n);
+template <typename T> static __global__ void typed(T x) {}
+__device__ float helper(float x) { return x; }
+void host() { plain<<<1, 2>>>(0); }
+"""
+    assert kernel_names(code) == ["plain", "clustered", "typed"]
