@@ -7,6 +7,7 @@ verified.
 from __future__ import annotations
 
 import importlib.util
+import struct
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -24,14 +25,14 @@ from workbench.model import Problem
 #: "Shared Memory" of compute capability 7.x and later).
 _DEFAULT_SHARED = 48 * 1024
 
-#: The C types of `workbench.launches.CTYPES` -> NumPy types of the same size.
-CTYPES: dict[str, type[np.generic]] = {
-    "int": np.int32,
-    "uint": np.uint32,
-    "long": np.int64,
-    "ulong": np.uint64,
-    "float": np.float32,
-    "double": np.float64,
+#: The C types of `workbench.launches.CTYPES` -> NumPy type and format of `struct`.
+CTYPES: dict[str, tuple[type[np.generic], str]] = {
+    "int": (np.int32, "i"),
+    "uint": (np.uint32, "I"),
+    "long": (np.int64, "q"),
+    "ulong": (np.uint64, "Q"),
+    "float": (np.float32, "f"),
+    "double": (np.float64, "d"),
 }
 
 Step = tuple[str, Callable[[], None]]
@@ -64,20 +65,17 @@ class CudaProgram:
 
     def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
-        types_: list[type[np.generic]] = []
         values: list[np.generic] = []
+        # Kernel parameters lie in memory as the fields of a C structure do.
+        layout = "@"
         for argument in launch.args:
             if isinstance(argument, BufferArg):
-                types_.append(np.uintp)
                 values.append(np.uintp(buffers[argument.name].address))
+                layout += "P"
             else:
-                kind = CTYPES.get(argument.ctype)
-                if kind is None:
-                    raise WorkerError(
-                        "unsupported", f"a kernel argument of type {argument.ctype!r}"
-                    )
-                types_.append(kind)
+                kind, code = CTYPES[argument.ctype]
                 values.append(kind(argument.value))
+                layout += code
         if launch.cluster is not None and launch.cluster != (1, 1, 1):
             return self._cluster_step(launch, launch.cluster, values)
         with session.doing(f"finding kernel {launch.kernel}"):
@@ -87,13 +85,15 @@ class CudaProgram:
                     session.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES,
                     launch.dynamic_shared,
                 )
-            function.prepare(types_)
-        call = function.prepared_async_call
+        # Below PyCUDA's launch methods, which pack the arguments anew every time and call
+        # cuFuncSetBlockShape, a relic that ncu's range replay does not know.
+        launch_kernel = function._launch_kernel
+        packed = struct.pack(layout, *(value.item() for value in values))
         grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
         stream = session.stream
 
         def step() -> None:
-            call(grid, block, stream, *values, shared_size=shared)
+            launch_kernel(grid, block, packed, shared, stream)
 
         return step
 

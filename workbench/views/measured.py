@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.engines.survey import Finding as Row
 from workbench.model import Notice, Record, Timing
 from workbench.sanitizer import Finding, describe
 from workbench.units import count, factor, quantity
@@ -102,9 +103,7 @@ def verify_sheet(
     """
     notes = [row.message for row in rows if row.message]
     for version, finding in findings:
-        notes.append(
-            "\n".join([f"{version}: {describe(finding, texts)[0]}", *describe(finding, texts)[1:]])
-        )
+        notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
     if sanitized and not findings:
         notes.append(f"compute-sanitizer ({', '.join(sanitized)}): no findings.")
     return Sheet(
@@ -339,3 +338,40 @@ def _timing_document(timing: Timing) -> dict[str, Any]:
         },
         "notices": [{"code": n.code, "message": n.message} for n in timing.notices],
     }
+
+
+# --- doctor --------------------------------------------------------------------------
+
+
+def doctor_sheet(rows: Sequence[Row]) -> Sheet:
+    """The table of ``workbench doctor``."""
+    notes = []
+    for row in rows:
+        if row.state == "ok":
+            continue
+        notes.append(f"{row.what}: {row.detail}")
+        if row.remedy:
+            notes.append(f"  how to get it: {row.remedy}")
+        if row.without:
+            notes.append(f"  works without it: {row.without}")
+    return Sheet(
+        header=("what", "state", "detail"),
+        shown=tuple(
+            (row.what, row.state, row.detail if row.state == "ok" else "see below") for row in rows
+        ),
+        columns=("what", "state", "detail", "remedy", "without"),
+        raw=tuple((row.what, row.state, row.detail, row.remedy, row.without) for row in rows),
+        document={
+            "checks": [
+                {
+                    "what": row.what,
+                    "state": row.state,
+                    "detail": row.detail,
+                    "remedy": row.remedy,
+                    "without": row.without,
+                }
+                for row in rows
+            ]
+        },
+        notes=tuple(notes),
+    )
