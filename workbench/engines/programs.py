@@ -21,10 +21,6 @@ from workbench.engines.job import Program
 from workbench.launches import BufferArg, ResolvedLaunch
 from workbench.model import Problem
 
-#: Dynamic shared memory beyond this must be asked for (CUDA C++ Programming Guide,
-#: "Shared Memory" of compute capability 7.x and later).
-_DEFAULT_SHARED = 48 * 1024
-
 #: The C types of `workbench.launches.CTYPES` -> NumPy type and format of `struct`.
 CTYPES: dict[str, tuple[type[np.generic], str]] = {
     "int": (np.int32, "i"),
@@ -80,7 +76,9 @@ class CudaProgram:
             return self._cluster_step(launch, launch.cluster, values)
         with session.doing(f"finding kernel {launch.kernel}"):
             function = self._module.get_function(launch.kernel)
-            if launch.dynamic_shared > _DEFAULT_SHARED:
+            if launch.dynamic_shared:
+                # Needed as soon as static and dynamic memory together exceed 48 KB (CUDA
+                # C++ Programming Guide, "Shared Memory" of compute capability 7.x on).
                 function.set_attribute(
                     session.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES,
                     launch.dynamic_shared,
