@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import zstandard
 from factories import make_launch, make_profile, make_timing
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workbench import packed
@@ -102,7 +102,8 @@ def path(tmp_path):
 
 
 @given(profiles)
-@settings(max_examples=150)
+# A busy machine must not fail the test: building the records is what takes the time.
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_profile_comes_back_exactly(tmp_path_factory, profile):
     path = tmp_path_factory.getbasetemp() / "round-trip.json.zst"
     path.write_bytes(encode(profile, path))

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from factories import H200, make_profile, make_timing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench import atomic
@@ -137,6 +137,7 @@ def test_odd_names_stay_inside_and_come_back(store, name):
 
 
 @given(st.text(min_size=1, max_size=30))
+@settings(deadline=None)
 def test_any_name_is_one_safe_component(name):
     store = Store(Path("/root-of-store"))
     try:
@@ -253,6 +254,7 @@ def test_natural_order():
 
 
 @given(st.lists(st.text(max_size=8), max_size=6))
+@settings(deadline=None)
 def test_natural_keys_of_any_names_compare(names):
     keys = [natural_key(name) for name in sorted(names, key=natural_key)]
     assert all(a <= b for a, b in pairwise(keys))

@@ -188,7 +188,7 @@ def test_a_two_megabyte_report_is_quick_the_second_time(report):
     first = read_report(path)
     start = time.perf_counter()
     assert read_report(path) == first
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 1
 
 
 # --- damage -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_reader import Broken, FakeAction, FakeMetric
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.model import Metric
@@ -89,5 +89,6 @@ def test_what_is_no_measurement_is_left_out(name):
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_cleaned_text_can_always_be_encoded(text):
     assert clean(text + "\udc80").encode() == (text + "?").encode()
