@@ -331,6 +331,37 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith("demo") and done.stderr == ""
 
 
+# --- a real capture, at both widths -------------------------------------------------
+
+
+def captured(path: Path, kernel: str) -> Profile:
+    """One kernel of the reference ladder, as if its source lay in a project."""
+    from workbench.ncurep.read import read_report, select_kernels
+
+    profile = select_kernels(read_report(path), kernel)
+    files = tuple(msgspec.structs.replace(f, path="ladder.cu") for f in profile.sources)
+    return msgspec.structs.replace(profile, sources=files)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_show_of_a_real_capture(
+    report: Callable[[str], Path], width: int, check_golden: Check
+) -> None:
+    profile = captured(report("ladder_full"), "sgemm_v4")
+    text = check_golden("show_real", show_view(profile, label="v4", width=width), width)
+    assert "4.46 M in excess (39.5%)" in text and "75.8% of block slots idle" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_diff_of_a_real_capture(
+    report: Callable[[str], Path], width: int, check_golden: Check
+) -> None:
+    path = report("ladder_full")
+    pair = (captured(path, "sgemm_v2"), captured(path, "sgemm_v3"))
+    text = check_golden("diff_real", diff_view(compare(*pair), width=width), width)
+    assert "1.39× faster" in text and "434 µs → 312 µs" in text
+
+
 # --- real reports -------------------------------------------------------------------------
 
 

@@ -100,19 +100,23 @@ def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
     Instructions without a source line are left out of the list, but not of the
     total that shares refer to.
     """
+    # Reports of ncu 2021 hold the states without their total: they add up to it.
     samples = line_metric(launch, catalog()[SAMPLES])
-    if samples is None:
-        return ()
-    lines = line_counters(launch)
-    total = sum(counters.get(samples, 0) for counters in lines.values())
-    states = [
+    every = [
         (state, name)
         for state in catalog().group(GROUP)
-        if state.id != ISSUING and (name := line_metric(launch, state))
+        if (name := line_metric(launch, state)) is not None
     ]
+    parts = [samples] if samples else [name for _, name in every]
+    if not parts:
+        return ()
+    states = [(state, name) for state, name in every if state.id != ISSUING]
+    lines = line_counters(launch)
+    counts = {key: sum(own.get(name, 0) for name in parts) for key, own in lines.items()}
+    total = sum(counts.values())
     out = []
     for key, counters in lines.items():
-        count = counters.get(samples, 0)
+        count = counts[key]
         if key[1] <= 0 or not count:
             continue
         stalls = [(state, counters[name] / count) for state, name in states if name in counters]
