@@ -159,9 +159,7 @@ def compare(
     deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
     warnings = _warnings(old, new, before, after)
     if time is None and old_time is not None and new_time is not None:
-        warnings.append(
-            "the two times differ in device, problem or cache policy: not compared"
-        )
+        warnings.append("the two times differ in device, problem or cache policy: not compared")
     if time is not None and not time.moved:
         count = sum(delta.moved for delta in deltas)
         if count:
