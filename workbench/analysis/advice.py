@@ -25,6 +25,8 @@ TAIL = 0.25
 #: Part of the warp samples that one stall must hold.
 DOMINANT = 0.4
 _LINES = 3
+#: A promise counts as kept where this part of it came true.
+_KEPT = 0.9
 
 
 class Evidence(Record, frozen=True):
@@ -63,7 +65,8 @@ class Score(Record, frozen=True):
 
     `promised` and `gained` are parts of the old duration (0-1); `gained` is the whole
     step's gain, whatever made it. `still` is the promise that the same rule makes on
-    the new version, None where it says nothing any more.
+    the new version, None where it says nothing any more. ``open``: the rule promises
+    as much as before, so the step did not act on it and its gain is not the rule's.
     """
 
     rule: str
@@ -72,7 +75,7 @@ class Score(Record, frozen=True):
     promised: float
     gained: float
     still: float | None
-    verdict: Literal["kept", "partly", "not kept"]
+    verdict: Literal["kept", "partly", "not kept", "open"]
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
@@ -284,8 +287,11 @@ def score(old: Profile, new: Profile, speedup: float) -> tuple[Score, ...]:
     for finding in findings(old):
         if finding.source != "ncu" or finding.saving is None:
             continue
-        verdict: Literal["kept", "partly", "not kept"] = "not kept"
-        if gained >= 0.9 * finding.saving:
+        verdict: Literal["kept", "partly", "not kept", "open"] = "not kept"
+        still = later.get((finding.id, finding.title))
+        if still is not None and still >= _KEPT * finding.saving:
+            verdict = "open"
+        elif gained >= _KEPT * finding.saving:
             verdict = "kept"
         elif gained > 0:
             verdict = "partly"
@@ -296,7 +302,7 @@ def score(old: Profile, new: Profile, speedup: float) -> tuple[Score, ...]:
                 kernel=finding.kernel,
                 promised=finding.saving,
                 gained=gained,
-                still=later.get((finding.id, finding.title)),
+                still=still,
                 verdict=verdict,
             )
         )
