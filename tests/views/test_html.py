@@ -317,7 +317,24 @@ def test_a_long_kernel_shows_its_hottest_instructions(tmp_path: Path) -> None:
     build(tmp_path)
     page = Page(ladder(tmp_path) / "v2.html")
     assert "k0-i4999" in page.ids and "k0-i0" in page.ids
-    assert "the 1200 hottest shown" in page.text
+    assert "the 1000 hottest shown" in page.text
+
+
+def test_a_long_kernel_that_is_hot_everywhere_stays_a_small_page(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    count = 9000
+    every = {row: 123_457 + row for row in range(count)}
+    stall = "smsp__pcsamp_warps_issue_stalled_math_pipe_throttle"
+    table = msgspec.structs.replace(
+        make_instructions(smsp__pcsamp_sample_count=every, inst_executed=every, **{stall: every}),
+        address=tuple(range(0, 16 * count, 16)),
+        text=("@!UP0 LDGSTS.E.BYPASS.LTC128B.128 [R213+0x12000], desc[UR18][R14.64]",) * count,
+        file=(0,) * count,
+        line=(3,) * count,
+    )
+    Store(tmp_path / "profiles").save(make_profile(launches=(make_launch(instructions=table),)))
+    build(tmp_path)
+    assert (ladder(tmp_path) / "v2.html").stat().st_size < 400_000
 
 
 def test_stale_only_where_the_source_changed(repo: Path, tmp_path: Path) -> None:
