@@ -48,7 +48,8 @@ def hunks_view(
     for hunk in code[:_HUNKS]:
         blocks += [_hunk(old, new, story, hunk, width), Text()]
     if len(code) > _HUNKS:
-        blocks += [Text(f"{count(len(code) - _HUNKS)} more hunks; --format json has all.", DIM)]
+        more = _more(len(code) - _HUNKS, "hunk")
+        blocks.append(Text(f"{more}; --format json has all.", style=DIM))
         blocks.append(Text())
     rest = _rest(story)
     blocks += rest
@@ -67,6 +68,10 @@ def hunks_view(
     if story.expectations:
         out.append(section("Predicted and measured", _expectations(story)))
     return out
+
+
+def _more(number: int, what: str) -> str:
+    return f"{count(number)} more {what}{'' if number == 1 else 's'}"
 
 
 def _quiet(hunks: Sequence[Hunk]) -> str:
@@ -131,7 +136,7 @@ def _code(
         out.append(row)
     hidden = last - first + 1 - len(shown)
     if hidden > 0 and shown:
-        out.append(Text(f"      {mark} … {count(hidden)} more lines", style=DIM))
+        out.append(Text(f"      {mark} … {_more(hidden, 'line')}", style=DIM))
     return out
 
 
@@ -173,7 +178,7 @@ def _rows(story: Explanation, keep: dict[tuple[str, int | None, str | None], boo
     for _, split, part in found[:_COUNTERS]:
         rows.append(_counter_row(split, part))
     if len(found) > _COUNTERS:
-        rows.append(Text(f"    {count(len(found) - _COUNTERS)} more counters", style=DIM))
+        rows.append(Text(f"    {_more(len(found) - _COUNTERS, 'counter')}", style=DIM))
     return rows
 
 
@@ -219,7 +224,7 @@ def _linked(story: Explanation, hunk: int) -> RenderableType:
             lines.append(Text(f"  {title}", style="" if key[0] == "hunk" else "magenta"))
             lines += rows
     if len(ordered) > _COUNTERS:
-        lines.append(Text(f"  {count(len(ordered) - _COUNTERS)} more symbols", style=DIM))
+        lines.append(Text(f"  {_more(len(ordered) - _COUNTERS, 'symbol')}", style=DIM))
     return Group(*(lines or [Text("  no counter moved by 0.2% on its lines", style=DIM)]))
 
 
