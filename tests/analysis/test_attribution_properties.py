@@ -171,6 +171,43 @@ def test_instructions_without_a_line_are_labelled() -> None:
     assert (part.link, part.note, part.delta) == ("elsewhere", "no-line", 1)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_counter_that_is_no_number_is_left_out(bad: float) -> None:
+    result = attribute(_one(KERNEL, value=bad), _one(KERNEL))
+    assert result.counters == ()
+    assert result.missing == {"inst_executed": "not a number on the old side"}
+    assert result.words == ("no counter is known per line on both sides",)
+
+
+def test_a_counter_of_one_side_only_is_named() -> None:
+    other = attribute(_one(KERNEL), _with_column("made_up"))
+    assert other.missing == {
+        "inst_executed": "not recorded per line on the new side",
+        "made_up": "not recorded per line on the old side",
+    }
+
+
+def test_old_names_of_ncu_meet_the_new_ones() -> None:
+    result = attribute(
+        _with_column("memory_l1_sectors_shared"), _with_column("memory_l1_wavefronts_shared")
+    )
+    assert result["memory_l1_wavefronts_shared"].delta == 0
+    assert result["shared_wavefronts"].old == 7
+
+
+def _with_column(name: str) -> Profile:
+    profile = _one(KERNEL)
+    table = profile.launches[0].instructions
+    columns = {name: table.columns["inst_executed"]}
+    instructions = InstructionTable(
+        address=table.address, text=table.text, file=table.file, line=table.line, columns=columns
+    )
+    launch = Launch(kernel="k", index=0, instructions=instructions)
+    return Profile(
+        engine="ncu", device=DEVICE, captured="", launches=(launch,), sources=profile.sources
+    )
+
+
 def test_large_source_with_many_hunks_is_quick() -> None:
     step = """  float v# = in[i + #];
   if (v# > 0.0f) {
