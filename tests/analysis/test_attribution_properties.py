@@ -187,6 +187,21 @@ def test_a_counter_of_one_side_only_is_named() -> None:
     }
 
 
+def test_another_instance_of_a_template_is_another_launch() -> None:
+    def instance(name: str, value: int) -> Profile:
+        profile = _one(KERNEL, value=value)
+        launch = profile.launches[0]
+        table = Launch(kernel=name, index=0, instructions=launch.instructions)
+        return Profile(
+            engine="ncu", device=DEVICE, captured="", launches=(table,), sources=profile.sources
+        )
+
+    result = attribute(instance("(anonymous namespace)::k<(int)16>", 7), instance("k<(int)32>", 9))
+    assert parts_of(result, "inst_executed") == [["launch", 0, "", 2]]
+    (match,) = result.launches
+    assert match.changes == ("template arguments <(int)16> → <(int)32>",)
+
+
 def test_old_names_of_ncu_meet_the_new_ones() -> None:
     result = attribute(
         _with_column("memory_l1_sectors_shared"), _with_column("memory_l1_wavefronts_shared")
