@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +11,7 @@ import msgspec
 
 from workbench import __version__, sanitizer
 from workbench.build import BuildResult
-from workbench.engines.assemble import fold_repeats, metric_notices, own_sources, private_words
+from workbench.engines.assemble import fold_repeats, library_notices, metric_notices, own_sources
 from workbench.engines.client import (
     Where,
     expect_result,
@@ -29,6 +26,7 @@ from workbench.engines.client import (
 )
 from workbench.engines.job import Check, Job, Program, Result, TimeOptions
 from workbench.engines.ncu import Captured, Command, Options, capture, prepare
+from workbench.engines.rawreport import Keep
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.model import Notice, Problem, Profile, Record, Timing, Version
 from workbench.project import Project
@@ -244,7 +242,7 @@ class Experiment:
         ncu: str,
         *,
         repeats: int = 1,
-        keep_raw: bool | None = None,
+        keep_raw: Keep = "auto",
     ) -> tuple[Profile, Path]:
         """Verify and profile one version, and keep the profile.
 
@@ -253,8 +251,8 @@ class Experiment:
             options: What ncu collects.
             ncu: Path of ncu.
             repeats: Captures of every launch, for the noise of its counters.
-            keep_raw: Keep the raw report beside the profile; None: if it names nothing
-                of this machine (folders of the user, the host's name).
+            keep_raw: Keep the raw report beside the profile; ``auto``: if it is small and
+                names no folder of this machine.
 
         Returns:
             The profile and the path it is kept at.
@@ -265,22 +263,9 @@ class Experiment:
         """
         self._say(f"verify and profile {subject.version.id} on {subject.problem.name}")
         job = self._profile_job(subject, repeats)
-        captured = capture(self.project, job, self.where, options, ncu, self._ncu_line)
+        captured = capture(self.project, job, self.where, options, ncu, self._ncu_line, keep_raw)
         profile = self._assemble(subject, job, captured, options)
-        raw: bytes | None = captured.raw
-        if keep_raw is False:
-            raw = None
-        elif keep_raw is None and (
-            named := private_words(captured.raw, machine_words(self.project))
-        ):
-            raw = None
-            notice = Notice(
-                code="raw-not-kept",
-                message="The raw report was not kept beside the profile, because it names "
-                f"{', '.join(named)}; --raw keeps it all the same.",
-            )
-            profile = msgspec.structs.replace(profile, notices=(*profile.notices, notice))
-        return profile, self.store.save(profile, raw)
+        return profile, self.store.save(profile, captured.raw.packed)
 
     def _ncu_line(self, line: str) -> None:
         if line.startswith("==PROF== Profiling"):
@@ -292,7 +277,12 @@ class Experiment:
         result = captured.result
         assert result.check is not None and result.device is not None
         read = captured.profile
-        notices = (*read.notices, *metric_notices(read, options.metrics, options.catalog_metrics))
+        read_notices = read.notices
+        if subject.version.kind == "python":
+            read_notices = library_notices(read_notices, subject.version.id)
+        notices = [*read_notices, *metric_notices(read, options.metrics, options.catalog_metrics)]
+        if captured.raw.notice is not None:
+            notices.append(captured.raw.notice)
         folded = fold_repeats(read, job.repeats, len(job.program.launches))
         built = subject.built
         named = own_sources(folded, built.sources if built else ())
@@ -326,15 +316,6 @@ class Experiment:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def machine_words(project: Project) -> tuple[str, ...]:
-    """What must not stand in a file that is shared: folders of the user, the host's name."""
-    words = {str(project.root), socket.gethostname(), tempfile.gettempdir() + os.sep}
-    home = str(Path.home())
-    if home not in ("/", "/root"):
-        words.add(home)
-    return tuple(sorted(words))
 
 
 def chosen_problem(study: Study, version: Version, name: str | None) -> Problem:

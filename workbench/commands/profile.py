@@ -10,6 +10,7 @@ from workbench.commands.measuring import every_option, machine_options
 from workbench.commands.options import study_option
 
 if TYPE_CHECKING:
+    from workbench.engines.rawreport import Keep
     from workbench.model import Profile
 
 
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     help="Capture each launch N times, and keep how its counters vary.",
 )
 @click.option(
-    "--raw/--no-raw", "raw", default=None, help="Keep the raw report (default: if neutral)."
+    "--raw/--no-raw", "raw", default=None, help="Keep the raw report (default: if it is small)."
 )
 @click.option("--dry-run", is_flag=True, help="Print the exact ncu command and stop.")
 @machine_options
@@ -130,9 +131,10 @@ def command(
         f"engine: ncu ({ncu}); times are taken outside of it"
         + ("" if timed else ", by `workbench time`")
     )
+    keep: Keep = "auto" if raw is None else "always" if raw else "never"
     for version in chosen:
         subject = runner.subject(version, chosen_problem(loaded, version, problem))
-        profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=raw)
+        profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=keep)
         shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
         click.echo(_summary(profile, str(shown)))
         for notice in profile.notices:
