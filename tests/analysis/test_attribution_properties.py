@@ -337,3 +337,19 @@ def test_whole_reports_add_up(report: Callable[[str], Path]) -> None:
     assert result.hunks == ()
     assert result["memory_l1_wavefronts_shared"].parts == ()
     assert_adds_up(result)
+
+
+def test_every_recorded_pair_adds_up(repo: Path) -> None:
+    from workbench.store import Store
+
+    store = Store(repo / "profiles")
+    groups: dict[tuple[str, str, str, str], list[Path]] = {}
+    for entry in store.find():
+        key = (entry.study, entry.problem, entry.device, entry.engine)
+        groups.setdefault(key, []).append(entry.path)
+    if not groups:
+        pytest.skip("no profile is recorded in profiles/")
+    for paths in groups.values():
+        recorded = [store.load(path) for path in paths]
+        for old, new in permutations(recorded, 2):
+            assert_adds_up(attribute(old, new))
