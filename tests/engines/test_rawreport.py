@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ncurep.report_builder import whole
+from tests.ncurep.report_builder import report, whole
 from workbench.engines.rawreport import Later, pack_report, private_words
 from workbench.errors import DataError
 from workbench.packed import unpack
@@ -43,7 +43,7 @@ def test_a_report_above_the_limit_is_not_kept_unless_asked_for() -> None:
         kept = pack_report(raw, NAME, "auto", (), limit=limit)
         assert kept.packed is None and kept.notice is not None
         assert kept.notice.code == "raw-too-large"
-        assert f"{limit} B is the limit" in kept.notice.message
+        assert "is the limit; --raw keeps it" in kept.notice.message
 
 
 def test_what_is_not_kept_is_not_even_looked_at() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from workbench.engines.survey import Finding as Row
 from workbench.model import Notice, Record, Timing
 from workbench.sanitizer import Finding, describe
 from workbench.units import count, factor, quantity
@@ -341,6 +340,21 @@ def _timing_document(timing: Timing) -> dict[str, Any]:
 
 
 # --- doctor --------------------------------------------------------------------------
+
+
+class Row(Protocol):
+    """What doctor says of one thing (`workbench.engines.survey.Finding`)."""
+
+    @property
+    def what(self) -> str: ...  # noqa: D102
+    @property
+    def state(self) -> str: ...  # noqa: D102
+    @property
+    def detail(self) -> str: ...  # noqa: D102
+    @property
+    def remedy(self) -> str: ...  # noqa: D102
+    @property
+    def without(self) -> str: ...  # noqa: D102
 
 
 def doctor_sheet(rows: Sequence[Row]) -> Sheet:
