@@ -308,8 +308,13 @@ def _clean(log: str, folder: Path) -> str:
     return log.strip()
 
 
-def available() -> Iterator[Nvcc | Nvrtc]:
-    """The compilers that are here, the preferred one first; each is looked for when asked for."""
+def available() -> list[Nvcc | Nvrtc]:
+    """The compilers that are here, the preferred one first."""
+    return list(_found())
+
+
+def _found() -> Iterator[Nvcc | Nvrtc]:
+    """As `available`, but each is looked for only when it is asked for."""
     nvcc = find_nvcc()
     if nvcc is not None:
         yield Nvcc(nvcc)
@@ -324,7 +329,7 @@ def choose(name: str = "auto") -> Nvcc | Nvrtc:
     Raises:
         MissingError: not here; says how to get one and what works without.
     """
-    for each in available():
+    for each in _found():
         if name in ("auto", each.name):
             return each
     what = "no CUDA compiler (neither nvcc nor NVRTC)" if name == "auto" else f"no {name}"
