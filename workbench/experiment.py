@@ -13,20 +13,18 @@ from workbench import __version__, sanitizer
 from workbench.build import BuildResult
 from workbench.engines.assemble import fold_repeats, library_notices, metric_notices, own_sources
 from workbench.engines.client import (
-    Where,
-    expect_result,
-    failure_error,
     fresh_seed,
-    hang,
     make_job,
     make_program,
     run_job,
     run_jobs,
     verification,
 )
+from workbench.engines.failures import expect_result, failure_error, hang
 from workbench.engines.job import Check, Job, Program, Result, TimeOptions
 from workbench.engines.ncu import Captured, Command, Options, capture, prepare
 from workbench.engines.rawreport import Keep
+from workbench.engines.where import Where
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.model import Notice, Problem, Profile, Record, Timing, Version
 from workbench.project import Project
@@ -63,6 +61,7 @@ class Experiment:
         where: What to compile for and how to reach the GPU.
         seed: Seed of the random inputs; None: a fresh one.
         say: Called with one line of progress at a time.
+        step: Called with a line that the next one replaces.
     """
 
     def __init__(
@@ -73,6 +72,7 @@ class Experiment:
         *,
         seed: int | None = None,
         say: Say = lambda _line: None,
+        step: Say = lambda _line: None,
     ) -> None:
         self.project = project
         self.study = study
@@ -80,6 +80,8 @@ class Experiment:
         self.seed = fresh_seed() if seed is None else seed
         self.store = Store(project.profiles)
         self._say = say
+        self._step = step
+        self._announced: set[str] = set()
 
     def subject(self, version: Version, problem: Problem) -> Subject:
         """Compile a version for a problem.
@@ -87,7 +89,8 @@ class Experiment:
         Raises:
             UsageError, KernelError, MissingError: see `make_program`.
         """
-        if version.kind == "cuda":
+        if version.kind == "cuda" and version.id not in self._announced:
+            self._announced.add(version.id)  # once, on however many problems it is to run
             self._say(f"build {version.id} for {self.where.arch}")
         program, built = make_program(self.project, self.study, version, problem, self.where.arch)
         return Subject(version=version, problem=problem, program=program, built=built)
@@ -102,16 +105,24 @@ class Experiment:
             being checked; a crash or a hang does, since it takes the context with it.
         """
         first = subjects[0]
-        names = ", ".join(subject.problem.name for subject in subjects)
-        self._say(f"verify {first.version.id} on {names}")
+        names = [subject.problem.name for subject in subjects]
+        what = names[0] if len(names) == 1 else f"{len(names)} problems"
+        self._say(f"verify {first.version.id} on {what}")
+
+        def done(count: int) -> None:
+            if count < len(names):
+                self._step(
+                    f"verify {first.version.id} on {names[count]} ({count + 1} of {len(names)})"
+                )
+
         jobs = [self._verify_job(subject) for subject in subjects]
-        results, finished = run_jobs(self.project, jobs, self.where)
+        results, finished = run_jobs(self.project, jobs, self.where, on_done=done)
         verdicts = []
         for index, (subject, job) in enumerate(zip(subjects, jobs, strict=True)):
             result = results[index] if index < len(results) else None
             try:
-                done = expect_result(job, result, finished, self.where)
-                verdicts.append(Verdict(subject.problem, done.check))
+                passed = expect_result(job, result, finished, self.where)
+                verdicts.append(Verdict(subject.problem, passed.check))
             except WorkbenchError as error:
                 verdicts.append(Verdict(subject.problem, result.check if result else None, error))
                 if not isinstance(error, KernelError) or result is None or result.check is None:
@@ -316,62 +327,3 @@ class Experiment:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def chosen_problem(study: Study, version: Version, name: str | None) -> Problem:
-    """The problem named, or the first profiled one that the version can do.
-
-    Raises:
-        UsageError: unknown problem, or the version cannot do it, and why not.
-    """
-    return chosen_problems(study, version, name, "profile")[0]
-
-
-def timed_problems(study: Study, version: Version, name: str | None, every: bool) -> list[Problem]:
-    """The problems to time: one, or all that are for profiling or sweeping.
-
-    Raises:
-        UsageError: as `chosen_problems`.
-    """
-    if not every:
-        return [chosen_problem(study, version, name)]
-    found = {
-        problem.name: problem
-        for use in ("profile", "sweep")
-        if study.problems_for(use)
-        for problem in chosen_problems(study, version, None, use)
-    }
-    return list(found.values()) or [chosen_problem(study, version, None)]
-
-
-def chosen_problems(study: Study, version: Version, name: str | None, use: str) -> list[Problem]:
-    """The problems of a use (or the one named) that a version can do.
-
-    Raises:
-        UsageError: unknown problem; or the version can do none of them, and why not.
-    """
-    if name is not None:
-        problem = study.problem(name)
-        study.check_requirements(version, problem)
-        return [problem]
-    able = []
-    refused: UsageError | None = None
-    for problem in study.problems_for(use):
-        try:
-            study.check_requirements(version, problem)
-        except UsageError as error:
-            refused = error
-        else:
-            able.append(problem)
-    if not able:
-        # No problem of that use at all: `Study.problem` has the right words for it.
-        raise refused or _no_problem(study, use)
-    return able
-
-
-def _no_problem(study: Study, use: str) -> UsageError:
-    try:
-        study.problem(None, use)
-    except UsageError as error:
-        return error
-    raise AssertionError(f"{study.name} has a problem for {use}")

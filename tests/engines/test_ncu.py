@@ -15,8 +15,8 @@ import pytest
 
 from workbench.engines import rawreport
 from workbench.engines.assemble import library_notices
-from workbench.engines.client import Where
 from workbench.engines.ncu import Command, Options
+from workbench.engines.where import Where
 from workbench.errors import (
     DataError,
     KernelError,

@@ -92,14 +92,14 @@ def command(
     """
     import msgspec
 
-    from workbench.commands.measuring import experiment, pick, say
+    from workbench.commands.choosing import chosen_problem
+    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
     from workbench.engines import choose_engine
-    from workbench.engines.client import choose_where
     from workbench.engines.job import TimeOptions
     from workbench.engines.ncu import Options
     from workbench.engines.presence import find_tool, need_ncu
-    from workbench.errors import UsageError
-    from workbench.experiment import chosen_problem
+    from workbench.engines.where import choose_where
+    from workbench.errors import UsageError, WorkbenchError
 
     project, loaded, chosen = pick(versions, every, study)
     try:
@@ -119,7 +119,8 @@ def command(
     if not (dry_run and arch):
         choose_engine(engine, launcher=bool(launcher))
     where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))
-    runner = experiment(project, loaded, where, seed)
+    progress = Progress()
+    runner = experiment(project, loaded, where, seed, progress)
     if dry_run:
         ncu = "ncu" if launcher else find_tool("ncu", "WORKBENCH_NCU") or "ncu"
         for version in chosen:
@@ -132,18 +133,30 @@ def command(
         + ("" if timed else ", by `workbench time`")
     )
     keep: Keep = "auto" if raw is None else "always" if raw else "never"
+    failures = Failures(progress, alone=len(chosen) == 1)
+    timings = []
     for version in chosen:
-        subject = runner.subject(version, chosen_problem(loaded, version, problem))
-        profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=keep)
-        shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
-        click.echo(_summary(profile, str(shown)))
-        for notice in profile.notices:
-            say(f"note: {version.id}: {notice.message}")
-        if timed:
-            from workbench.views.measured import print_sheet, time_sheet
+        with failures.of(version.id):
+            try:
+                subject = runner.subject(version, chosen_problem(loaded, version, problem))
+                profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=keep)
+            except WorkbenchError as error:
+                if not pass_over(version, error, every):
+                    raise
+                progress.say(f"{version.id}: passed over: {error.message}")
+                continue
+            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+            click.echo(_summary(profile, shown.as_posix()))
+            for notice in profile.notices:
+                progress.say(f"note: {version.id}: {notice.message}")
+            if timed:
+                timings.append(runner.time(subject, TimeOptions()))
+    if timings:
+        from workbench.views.measured import print_sheet
+        from workbench.views.measured_time import time_sheet
 
-            timing = runner.time(subject, TimeOptions())
-            print_sheet(time_sheet([timing]), "table")
+        print_sheet(time_sheet(timings), "table")
+    failures.finish()
 
 
 def _summary(profile: Profile, path: str) -> str:

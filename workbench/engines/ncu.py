@@ -16,7 +16,6 @@ from typing import Literal
 from workbench.engines import collection
 from workbench.engines.client import (
     RESULT,
-    Where,
     run_name,
     stage,
     worker_argv,
@@ -25,6 +24,7 @@ from workbench.engines.job import Job, Result, read_results
 from workbench.engines.ncu_faults import find_fault
 from workbench.engines.process import Finished, run_group
 from workbench.engines.rawreport import Keep, Later, RawReport, machine_words, pack_report
+from workbench.engines.where import Where
 from workbench.engines.workspace import folder_for, workspace
 from workbench.model import Profile, Record
 from workbench.ncurep.child import Standby
