@@ -115,6 +115,8 @@ class Server(ThreadingHTTPServer):
         found = find_file(self.root, path)
         if found is not None and found.is_dir():
             found = find_file(self.root, path.rstrip("/") + "/index.html")
+        elif path.endswith("/"):
+            return None  # a file is no folder, and its relative links would lead astray
         if found is None:
             return None
         try:
