@@ -22,8 +22,8 @@ from workbench.model import Profile, Record
 from workbench.project import Project
 from workbench.store import Store
 from workbench.views.html_data import Ladder, Rung, find_ladders, study_key
-from workbench.views.html_render import page_part
-from workbench.views.html_site import Outcome, Page, Rendered, Site, digest
+from workbench.views.html_render import page_part, step_page
+from workbench.views.html_site import Kept, Outcome, Page, Rendered, Site, digest
 
 _ASSETS = ("workbench.css", "workbench.js")
 _LADDER, _REPORT = "ladder", "report"
@@ -147,20 +147,30 @@ def _write_ladders(site: Site, project: Project, studies: tuple[str, ...], stamp
         while ladders:
             # Popped, so that a ladder's profiles are let go when its pages are written.
             ladder = ladders.pop(0)
-            yield from _ladder_pages(ladder, digest(stamp, keys[ladder.name]))
+            yield from _ladder_pages(site, ladder, digest(stamp, keys[ladder.name]))
 
     return site.write(pages(), owners=owned)
 
 
-def _ladder_pages(ladder: Ladder, base: str) -> Iterator[Page]:
+def _ladder_pages(site: Site, ladder: Ladder, base: str) -> Iterator[Page]:
     owner = f"{_LADDER}:{ladder.name}"
-    yield Page(
+    home = Page(
         path=f"{ladder.folder}/index.html",
         key=digest(base, ladder.key(of_files=True)),
         owner=owner,
         render=partial(_render_ladder, ladder),
     )
+    kept = site.pages(owner).get(home.path)
+    yield home
     shape = ladder.key(of_files=False)
+    for old, new, engine in _steps(ladder, kept if kept and kept.key == home.key else None):
+        contents = [ladder.content(version, engine) for version in (old, new)]
+        yield Page(
+            path=f"{ladder.folder}/{step_page(old, new, engine)}",
+            key=digest(base, shape, old, new, engine, *contents),
+            owner=owner,
+            render=partial(_render_step, ladder, old, new, engine),
+        )
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             yield Page(
@@ -171,6 +181,29 @@ def _ladder_pages(ladder: Ladder, base: str) -> Iterator[Page]:
             )
 
 
+def _steps(ladder: Ladder, kept: Kept | None) -> list[tuple[str, str, str]]:
+    """The ladder's steps; from the manifest where the ladder has not changed.
+
+    Which version is whose parent is the study's word, and loading a study would cost
+    more than the whole of a run that changes nothing.
+    """
+    if kept is not None:
+        found = kept.summary.get("steps")
+        if isinstance(found, list):
+            return [tuple(step) for step in found]
+    return ladder.steps
+
+
+def _render_step(ladder: Ladder, old: str, new: str, engine: str) -> Rendered:
+    from workbench.views.html_diff import diff_view
+    from workbench.views.html_render import render
+    from workbench.views.html_step_page import ladder_head
+
+    view = diff_view(ladder.step(old, new, engine), ladder_head(ladder, old, new, engine))
+    path = f"{ladder.folder}/{step_page(old, new, engine)}"
+    return Rendered(html=render("diff.html", path, view=view))
+
+
 def _render_ladder(ladder: Ladder) -> Rendered:
     from workbench.views.html_index import summarise
     from workbench.views.html_ladder import ladder_view
@@ -178,7 +211,8 @@ def _render_ladder(ladder: Ladder) -> Rendered:
 
     view = ladder_view(ladder)
     html = render("ladder.html", f"{ladder.folder}/index.html", view=view)
-    return Rendered(html=html, summary=msgspec.to_builtins(summarise(ladder, view)))
+    summary = msgspec.to_builtins(summarise(ladder, view))
+    return Rendered(html=html, summary={**summary, "steps": [list(s) for s in ladder.steps]})
 
 
 def _render_version(rung: Rung, engine: str) -> Rendered:

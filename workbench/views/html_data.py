@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from workbench.errors import WorkbenchError
@@ -18,6 +19,11 @@ from workbench.store import Entry, Store, natural_key
 from workbench.views.html_render import page_part
 from workbench.views.html_site import digest
 
+if TYPE_CHECKING:
+    from workbench.views.html_step import Step
+
+#: Engines in order of preference.
+ENGINES = ("ncu", "emulator")
 #: The store's layout for times (see workbench.store); their paths are all that is needed here.
 _TIME_SUFFIX = ".time.json.zst"
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
@@ -101,7 +107,7 @@ class Rung:
     @cached_property
     def profile(self) -> Profile | None:
         """The profile that speaks for the version: ncu's, else the emulator's."""
-        for engine in ("ncu", "emulator"):
+        for engine in ENGINES:
             if engine in self.entries:
                 return self.ladder.store.load(self.entries[engine].path)
         return None
@@ -129,10 +135,17 @@ class Rung:
         part = page_part(self.id)
         return f"{part}.html" if engine == "ncu" else f"{part}.{page_part(engine)}.html"
 
+    def load(self, engine: str) -> Profile:
+        """The profile of an engine that has one."""
+        speaking = self.profile
+        if speaking is not None and speaking.engine == engine:
+            return speaking
+        return self.ladder.store.load(self.entries[engine].path)
+
     @property
     def href(self) -> str:
         """Page that speaks for the version, from a page of the same ladder; "" without one."""
-        engine = next((e for e in ("ncu", "emulator") if e in self.entries), "")
+        engine = next((e for e in ENGINES if e in self.entries), "")
         return self.page(engine) if engine else ""
 
 
@@ -149,6 +162,7 @@ class Ladder:
         self.rungs: dict[str, Rung] = {}
         self._project = project
         self._contents: dict[tuple[str, str], str] = {}
+        self._steps: dict[tuple[str, str, str], Step] = {}
 
     def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
         """Note a recorded file; `entry` is None for a time."""
@@ -213,6 +227,44 @@ class Ladder:
             if record is not None and record.parameters:
                 return dict(record.parameters)
         return {}
+
+    def parent(self, rung: Rung) -> Rung | None:
+        """What a version is compared with: its declared parent, else the one before it."""
+        declared = rung.declared
+        if rung.is_baseline:
+            return None
+        if declared and declared.parent:
+            return self.rungs.get(declared.parent)
+        place = self.order.index(rung)
+        return self.order[place - 1] if place else None
+
+    @cached_property
+    def steps(self) -> list[tuple[str, str, str]]:
+        """(parent, version, engine) of every step that both sides were profiled for."""
+        return [
+            (parent.id, rung.id, engine)
+            for rung in self.order
+            if (parent := self.parent(rung)) is not None
+            for engine in ENGINES
+            if engine in rung.entries and engine in parent.entries
+        ]
+
+    def step(self, old: str, new: str, engine: str) -> Step:
+        """One step, compared once for all pages that speak of it."""
+        from workbench.views.html_step import Step
+
+        key = (old, new, engine)
+        if key not in self._steps:
+            before, after = self.rungs[old], self.rungs[new]
+            author = after.declared
+            self._steps[key] = Step(
+                before.load(engine),
+                after.load(engine),
+                (old, new),
+                (before.timing, after.timing) if engine == "ncu" else (None, None),
+                author if author is not None and author.parent == old else None,
+            )
+        return self._steps[key]
 
     def key(self, *, of_files: bool) -> str:
         """Content key over the ladder's shape and times, and all profiles if `of_files`."""

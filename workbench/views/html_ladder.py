@@ -122,16 +122,6 @@ def speedup(old: Rung, new: Rung) -> Speedup | None:
     return Speedup(text=units.factor(a / b)) if a and b else None
 
 
-def _parent(ladder: Ladder, rung: Rung) -> Rung | None:
-    declared = rung.declared
-    if rung.is_baseline:
-        return None
-    if declared and declared.parent:
-        return ladder.rungs.get(declared.parent)
-    place = ladder.order.index(rung)
-    return ladder.order[place - 1] if place else None
-
-
 def _marks(rung: Rung) -> tuple[Chip, ...]:
     marks = []
     record = rung.profile or rung.timing
@@ -145,7 +135,7 @@ def _marks(rung: Rung) -> tuple[Chip, ...]:
 
 
 def _rung(ladder: Ladder, rung: Rung) -> RungView:
-    parent = _parent(ladder, rung)
+    parent = ladder.parent(rung)
     share = 1.0 if rung.is_baseline and seconds(rung) else of_baseline(rung)
     launch = main_launch(rung.profile) if rung.profile else None
     return RungView(
