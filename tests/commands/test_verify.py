@@ -149,3 +149,25 @@ def test_the_sanitizers_findings_end_with_4_and_the_source_line(
     sanitizer_says("========= ERROR SUMMARY: 0 errors\n")
     code, out, _ = cli("verify", "v0", "--problem", "n7", "--sanitize", *THERE)
     assert code == 0 and "no findings" in out
+
+
+def test_a_broken_study_is_never_passed_over(
+    cli: Cli, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("study.py", 'return {"y": 2 *', 'return {"y": missing *')
+    code, _, err = cli("verify", "--all", *THERE)
+    assert code == 2 and "study.py" in err and "passed over" not in err
+
+
+def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
+    cli: Cli, project_file: Callable[[str, str, str], None]
+) -> None:
+    needs = 'requires = "n % 8 == 0"\nrequires_why = "vectors of eight"\n[[launch]]'
+    project_file("v0_plain.cu", "[[launch]]", needs)
+    code, out, err = cli("verify", "--all", "--problem", "n7", *THERE)
+    assert code == 0 and out.splitlines()[2].split()[:3] == ["library", "n7", "ok"]
+    assert "v0: passed over: " in err and "vectors of eight" in err
+    code, _, err = cli("verify", "v0", "--problem", "n7", *THERE)
+    assert code == 2 and "vectors of eight" in err
+    code, _, err = cli("verify", "--all", "--problem", "n77", *THERE)
+    assert code == 2 and "Did you mean" in err and "passed over" not in err
