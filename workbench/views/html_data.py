@@ -149,6 +149,32 @@ class Rung:
         return self.page(engine) if engine else ""
 
 
+class Family:
+    """The times of one study on one device over all its problems, read once for all ladders.
+
+    It holds no ladder, so that the profiles of one that is done can be let go.
+    """
+
+    def __init__(self, store: Store, study: str, device: str) -> None:
+        self._store, self._study, self._device = store, study, device
+        self._keys: list[str] = []
+
+    def add(self, ladder: Ladder) -> None:
+        """Take a ladder in."""
+        self._keys.append(ladder.key(of_files=False))
+        ladder.family = self
+
+    @cached_property
+    def key(self) -> str:
+        """Content key over all recorded times."""
+        return digest(*self._keys)
+
+    @cached_property
+    def timings(self) -> tuple[Timing, ...]:
+        """All recorded times."""
+        return tuple(self._store.timings(study=self._study, device=self._device))
+
+
 class Ladder:
     """The versions of a study on one device and problem, in ladder order."""
 
@@ -163,6 +189,7 @@ class Ladder:
         self._project = project
         self._contents: dict[tuple[str, str], str] = {}
         self._steps: dict[tuple[str, str, str], Step] = {}
+        self.family = Family(store, name, device)
 
     def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
         """Note a recorded file; `entry` is None for a time."""
@@ -245,9 +272,19 @@ class Ladder:
             (parent.id, rung.id, engine)
             for rung in self.order
             if (parent := self.parent(rung)) is not None
-            for engine in ENGINES
-            if engine in rung.entries and engine in parent.entries
+            for engine in self.engines(parent.id, rung.id)
         ]
+
+    def engines(self, old: str, new: str) -> list[str]:
+        """The engines that have profiled both versions, the better one first."""
+        if old not in self.rungs or new not in self.rungs or old == new:
+            return []
+        sides = self.rungs[old].entries, self.rungs[new].entries
+        return [engine for engine in ENGINES if all(engine in side for side in sides)]
+
+    def profiled(self) -> list[Rung]:
+        """The versions that any engine has profiled."""
+        return [rung for rung in self.rungs.values() if rung.entries]
 
     def step(self, old: str, new: str, engine: str) -> Step:
         """One step, compared once for all pages that speak of it."""
@@ -294,6 +331,10 @@ def find_ladders(
             device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
             home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
             home.add(version, "time", path, None)
+    families: dict[tuple[str, str], Family] = {}
+    for (study, device, _), found in out.items():
+        family = families.setdefault((study, device), Family(store, study, device))
+        family.add(found)
     return sorted(
         out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.hunks import Hunk
@@ -27,6 +25,7 @@ from workbench.views.html_verdicts import (
     verdicts,
 )
 from workbench.views.html_waterfall import Waterfall, counter_waterfalls, time_waterfall
+from workbench.views.html_words import Words, sentence
 
 _TILES = 5
 _QUIET = {
@@ -35,14 +34,6 @@ _QUIET = {
     "whitespace": "white space only",
     "front-matter": "the description of the version",
 }
-_CODE = re.compile(r"`([^`]*)`")
-
-
-class Words(Record, frozen=True):
-    """A piece of a sentence; `code` for what stands in monospace."""
-
-    text: str
-    code: bool = False
 
 
 class TimeTile(Record, frozen=True):
@@ -138,15 +129,6 @@ class Head(Record, frozen=True):
     pages: tuple[Link, ...] = ()
     chips: tuple[Chip, ...] = ()
     notices: tuple[str, ...] = ()
-
-
-def sentence(text: str) -> tuple[Words, ...]:
-    """Split at back quotes: what stood between them is code."""
-    out = []
-    for place, part in enumerate(_CODE.split(text)):
-        if part:
-            out.append(Words(text=part, code=place % 2 == 1))
-    return tuple(out)
 
 
 def _time_tile(comparison: Comparison) -> TimeTile | None:

@@ -25,6 +25,7 @@ class MovedTile(Record, frozen=True):
     value: str
     old: str
     change: str
+    short: str
     tone: Tone
 
 
@@ -120,6 +121,7 @@ def tile(delta: Delta) -> MovedTile:
         value=new,
         old=units.quantity(delta.old, delta.unit) + (f" {unit}" if unit else ""),
         change=said,
+        short=change(delta),
         tone=_VERDICT.get(delta.verdict, ""),
     )
 

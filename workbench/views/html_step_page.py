@@ -12,14 +12,15 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
     """The head of a step's page on a ladder."""
     before, after = ladder.rungs[old], ladder.rungs[new]
     declared = after.declared
+    is_step = (old, new, engine) in ladder.steps
     stale = [rung.id for rung in (before, after) if rung.stale(rung.load(engine).source_hash)]
     notices = []
     if ladder.study.problem:
         notices.append(f"The study could not be read: {ladder.study.problem}")
     return Head(
         name=f"{old} → {new}",
-        heading=after.title or f"{ladder.study.title}: {old} → {new}",
-        change=declared.change if declared else "",
+        heading=(after.title if is_step else "") or ladder.study.title,
+        change=declared.change if declared and is_step else "",
         crumbs=(
             Link("Studies", "index.html"),
             Link(ladder.name, f"{ladder.folder}/index.html"),
@@ -37,8 +38,10 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
 
 def _neighbours(ladder: Ladder, old: str, new: str, engine: str) -> tuple[Link, ...]:
     order = [step for step in ladder.steps if step[2] == engine]
+    out: list[Link] = []
+    if (old, new, engine) not in order:
+        return ()  # a pair that somebody asked for is no step of the ladder
     place = order.index((old, new, engine))
-    out = []
     if place > 0:
         a, b, _ = order[place - 1]
         out.append(Link(f"‹ {a} → {b}", step_page(a, b, engine), "Previous step"))
