@@ -26,7 +26,8 @@ from workbench.analysis.compare import compare
 from workbench.analysis.explanation import explain
 from workbench.model import Expectation, Profile, SourceFile, Timing
 from workbench.ncurep.read import read_report, select_kernels
-from workbench.views.markdown import LIMIT, code, fenced, inline, paragraph, step_markdown
+from workbench.views.markdown import LIMIT, step_markdown
+from workbench.views.markdown_text import code, fenced, inline, paragraph
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 #: The only elements that the comment itself holds.

@@ -21,6 +21,7 @@ from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import count, factor, quantity, signed
 from workbench.views.flat import change_of
+from workbench.views.markdown_text import code, fenced, inline, paragraph, whole_line
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
 LIMIT = 60_000
@@ -32,18 +33,6 @@ _NAMES = 6
 #: Parts below this share of their counter (or of the duration) are left out.
 _TELLING = 0.002
 _SAMPLES = "smsp__pcsamp_"
-
-_ACTIVE = re.compile(r"[\\*_\[\]<>&|~$]")
-#: What a forge takes for a person, an issue or a label; it looks at the rendered text, so
-#: that a backslash does not help and only a character that nobody sees does.
-_REFERENCE = re.compile(r"(?<=[@!%])(?=\w)|(?<=(?<!&)#)(?=\w)")
-#: What would make a list, a heading, a quotation or a rule of the line that it begins.
-_LEADING = re.compile(r"^(\s*)(?:([#+=>-])|(\d+)([.)]))")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-#: Characters that reorder text on a screen: code would read otherwise than it is.
-_REORDERS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_BLANKS = re.compile(r"\s+")
-_TICKS = re.compile(r"`+")
 
 
 def step_markdown(
@@ -83,54 +72,6 @@ def step_markdown(
     return "\n\n".join([*blocks, *last]) + "\n"
 
 
-# --- text that is only text ------------------------------------------------------------
-
-
-def inline(text: str) -> str:
-    """`text` inside a line of Markdown, shown as it is."""
-    flat = _visible(_BLANKS.sub(" ", text))
-    # A backslash before a backtick would not part it from the fence of a code span behind it.
-    escaped = _ACTIVE.sub(r"\\\g<0>", flat).replace("`", "&#96;")
-    return _REFERENCE.sub("&#8203;", escaped)
-
-
-def paragraph(text: str) -> str:
-    """`text` as a paragraph of its own."""
-    return _LEADING.sub(_escaped, inline(text).strip())
-
-
-def _escaped(match: re.Match[str]) -> str:
-    blank, mark, number, dot = match.groups()
-    return f"{blank}\\{mark}" if mark else f"{blank}{number}\\{dot}"
-
-
-def code(text: str) -> str:
-    """`text` as a code span, whatever backticks it holds; not for a table's cells."""
-    flat = _visible(_BLANKS.sub(" ", text).strip())
-    if not flat:
-        return ""
-    fence = "`" * (_longest_run(flat) + 1)
-    # A space at each end is taken away again, and keeps a backtick there from the fence.
-    pad = " " if flat[0] in "` " or flat[-1] in "` " else ""
-    return f"{fence}{pad}{flat}{pad}{fence}"
-
-
-def fenced(lines: Iterable[str], language: str) -> str:
-    """A code block that no line in it can end."""
-    body = [_visible(line.replace("\r", "")) for line in lines]
-    fence = "`" * max(3, _longest_run("\n".join(body)) + 1)
-    return "\n".join([fence + language, *body, fence])
-
-
-def _longest_run(text: str) -> int:
-    return max((len(run) for run in _TICKS.findall(text)), default=0)
-
-
-def _visible(text: str) -> str:
-    named = _REORDERS.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
-    return _CONTROL.sub("·", named).encode("utf-8", "replace").decode()
-
-
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Cells are Markdown already: `inline` text, in which a pipe is escaped."""
     lines = [header, ["---"] * len(header), *rows]
@@ -145,7 +86,7 @@ def _sentence(text: str) -> str:
     pieces = re.split(r"`([^`]+)`", text)
     # Every second piece is a name.
     told = [code(piece) if place % 2 else inline(piece) for place, piece in enumerate(pieces)]
-    return _LEADING.sub(_escaped, "".join(told))
+    return whole_line("".join(told))
 
 
 def _time(comparison: Comparison) -> str:
