@@ -26,6 +26,7 @@ from workbench.analysis.compare import compare
 from workbench.analysis.explanation import explain
 from workbench.model import Expectation, Profile, SourceFile, Timing
 from workbench.ncurep.read import read_report, select_kernels
+from workbench.views.flat import to_markdown
 from workbench.views.markdown import LIMIT, step_markdown
 from workbench.views.markdown_text import code, fenced, inline, paragraph
 
@@ -278,3 +279,11 @@ def test_a_huge_step_fits_into_a_comment() -> None:
     made = step(old, with_source(old, other))
     assert len(made) <= LIMIT + 200
     assert made.rstrip().endswith("</sub>")
+
+
+@given(st.lists(st.text(max_size=12), min_size=2, max_size=2))
+def test_tables_of_list_and_show_hold_text(cells: list[str]) -> None:
+    table = to_markdown(("a", "b"), [cells, (HOSTILE, "x")])
+    kinds = [token.type for token in tokens(table)]
+    assert kinds.count("td_open") == 4 and kinds.count("tr_open") == 3
+    assert not {"link_open", "html_inline", "html_block", "strong_open"} & set(kinds)

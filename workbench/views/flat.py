@@ -16,6 +16,7 @@ from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
 from workbench.units import points, quantity, relative, signed
 from workbench.views.ladder import Ladder
+from workbench.views.markdown_text import inline
 
 Row = Sequence[Any]
 
@@ -30,11 +31,10 @@ def to_csv(header: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 def to_markdown(header: Sequence[str], rows: Iterable[Row]) -> str:
-    """A GitHub-flavoured table; pipes and line ends inside cells are escaped."""
+    """A GitHub-flavoured table; cells are text, whatever they hold."""
 
     def line(cells: Iterable[Any]) -> str:
-        texts = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells)
-        return "| " + " | ".join(texts) + " |"
+        return "| " + " | ".join(inline(str(cell)) for cell in cells) + " |"
 
     ruler = "|" + "|".join(" --- " for _ in header) + "|"
     return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
@@ -89,7 +89,7 @@ def list_markdown(ladders: list[Ladder]) -> str:
                 )
             )
         table = to_markdown(("version", "title", "time", "of baseline", "profiled"), rows)
-        parts.append(f"### {ladder.name}: {ladder.title}{where}\n\n{table}")
+        parts.append(f"### {inline(f'{ladder.name}: {ladder.title}{where}')}\n\n{table}")
     return "\n".join(parts)
 
 
@@ -120,7 +120,7 @@ def show_markdown(profile: Profile) -> str:
                 value = quantity(reading.value, reading.unit)
                 rows.append((catalog()[name].title, value, reading.unit))
         table = to_markdown(("counter", "value", "unit"), rows)
-        parts.append(f"### {launch.kernel} (launch {launch.index})\n\n{table}")
+        parts.append(f"### {inline(launch.kernel)} (launch {launch.index})\n\n{table}")
     return "\n".join(parts)
 
 
