@@ -16,6 +16,9 @@ from workbench.views.html import ReportFile, build_report
 
 Open = Callable[..., Any]
 
+#: Kinds of console messages that no page may cause; Plotly warns with a trace.
+COMPLAINTS = ("error", "warning", "trace", "assert")
+
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
@@ -47,6 +50,16 @@ def reported(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], P
     out = tmp_path_factory.mktemp("reported")
     build_report(out, reports=(ReportFile(report("ladder_full")),))
     return out
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], Path]) -> Path:
+    """The page that compares two kernels of a real report: a padded tile against an unpadded."""
+    out = tmp_path_factory.mktemp("compared")
+    path = report("ladder_full")
+    build_report(out, reports=(ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3")))
+    (page,) = out.glob("files/*..*/index.html")
+    return page
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +99,7 @@ def open_page(chromium: Any) -> Iterator[Open]:
         page = context.new_page()
         page.on(
             "console",
-            lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None,
+            lambda m: complaints.append(m.text) if m.type in COMPLAINTS else None,
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
@@ -104,10 +117,10 @@ def open_page(chromium: Any) -> Iterator[Open]:
 
 
 def wait_for_charts(page: Any) -> None:
-    """Until every chart that is not folded away has been drawn."""
+    """Until every chart that is not folded away or hidden has been drawn."""
     page.wait_for_function(
         """() => [...document.querySelectorAll("[data-figure]")]
-            .filter((node) => !node.closest("details:not([open])"))
+            .filter((node) => !node.closest("details:not([open]), [hidden]"))
             .every((node) => node.dataset.drawn)""",
         timeout=20_000,
     )
@@ -121,4 +134,5 @@ def kinds(site: Path) -> dict[str, Path]:
         "glossary": site / "glossary.html",
         "ladder": ladder / "index.html",
         "version": ladder / "v2.html",
+        "diff": ladder / "v0..v2.html",
     }

@@ -27,7 +27,7 @@ def kernel_page(reported: Path) -> Path:
     return page
 
 
-@pytest.mark.parametrize("kind", ["index", "glossary", "ladder", "version"])
+@pytest.mark.parametrize("kind", ["index", "glossary", "ladder", "version", "diff"])
 def test_pages_open_and_fit(site: Path, open_page: Open, kind: str) -> None:
     page = open_page(kinds(site)[kind], width=360)
     assert page.locator("h1").count() == 1
@@ -202,7 +202,7 @@ def test_a_dark_page_prints_light_charts(site: Path, open_page: Open) -> None:
 
 def test_hostile_strings_are_shown_and_inert(hostile: Path, open_page: Open) -> None:
     paths = sorted(hostile.rglob("*.html"))
-    assert len(paths) == 4
+    assert len(paths) == 6  # index, glossary, ladder, two versions, the step between them
     shown = 0
     for path in paths:
         page = open_page(path)

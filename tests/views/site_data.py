@@ -35,8 +35,8 @@ def plain(root: Path) -> Path:
     return root
 
 
-def hostile_profile() -> Profile:
-    """A profile whose every string is an attack."""
+def hostile_profile(name: str = "v1", line: str = "a") -> Profile:
+    """A profile whose every string is an attack; `line` is one line of its source."""
     rule = msgspec.structs.replace(
         RULE,
         title=INJECTION,
@@ -44,10 +44,10 @@ def hostile_profile() -> Profile:
         focus=(RuleFocus(metric=INJECTION, value=1.0),),
     )
     launch = make_launch(kernel=f"k{INJECTION}", signature=INJECTION, rules=(rule,))
-    text = "\n".join([f"// {INJECTION}", "#define X", f'const char* s = "{INJECTION}";', "a", "b"])
+    text = "\n".join([f"// {INJECTION}", "#define X", f'const char* s = "{INJECTION}";', line, INJECTION])
     base = make_profile()
     return make_profile(
-        version=f"v1{INJECTION}"[:60],
+        version=f"{name}{INJECTION}"[:60],
         parameters={INJECTION: 1},
         launches=(launch,),
         device=msgspec.structs.replace(base.device, name=INJECTION),
@@ -60,10 +60,11 @@ def hostile_profile() -> Profile:
 
 
 def hostile(root: Path) -> Path:
-    """A project that holds the hostile profile and nothing else."""
+    """A project that holds two hostile profiles, a step from each other, and nothing else."""
     study(root)
-    profile = hostile_profile()
     store = Store(root / "profiles")
-    store.save(profile)
-    store.save_timing(make_timing(1e-3, version=profile.version, device=profile.device))
+    for name, line in (("v1", f"int a; // {INJECTION}"), ("v2", f"int b = 1; // {INJECTION}")):
+        profile = hostile_profile(name, line)
+        store.save(profile)
+        store.save_timing(make_timing(1e-3, version=profile.version, device=profile.device))
     return root

@@ -21,9 +21,15 @@ Json = dict[str, Any]
 PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
 COLORS = tuple(f"@c{index}" for index in range(1, 9))
 
-#: A pattern over bars that differ in colour. Not "overlay": Plotly 6 would take the contrast of
-#: the whole list of colours, and complain once for every bar.
-REPLACED: Json = {"fillmode": "replace", "fgcolor": "@card", "fgopacity": 0.5}
+#: A pattern over bars that differ in colour: the bar's own colour on the card's. Not "overlay":
+#: Plotly 6 would take the contrast of the whole list of colours, and complain for every bar.
+HATCHED: Json = {
+    "fillmode": "replace",
+    "bgcolor": "@card",
+    "fgopacity": 1,
+    "size": 7,
+    "solidity": 0.7,
+}
 
 #: Keeps a bar's label clear of its interval.
 _GAP = "\u2002"
@@ -125,10 +131,7 @@ def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: st
             "color": colors,
             "pattern": {
                 "shape": ["" if solid else "/" for _, _, solid in rows],
-                **REPLACED,
-                "bgcolor": colors,
-                "size": 6,
-                "solidity": 0.35,
+                **HATCHED,
             },
         },
     }
@@ -247,10 +250,7 @@ def columns(
             "color": colors,
             "pattern": {
                 "shape": ["/" if row.reference else "" for row in rows],
-                **REPLACED,
-                "bgcolor": colors,
-                "size": 6,
-                "solidity": 0.35,
+                **HATCHED,
             },
         },
     }

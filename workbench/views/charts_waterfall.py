@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.model import Record
-from workbench.views.charts import REPLACED, Figure, Json, axis_of, layout_of, plain, ticks
+from workbench.views.charts import HATCHED, Figure, Json, axis_of, layout_of, plain, ticks
 
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
@@ -95,10 +95,7 @@ def waterfall(
             "color": [_COLOURS[tone] for tone in tones],
             "pattern": {
                 "shape": [_SHAPES[tone] for tone in tones],
-                **REPLACED,
-                "bgcolor": [_COLOURS[tone] for tone in tones],
-                "size": 6,
-                "solidity": 0.3,
+                **HATCHED,
             },
         },
     }

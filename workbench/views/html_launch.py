@@ -21,6 +21,7 @@ from workbench.views.html_common import (
 from workbench.views.html_memory import Access, LevelRow, Limit, accesses, levels, limits
 from workbench.views.html_rules import RuleRow, rule_rows
 from workbench.views.html_source import CodeView, code_view
+from workbench.views.html_whatif import WhatIf, what_if
 
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 _PIPES = (
@@ -84,6 +85,7 @@ class LaunchView(Record, frozen=True):
     limits: tuple[Limit, ...]
     occupancy: tuple[Bar, ...]
     occupancy_facts: tuple[CounterCell, ...]
+    whatif: WhatIf | None
     facts: tuple[CounterCell, ...]
     rules: tuple[RuleRow, ...]
     quiet_rules: int
@@ -255,6 +257,7 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
         limits=limits(launch),
         occupancy=_bars(launch, ("theoretical_occupancy", "achieved_occupancy"), lead=False),
         occupancy_facts=_known(launch, _OCCUPANCY),
+        whatif=what_if(launch, chip, f"{prefix}-whatif"),
         facts=_known(launch, _FACTS),
         rules=rules,
         quiet_rules=quiet,

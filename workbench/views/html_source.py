@@ -15,6 +15,7 @@ from workbench.analysis.stalls import HotLine, sampled_lines
 from workbench.model import Launch, LineKey, Profile, Record, line_counters
 from workbench.views.html_common import percent, width
 from workbench.views.html_gutters import Cell, Gutter, gutters, stall_note
+from workbench.views.html_ptx import Ptx, ptx_view
 from workbench.views.html_sass import Instruction, instructions
 from workbench.views.source import coloured
 
@@ -50,6 +51,7 @@ class CodeView(Record, frozen=True):
     files: tuple[SourceView, ...]
     embedded: dict[str, dict[str, dict[str, object]]]
     sass: tuple[Instruction, ...]
+    ptx: Ptx
     instructions: int
     shown: int
     hot: tuple[HotRow, ...]
@@ -178,6 +180,7 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
         files=files,
         embedded=_embedded(found, order, prefix),
         sass=sass,
+        ptx=ptx_view(profile, launch),
         instructions=count,
         shown=sum(1 for row in sass if row.row >= 0),
         hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile, len(order) > 1),

@@ -175,10 +175,19 @@
       node.open = true;
       folded = true;
     }
+    for (let node = target.closest("[hidden]"); node; node = target.closest("[hidden]")) {
+      const radio = document.querySelector(`input[value="${CSS.escape(node.id)}"]`);
+      if (!radio) break;
+      radio.click();
+      folded = true;
+    }
     if (folded) target.scrollIntoView({ block: "center" });
+    if (target.matches("tr[data-at]")) {
+      selected = "";
+      select(target.dataset.at, target);
+    }
   }
   addEventListener("hashchange", reveal);
-  reveal();
 
   // --- hovering an instruction marks its source line, and the other way round --------
   let marked = [];
@@ -188,6 +197,29 @@
     marked = row ? all(`tr[data-at="${CSS.escape(row.dataset.at)}"]`).filter((other) => other !== row) : [];
     for (const other of marked) other.classList.add("on");
   });
+
+  // --- choosing a line shows what it became, and the other way round ---------------------
+  let selected = "";
+  function select(at, from) {
+    for (const row of all("tr.sel")) row.classList.remove("sel");
+    selected = at === selected ? "" : at;
+    if (!selected) return;
+    const seen = new Set();
+    for (const row of all(`tr[data-at="${CSS.escape(at)}"]`)) {
+      row.classList.add("sel");
+      const box = row.closest(".window");
+      // Each window shows the first of its rows; the page itself stays where it is.
+      if (!box || seen.has(box) || box.contains(from) || !row.getClientRects().length) continue;
+      seen.add(box);
+      box.scrollTop += row.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
+    }
+  }
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-at]");
+    if (row && !event.target.closest("a") && !String(getSelection())) select(row.dataset.at, row);
+  });
+
+  reveal();
 
   // --- filters -----------------------------------------------------------------------
   for (const input of all("input[data-filter]")) {

@@ -1,0 +1,92 @@
+"""View model of a kernel's PTX, each line tied to its source line by ``.loc``."""
+
+from __future__ import annotations
+
+import re
+
+from workbench.model import Launch, Profile, Record
+
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s")
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+#: Rows on a page; the end of a longer kernel is left out, and said to be.
+_MAX_ROWS = 2_000
+
+
+class PtxRow(Record, frozen=True):
+    """A line of PTX; `at` joins it with its source line, "" without one."""
+
+    text: str
+    at: str = ""
+    line: str = ""
+
+
+class Ptx(Record, frozen=True):
+    """A kernel's PTX, and how many lines were left out."""
+
+    rows: tuple[PtxRow, ...] = ()
+    left_out: int = 0
+
+
+def ptx_view(profile: Profile, launch: Launch) -> Ptx:
+    """The PTX that the build kept, else what the report holds beside the instructions."""
+    text = profile.build.ptx if profile.build else ""
+    rows = _of_build(profile, text, launch.kernel) if text else []
+    if not rows:
+        rows = _of_report(launch)
+    return Ptx(rows=tuple(rows[:_MAX_ROWS]), left_out=max(0, len(rows) - _MAX_ROWS))
+
+
+def _of_build(profile: Profile, text: str, kernel: str) -> list[PtxRow]:
+    every = text.splitlines()
+    files = {int(m[1]): m[2] for line in every if (m := _FILE.match(line))}
+    paths = {source.path: number for number, source in enumerate(profile.sources)}
+    body = _body(every, kernel)
+    rows: list[PtxRow] = []
+    file, line = -1, 0
+    for raw in body:
+        place = _LOC.match(raw)
+        if place:
+            file, line = paths.get(files.get(int(place[1]), ""), -1), int(place[2])
+            continue
+        code = raw.strip().replace("\t", " ")
+        if not code or code.startswith("//"):
+            continue
+        # Labels and declarations belong to no line: what follows `.loc` are instructions.
+        tied = file >= 0 and line > 0 and not code.startswith((".", "$", "{", "}", ")"))
+        rows.append(
+            PtxRow(text=code, at=f"{file}:{line}" if tied else "", line=str(line) if tied else "")
+        )
+    return rows
+
+
+def _body(every: list[str], kernel: str) -> list[str]:
+    """The lines of one kernel, from its ``.entry`` to the brace that closes it."""
+    starts = [(n, m[1]) for n, line in enumerate(every) if (m := _ENTRY.search(line))]
+    mangled = f"{len(kernel)}{kernel}"
+    fitting = [n for n, name in starts if name == kernel or mangled in name]
+    if not fitting and len(starts) == 1:
+        fitting = [starts[0][0]]
+    if not fitting:
+        return []
+    first = fitting[0]
+    for n in range(first, len(every)):
+        if every[n].startswith("}"):
+            return every[first : n + 1]
+    return every[first:]
+
+
+def _of_report(launch: Launch) -> list[PtxRow]:
+    table = launch.instructions
+    rows: list[PtxRow] = []
+    for text, file, line in zip(table.ptx, table.file, table.line, strict=False):
+        tied = file >= 0 and line > 0
+        row = PtxRow(
+            text=text.strip().replace("\t", " "),
+            at=f"{file}:{line}" if tied else "",
+            line=str(line) if tied else "",
+        )
+        # One PTX instruction may have become several of the machine's.
+        if row.text and (not rows or rows[-1] != row):
+            rows.append(row)
+    return rows
