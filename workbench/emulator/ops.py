@@ -1,0 +1,36 @@
+"""The opcode table: which builder makes an instruction's closure."""
+
+from __future__ import annotations
+
+from workbench.emulator import access, floats, integers, moves
+from workbench.emulator.context import Context, Run, Site
+from workbench.emulator.ptx import Instr
+
+_FLOATS = ("f32", "f64")
+
+
+def build(instr: Instr, ctx: Context, site: Site) -> Run:
+    """The closure that runs one instruction.
+
+    Raises:
+        KernelError: the instruction is not supported; names it with file and line.
+    """
+    op, kind = instr.op, instr.parts[-1]
+    if op in ("ld", "ldu"):
+        return access.load(instr, ctx, site)
+    if op == "st":
+        return access.store(instr, ctx, site)
+    builder = None
+    if kind in _FLOATS and op in floats.BUILDERS:
+        builder = floats.BUILDERS[op]
+    elif op in moves.BUILDERS:
+        builder = moves.BUILDERS[op]
+    elif op in integers.BUILDERS:
+        builder = integers.BUILDERS[op]
+    if builder is None:
+        raise ctx.unsupported(instr)
+    try:
+        return builder(instr, ctx)
+    except (KeyError, IndexError, ValueError, StopIteration) as error:
+        # A type or modifier that the builder's tables do not know.
+        raise ctx.unsupported(instr) from error
