@@ -89,6 +89,7 @@ class Runtime:
         self.watcher: Watcher | None = None
         self.lock: AbstractContextManager[Any] = nullcontext()
         self.wide: list[tuple[Any, Any]] = []
+        self.alive: Callable[[], Mask]
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
 
@@ -135,7 +136,7 @@ class Context:
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register
         self._of_bits: dict[int, int] = {}
-        self.unread: set[str] = set()
+        self.read: set[str] = set()  # registers that some instruction reads
         self.params = b""
         self.param_base = 0
         self.variables: list[tuple[str, str, int, int]] = []  # name, space, start, size

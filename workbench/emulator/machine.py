@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.emulator import ops
-from workbench.emulator.cfg import Block, Graph, results
+from workbench.emulator.cfg import Block, Graph, arguments, results
 from workbench.emulator.context import Context, Limits, Registers, Run, Runtime, Site
 from workbench.emulator.exact import floating_state
 from workbench.emulator.faults import endless, first_lane, who
@@ -76,6 +76,12 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[Site] = []
+        ctx.read = {
+            name
+            for block in graph.blocks
+            for instr in [*block.instrs, *([block.last] if block.last else [])]
+            for name in arguments(instr)
+        }
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
         self.slots = ctx.count + 1
@@ -169,6 +175,7 @@ class _Batch:
         self.parked: list[_Parked] = []
         self.alive: Mask = lanes.start
         self.steps = 0
+        program.rt.alive = lambda: self.alive
 
     def push(self, index: int, mask: Mask) -> None:
         if mask.count == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.emulator import access, floats, integers, moves
+from workbench.emulator import access, atomics, convert, floats, halves, integers, moves, warp
 from workbench.emulator.context import Context, Run, Site
 from workbench.emulator.ptx import Instr
 
@@ -20,11 +20,19 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
         return access.load(instr, ctx, site)
     if op == "st":
         return access.store(instr, ctx, site)
+    if op in ("atom", "red"):
+        return atomics.build(instr, ctx, site)
     builder = None
-    if kind in _FLOATS and op in floats.BUILDERS:
+    if kind in halves.KINDS and op in halves.BUILDERS:
+        builder = halves.BUILDERS[op]
+    elif kind in _FLOATS and op in floats.BUILDERS:
         builder = floats.BUILDERS[op]
     elif op in moves.BUILDERS:
         builder = moves.BUILDERS[op]
+    elif op in convert.BUILDERS:
+        builder = convert.BUILDERS[op]
+    elif op in warp.BUILDERS:
+        builder = warp.BUILDERS[op]
     elif op in integers.BUILDERS:
         builder = integers.BUILDERS[op]
     if builder is None:
