@@ -6,6 +6,7 @@ what a test is about and leave the rest.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from workbench.model import (
     SourceFile,
     Timing,
 )
+from workbench.project import Project
 
 H200 = Device(
     name="NVIDIA H200",
@@ -220,3 +222,127 @@ def with_metrics(profile: Profile, **changes: Number | str | None) -> Profile:
             metrics[name] = Metric(value=value, unit=unit)
     launch = msgspec.structs.replace(first, metrics=metrics)
     return msgspec.structs.replace(profile, launches=(launch, *profile.launches[1:]))
+
+
+# --- a whole project -----------------------------------------------------------------
+
+STUDY = '''\
+"""Twice a matrix, through shared memory."""
+
+title = "Scale: out = 2·in"
+input_names = ("in_",)
+problems = {
+    "n1024": {"N": 1024, "uses": ("profile",)},
+    "n64": {"N": 64, "uses": ("verify",)},
+}
+tolerance = 1e-6
+tolerance_why = "a doubling is exact"
+
+
+def inputs(problem, rng):
+    return {"in_": rng.standard_normal(problem["N"], dtype="float32")}
+
+
+def outputs(problem):
+    return {"out": ((problem["N"],), "float32")}
+
+
+def reference(_problem, inputs):
+    return {"out": 2.0 * inputs["in_"].astype("float64")}
+
+
+def flops(problem):
+    return problem["N"]
+
+
+def bytes(problem):
+    return 8 * problem["N"]
+'''
+
+_VERSION = """\
+/* ---
+title = "{title}"
+{more}
+[[launch]]
+kernel = "scale"
+grid   = ["cdiv(N, 1024)"]
+block  = [32, 32]
+args   = ["in_", "out"]
+--- */
+"""
+
+_BASELINE = '''\
+"""A library to beat.
+
+---
+title = "The library"
+baseline = true
+---
+"""
+
+
+def prepare(problem, parameters, buffers):
+    return lambda: None
+'''
+
+#: Version file -> (title, more front matter, code).
+LADDER = {
+    "v0_naive.cu": ("Naive", "", SOURCE.replace("__shared__ float tile[32][32];", "")),
+    "v2_tile.cu": ("Through a tile", 'parent = "v0"', SOURCE),
+    "v3_padded.cu": (
+        "Padded tile",
+        'parent = "v2"\nchange = "One float of padding a row."',
+        SOURCE.replace("[32][32]", "[32][33]"),
+    ),
+}
+
+
+def make_project(root: Path, *, recorded: bool = True) -> Project:
+    """A project with study ``demo``: v0 (nothing recorded), v2, v3 and a baseline.
+
+    v2 and v3 have a profile and a time on problem n1024; the padding of v3 removes
+    the bank conflicts and a third of the time.
+    """
+    folder = root / "kernels" / "demo"
+    folder.mkdir(parents=True)
+    (root / "workbench.toml").write_text('default_study = "demo"\n', encoding="utf-8")
+    (folder / "study.py").write_text(STUDY, encoding="utf-8")
+    (folder / "library.py").write_text(_BASELINE, encoding="utf-8")
+    for name, (title, more, code) in LADDER.items():
+        front = _VERSION.format(title=title, more=more)
+        (folder / name).write_text(front + code, encoding="utf-8")
+    project = Project(root=root, default_study="demo")
+    if recorded:
+        record_demo(project)
+    return project
+
+
+def padded(profile: Profile) -> Profile:
+    """What padding the tile does to a profile's counters."""
+    return with_metrics(
+        profile,
+        **{
+            "gpu__time_duration.sum": 208e-6,
+            "memory_l1_wavefronts_shared": 2048,
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 0.0,
+            "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio": 12.0,
+            "launch__registers_per_thread": 30,
+        },
+    )
+
+
+def record_demo(project: Project) -> None:
+    """Record v2, v3 and the baseline's time, as if captured from the files on disk."""
+    from workbench.store import Store
+    from workbench.study import load_study, source_hash
+
+    study, store = load_study(project, "demo"), Store(project.profiles)
+    for name, seconds in (("v2", 310e-6), ("v3", 206e-6), ("library", 100e-6)):
+        version = study.version(name)
+        digest = source_hash(project, version)
+        store.save_timing(make_timing(seconds, version=name, source_hash=digest, flops=1024))
+        if name == "library":
+            continue
+        source = SourceFile(path=version.path, text=version.text)
+        profile = make_profile(version=name, source_hash=digest, sources=(source,))
+        store.save(padded(profile) if name == "v3" else profile)

@@ -71,3 +71,29 @@ def test_every_command_is_documented(repo: Path) -> None:
     text = (repo / "README.md").read_text(encoding="utf-8")
     for name in cli.COMMANDS:
         assert f"workbench {name}" in text, name
+
+
+def test_a_fault_of_our_own_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(cli.app, "main", broken)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["list"])
+    assert ended.value.code == cli.INTERNAL
+    assert "a fault in workbench itself: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.app, "main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["list"])
+    assert ended.value.code == 130
+    assert "interrupted" in capsys.readouterr().err

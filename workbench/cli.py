@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
 
 import click
 
 from workbench import __version__
 from workbench.errors import WorkbenchError
+
+#: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
+#: mistaken for a verdict on a kernel.
+INTERNAL = 70
 
 #: Command name -> (module in workbench.commands, one-line help shown in --help).
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -51,12 +54,10 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
+            from workbench.nearest import did_you_mean
 
-            near = get_close_matches(args[0], COMMANDS, n=2)
-            if near:
-                error.message += " Did you mean " + " or ".join(near) + "?"
-            raise
+            hint = did_you_mean(args[0], COMMANDS, "commands")
+            raise click.UsageError(f"{error.message} {hint}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands from the table above, without importing them."""
@@ -85,22 +86,41 @@ def _print_error(error: WorkbenchError) -> None:
         click.echo(click.style("  hint: ", fg="cyan") + error.hint, err=True, color=color)
 
 
-def main(argv: list[str] | None = None) -> Any:
-    """Entry point. Exits with the codes of docs/exit-codes.md."""
+def main(argv: list[str] | None = None) -> int:
+    """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
     try:
-        return app.main(args=arguments, prog_name="workbench")
+        # Not click's own standalone mode: it would turn Ctrl-C into exit code 1.
+        # `ctx.exit(code)` comes back as the returned value.
+        code = app.main(args=arguments, prog_name="workbench", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except WorkbenchError as error:
         if debug:
             raise
         _print_error(error)
         sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _print_error(WorkbenchError("interrupted", "What was finished before is kept."))
+        sys.exit(130)
     except BrokenPipeError:
         # `workbench list | head`: the reader has left, which is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        _print_error(
+            WorkbenchError(
+                f"a fault in workbench itself: {type(error).__name__}: {error}",
+                "Run the same command as `workbench --debug …` and report what it prints.",
+            )
+        )
+        sys.exit(INTERNAL)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -56,6 +56,20 @@ class Counter(Record, frozen=True):
     floor: float = 0.0
     lines: tuple[str, ...] = ()
     additive: bool = False
+    combine: Literal["sum", "mean", "longest", ""] = ""
+
+    @property
+    def over_launches(self) -> Literal["sum", "mean", "longest"]:
+        """How several launches make one number: counts add, rates are weighted by duration.
+
+        What the compiler and the launch fix (registers, block size, limits) has no
+        sum or mean; there the longest launch speaks for all.
+        """
+        if self.combine:
+            return self.combine
+        if self.group in ("resources", "launch"):
+            return "longest"
+        return "sum" if self.unit == "s" or self.unit in _COUNTS - {"warp", "block"} else "mean"
 
     @property
     def line(self) -> str | None:
@@ -72,9 +86,14 @@ class Reading(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Why a counter has no value in one launch."""
+    """Why a counter has no value in one launch.
+
+    `undefined` tells "the kernel does nothing of the kind" (bytes per load sector
+    of a kernel without loads) from "nobody measured it".
+    """
 
     reason: str
+    undefined: bool = False
 
 
 class Catalog:
@@ -165,17 +184,17 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
         base = read(launch, counter.needs)
         if isinstance(base, Reading) and base.value == 0:
             title = catalog()[counter.needs].title.lower()
-            return Missing(f"undefined: the kernel executed no {title}")
+            return Missing(f"undefined: the kernel executed no {title}", undefined=True)
     for name in counter.names:
         value = _number(launch, name)
         if value is not None:
             return _reading(value, counter, name)
-    why = ""
+    why: Missing | None = None
     for formula in counter.formulas:
         result = _evaluate(launch, formula)
         if not isinstance(result, Missing):
             return _reading(result, counter, formula)
-        why = why or result.reason
+        why = why or result
     if counter.opcodes:
         count = _sum_of_opcodes(launch, counter)
         if count is not None:
@@ -185,7 +204,7 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
         column = launch.instructions.columns.get(name)
         if column is not None:
             return _reading(sum(column.values), counter, f"sum of {name} over lines")
-    return Missing(_reason(launch, counter, why))
+    return _missing(launch, counter, why)
 
 
 def read_all(launch: Launch) -> dict[str, Reading | Missing]:
@@ -218,20 +237,20 @@ def _reading(value: Number, counter: Counter, ncu: str) -> Reading:
 
 def _number(launch: Launch, name: str) -> Number | None:
     metric = launch.metrics.get(name)
-    if metric is None or isinstance(metric.value, str) or math.isnan(metric.value):
+    if metric is None or isinstance(metric.value, str) or not math.isfinite(metric.value):
         return None
     return metric.value
 
 
-def _reason(launch: Launch, counter: Counter, why: str) -> str:
+def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
     for name in counter.names:
         if name in launch.absent:
-            return f"ncu recorded {name} without a number ({launch.absent[name]})"
-    if why:
+            return Missing(f"ncu recorded {name} without a number ({launch.absent[name]})")
+    if why is not None:
         return why
     if counter.names:
-        return f"not collected: this profile does not hold {counter.names[0]}"
-    return "this profile holds nothing that it follows from"
+        return Missing(f"not collected: this profile does not hold {counter.names[0]}")
+    return Missing("this profile holds nothing that it follows from")
 
 
 def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
@@ -242,7 +261,10 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
     total: Number = 0
     for row, value in zip(column.rows, column.values, strict=True):
         found = _OPCODE.match(table.text[row])
-        if found and found.group(1) in counter.opcodes:
+        if found is None:
+            # No SASS here (PTX, or a chip the reader cannot disassemble): unknown, not zero.
+            return None
+        if found.group(1) in counter.opcodes:
             total += value
     return total
 
@@ -296,7 +318,7 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
                 product *= value
             elif value == 0:
                 name = catalog()[token[1:]].title if token.startswith("@") else token
-                return Missing(f"undefined: {name} is 0")
+                return Missing(f"undefined: {name.lower()} is 0", undefined=True)
             else:
                 product = product / value
         total += sign * product

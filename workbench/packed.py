@@ -52,19 +52,27 @@ def unpack(data: bytes, limit: int = _MAX_JSON) -> bytes:
         ValueError: not a zstd frame, cut short, damaged, larger than `limit`, or
             followed by other bytes. The message says which.
     """
+    stream = zstandard.ZstdDecompressor().decompressobj()
+    plain = bytearray()
     try:
         size = zstandard.frame_content_size(data)
         if size > limit:
             raise ValueError(f"announces {size:,} bytes of content")
-        stream = zstandard.ZstdDecompressor().decompressobj()
-        plain = stream.decompress(data)
+        # Frames that were written to a pipe announce no size: take those in small bites.
+        step = len(data) if size >= 0 else 1 << 12
+        for at in range(0, len(data), step or 1):
+            if stream.eof:
+                raise ValueError("other bytes follow the zstd frame")
+            plain += stream.decompress(data[at : at + step])
+            if len(plain) > limit:
+                raise ValueError(f"holds more than {limit:,} bytes of content")
     except zstandard.ZstdError as error:
         raise ValueError(f"not a whole zstd file ({error})") from error
     if not stream.eof:
         raise ValueError(f"cut short: the zstd frame does not end within {len(data):,} bytes")
     if stream.unused_data:
         raise ValueError("other bytes follow the zstd frame")
-    return plain
+    return bytes(plain)
 
 
 def pack_raw(raw: Path | bytes) -> bytes:

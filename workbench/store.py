@@ -19,9 +19,12 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from workbench.atomic import locked, write_files
+from workbench.devices import device_slug
 from workbench.errors import MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
 from workbench.packed import decode, encode, pack_raw
+
+__all__ = ["Entry", "Store", "device_slug", "natural_key"]
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
 _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
@@ -41,17 +44,6 @@ class Entry(Record, frozen=True):
     engine: EngineName
 
 
-def device_slug(name: str) -> str:
-    """The folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
-
-    The vendor's and the brand's words are dropped because they carry nothing;
-    an empty name gives ``unknown``.
-    """
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    slug = re.sub(r"^(?:nvidia-|tesla-|geforce-)+", "", slug)
-    return slug or "unknown"
-
-
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:
     """Sort key by which ``v2`` comes before ``v10``."""
     parts = re.split(r"(\d+)", text)
@@ -60,14 +52,17 @@ def natural_key(text: str) -> tuple[tuple[int, str], ...]:
 
 def _component(text: str, what: str) -> str:
     """A name as one safe path component; odd characters become ``%XX``."""
-    name = quote(text, safe="+,=@ ")
+    try:
+        name = quote(text, safe="+,=@ ")
+    except UnicodeEncodeError:
+        name = ""  # a command line argument that was no UTF-8
     # quote() leaves "." and "~" alone; a leading dot would hide the file or climb out.
     if name.startswith((".", "~", " ")):
         name = f"%{ord(name[0]):02X}{name[1:]}"
     if not name or len(name) > _MAX_NAME:
         raise UsageError(
             f"{what} {text[:40]!r} cannot be a file name",
-            f"A {what} needs 1 to {_MAX_NAME} characters.",
+            f"A {what} needs 1 to {_MAX_NAME} characters, letters and digits best.",
         )
     return name
 

@@ -128,3 +128,18 @@ def relative(old: Number, new: Number) -> str:
 def factor(value: float) -> str:
     """A speed-up: ``1.39×``."""
     return f"{digits3(value)}×"
+
+
+def tick(value: Number, unit: str = "") -> str:
+    """A round value on an axis, like `quantity` but without trailing zeros: ``10 TFLOP/s``."""
+    number, space, symbol = quantity(value, unit).partition(" ")
+    percent = "%" if number.endswith("%") else ""
+    number = number.removesuffix("%")
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    return f"{number}{percent}{space}{symbol}"
+
+
+def symbol(unit: str) -> str:
+    """How a base unit is written: ``byte/s`` -> ``B/s``."""
+    return _SYMBOLS.get(unit, unit)

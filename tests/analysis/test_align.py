@@ -1,0 +1,146 @@
+"""Alignment and hunks: right on code, whatever a shortest edit script would say."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.analysis.align import align, slide
+from workbench.analysis.hunks import FileDiff, diff_file, front_matter, split_moves
+from workbench.analysis.tokens import information, scan, tokens_of
+
+
+def diff(old: str, new: str, path: str = "k.cu") -> FileDiff:
+    out = diff_file(scan(old, path), scan(new, path), {})
+    split_moves([out], {})
+    return out
+
+
+def kinds(out: FileDiff) -> list[tuple[tuple[int, int], tuple[int, int], str]]:
+    return [(d.old, d.new, d.kind) for d in out.drafts]
+
+
+@given(
+    old=st.lists(st.integers(0, 6), max_size=30),
+    new=st.lists(st.integers(0, 6), max_size=30),
+    weights=st.dictionaries(st.integers(0, 6), st.integers(0, 5)),
+)
+def test_matches_are_equal_and_in_order(
+    old: list[int], new: list[int], weights: dict[int, int]
+) -> None:
+    pairs = align(old, new, weights)
+    pairs = slide(pairs, old, new, [key % 3 for key in new])
+    assert all(old[i] == new[j] for i, j in pairs)
+    assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))
+
+
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_equal_texts_match_wholly(lines: list[int]) -> None:
+    assert align(lines, lines, {}) == [(n, n) for n in range(len(lines))]
+
+
+@given(st.text(max_size=300))
+def test_scanning_loses_no_line(text: str) -> None:
+    source = scan(text, "k.cu")
+    assert len(source.lines) == len(source.tokens) == len(source.comments)
+    plain = text.replace("\r\n", "\n")
+    assert "\n".join(source.lines) in (plain, plain.removesuffix("\n"))
+
+
+def test_tokens_leave_comments_out() -> None:
+    source = scan('a /* x\n y */ b // c \\\n d\n"/*" R"(//\n)" 1.5e-3f\n')
+    assert source.tokens == (("a",), ("b",), (), ('"/*"', 'R"(//'), (')"', "1.5e-3f"))
+    assert source.comments[0] == "/* x"
+    assert tokens_of("x  /* y */ += 1'000;") == ("x", "+=", "1'000", ";")
+
+
+def test_lines_that_say_nothing() -> None:
+    for text in ("}", "__syncthreads();", "#pragma unroll", "} else {", "return;", ""):
+        assert information(tokens_of(text)) == 0, text
+    assert information(tokens_of("x = 1;")) == 2
+
+
+def test_rewrite_is_one_hunk_in_spite_of_braces_and_barriers() -> None:
+    def body(word: str) -> list[str]:
+        out = []
+        for block in range(4):
+            out += [f"    {word}{block}{k} = {word}({k});" for k in range(4)]
+            out += ["    __syncthreads();", "  }"]
+        return out
+
+    old = "\n".join(["void k() {", *body("old"), "}"])
+    new = "\n".join(["void k() {", *body("fresh"), "}"])
+    # The last barrier and braces end both texts; they are no coincidence.
+    assert kinds(diff(old, new)) == [((2, 23), (2, 23), "code")]
+
+
+def test_small_edits_stay_apart() -> None:
+    old = "a = 1;\nb = 2;\nc = 3;\nd = 4;\n"
+    new = "a = 9;\nb = 2;\nc = 8;\nd = 4;\n"
+    assert kinds(diff(old, new)) == [((1, 1), (1, 1), "code"), ((3, 3), (3, 3), "code")]
+
+
+def test_inserted_block_starts_where_a_reader_would_say() -> None:
+    old = "void a() {\n  x();\n}\nvoid z() {\n  q();\n}\n"
+    new = "void a() {\n  x();\n}\nvoid b() {\n  y();\n}\nvoid z() {\n  q();\n}\n"
+    assert kinds(diff(old, new)) == [((4, 3), (4, 6), "code")]
+    assert kinds(diff(new, old)) == [((4, 6), (4, 3), "code")]
+
+
+def test_moved_block_is_not_removed_and_added() -> None:
+    block = "p = f(1);\nq = f(2);\nr = f(3);\n"
+    rest = "".join(f"s{n} = g({n});\n" for n in range(6))
+    assert kinds(diff(block + rest, rest + block)) == [((1, 3), (7, 9), "moved")]
+
+
+def test_moved_and_changed_lines_are_told_apart() -> None:
+    block = "p = f(1);\nq = f(2);\nr = f(3);\n"
+    rest = "".join(f"s{n} = g({n});\n" for n in range(6))
+    out = diff(block + "t = h(1);\n" + rest, rest + "u = h(2);\n" + block)
+    assert kinds(out) == [
+        ((1, 3), (8, 10), "moved"),
+        ((4, 4), (1, 0), "code"),
+        ((11, 10), (7, 7), "code"),
+    ]
+
+
+def test_two_moved_lines_are_no_moved_block() -> None:
+    rest = "".join(f"s{n} = g({n});\n" for n in range(6))
+    out = diff("p = f(1);\nq = f(2);\n" + rest, rest + "p = f(1);\nq = f(2);\n")
+    assert {kind for _, _, kind in kinds(out)} == {"code"}
+
+
+def test_white_space_and_comments_are_marked() -> None:
+    old = "int a=1; // one\nint b;\n\nint c;\n"
+    assert kinds(diff(old, "int a = 1; // one\nint b;\n\nint c;\n"))[0][2] == "whitespace"
+    assert kinds(diff(old, "int a=1; // two\nint b;\n\nint c;\n"))[0][2] == "comment"
+    assert kinds(diff(old, "int a=1; // one\nint b;\nint c;\n")) == [((3, 3), (3, 2), "whitespace")]
+
+
+def test_front_matter_is_kept_apart() -> None:
+    old = '/* ---\ntitle = "a"\n--- */\nint x;\n'
+    new = '/* ---\ntitle = "b"\nchange = "c"\n--- */\nint x;\n'
+    assert front_matter(scan(old)) == 3
+    assert kinds(diff(old, new)) == [((2, 2), (2, 3), "front-matter")]
+
+
+def test_front_matter_of_a_python_version() -> None:
+    old = '"""\n---\ntitle = "a"\n---\n"""\nimport torch\n'
+    new = old.replace('"a"', '"b"').replace("import torch", "import numpy")
+    assert kinds(diff(old, new, "cudnn.py")) == [
+        ((3, 3), (3, 3), "front-matter"),
+        ((6, 6), (6, 6), "code"),
+    ]
+
+
+def test_indentation_is_code_in_python_only() -> None:
+    assert kinds(diff("if a:\n  b()\n", "if a:\n  b()\n", "v.py")) == []
+    assert kinds(diff("if a:\n  b()\n", "if a:\nb()\n", "v.py"))[0][2] == "code"
+    assert kinds(diff("if (a)\n  b();\n", "if (a)\nb();\n"))[0][2] == "whitespace"
+
+
+def test_no_text_on_one_side() -> None:
+    assert kinds(diff("", "int a;\nint b;\n")) == [((1, 0), (1, 2), "code")]
+    assert kinds(diff("", "")) == []

@@ -1,0 +1,287 @@
+"""Parts add up, whatever the sources and the counters; nothing in a source can crash it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from attribution_pairs import DEVICE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_attribution import assert_adds_up, parts_of
+
+from workbench.analysis.attribution import attribute, share
+from workbench.model import Column, InstructionTable, Launch, Number, Profile, SourceFile
+from workbench.ncurep.read import read_report, select_kernels
+
+LINES = [
+    "#define T 32",
+    "#define T 16",
+    "__device__ float f(float x) { return x * T; }",
+    "extern __shared__ float pool[];",
+    'extern "C" __global__ void k(const float* A, float* C, int n) {',
+    'extern "C" __global__ void __launch_bounds__(256) k(const float* A, float* C) {',
+    "  __shared__ float As[T][T];",
+    "  __shared__ float As[T][T + 1];",
+    "  int row = threadIdx.x, col = threadIdx.y;",
+    "  int row = threadIdx.y;",
+    "  for (int i = 0; i < n; ++i) {",
+    "#pragma unroll 4",
+    "  while (row < 4) row += f(col);",
+    "  if (row > n) return;",
+    "    As[row][col] = A[row * n + col];",
+    "    float4 v = *(const float4*)&A[row]; // load",
+    "  __syncthreads();",
+    "  C[row] = As[col][row]; /* store",
+    "  */ }",
+    "}",
+    "",
+    "  ((((",
+    '  auto g = [&](int q) { return q + row; }; const char* s = "{";',
+    "\t\x0c\x00\u00e9\u4e2d",
+]
+
+texts = st.lists(st.sampled_from(LINES), max_size=25).map("\n".join) | st.text(max_size=200)
+numbers = st.integers(0, 10**15) | st.floats(0, 1e9, allow_nan=False)
+
+
+@st.composite
+def launches(draw: st.DrawFn, files: int) -> Launch:
+    size = draw(st.integers(0, 12))
+    rows = list(range(size))
+    columns = {
+        name: Column(
+            rows=tuple(rows), values=tuple(draw(st.lists(kind, min_size=size, max_size=size)))
+        )
+        for name, kind in (("inst_executed", st.integers(0, 10**15)), ("made_up", numbers))
+    }
+    return Launch(
+        kernel=draw(st.sampled_from(["k", "other", "ns::k<(int)3>"])),
+        index=0,
+        block=(draw(st.sampled_from([32, 64])), 1, 1),
+        instructions=InstructionTable(
+            address=tuple(16 * row for row in rows),
+            text=("NOP",) * size,
+            file=tuple(draw(st.integers(-1, files - 1)) for _ in rows),
+            line=tuple(draw(st.integers(0, 30)) for _ in rows),
+            columns=columns,
+        ),
+    )
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> Profile:
+    sources = tuple(
+        SourceFile(path=path, text=draw(st.none() | texts))
+        for path in draw(st.sampled_from([(), ("a.cu",), ("b.cu", "x/h.cuh"), ("a.cu", "a.py")]))
+    )
+    return Profile(
+        engine="ncu",
+        device=DEVICE,
+        captured="",
+        launches=tuple(draw(st.lists(launches(len(sources)), max_size=3))),
+        sources=sources,
+    )
+
+
+@given(old=profiles(), new=profiles())
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+def test_parts_add_up_for_any_sources_and_counters(old: Profile, new: Profile) -> None:
+    result = attribute(old, new)
+    assert_adds_up(result)
+    assert attribute(old, new) == result  # the same again: nothing depends on set order
+
+
+@given(amount=st.integers(-(10**18), 10**18), n=st.integers(1, 50))
+def test_shares_are_whole_and_equal(amount: int, n: int) -> None:
+    shares = share(amount, n)
+    assert sum(shares) == amount
+    assert max(shares) - min(shares) <= 1
+    assert shares == sorted(shares, key=abs, reverse=True)
+
+
+def _one(text: str | None, *, path: str = "k.cu", line: int = 2, value: Number = 7) -> Profile:
+    return Profile(
+        engine="ncu",
+        device=DEVICE,
+        captured="",
+        launches=(
+            Launch(
+                kernel="k",
+                index=0,
+                instructions=InstructionTable(
+                    address=(0,),
+                    text=("NOP",),
+                    file=(0,),
+                    line=(line,),
+                    columns={"inst_executed": Column(rows=(0,), values=(value,))},
+                ),
+            ),
+        ),
+        sources=(SourceFile(path=path, text=text),),
+    )
+
+
+KERNEL = '__global__ void k(float* x) {\n  x[0] = 1.0f; // "值"\n}\n'
+HOSTILE = {
+    "gbk": KERNEL.encode("gbk").decode("utf-8", "replace"),
+    "surrogates": KERNEL.encode("gbk").decode("utf-8", "surrogateescape"),
+    "crlf": KERNEL.replace("\n", "\r\n"),
+    "tabs": "".join("\t" + c for c in KERNEL),
+    "long line": KERNEL + "int a = " + "+".join(["1"] * 50_000) + ";\n",
+    "long word": KERNEL + "x" * 100_000,
+    "deep": KERNEL + "(" * 20_000,
+    "deep braces": KERNEL + "{" * 5_000,
+    "nul": KERNEL.replace("1.0f", "\0"),
+    "open comment": "/* " + KERNEL,
+    "open string": '"' + KERNEL,
+    "empty": "",
+    "blank lines": "\n" * 1000,
+    "binary": "".join(map(chr, range(256))) * 20,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_source_can_crash_it(name: str) -> None:
+    for old, new in ((KERNEL, HOSTILE[name]), (HOSTILE[name], KERNEL), (HOSTILE[name],) * 2):
+        started = time.perf_counter()
+        result = attribute(_one(old), _one(new, value=9))
+        assert time.perf_counter() - started < 4
+        assert_adds_up(result)
+        assert result["inst_executed"].delta == 2
+
+
+def test_line_ends_are_white_space() -> None:
+    result = attribute(_one(KERNEL), _one(HOSTILE["crlf"]))
+    assert result.hunks == ()
+
+
+def test_missing_source_is_said() -> None:
+    result = attribute(_one(None), _one(None, value=8))
+    assert parts_of(result, "inst_executed") == [["elsewhere", 0, "", 1]]
+    assert [word.split(" holds")[0] for word in result.words] == ["the old side", "the new side"]
+
+
+def test_instructions_without_a_line_are_labelled() -> None:
+    result = attribute(_one(KERNEL, line=0), _one(KERNEL, line=0, value=8))
+    (part,) = result["inst_executed"].parts
+    assert (part.link, part.note, part.delta) == ("elsewhere", "no-line", 1)
+
+
+def test_large_source_with_many_hunks_is_quick() -> None:
+    step = """  float v# = in[i + #];
+  if (v# > 0.0f) {
+    acc += v# * #;
+    out[i + #] = acc;
+  }
+  __syncthreads();
+  for (int k = 0; k < n; ++k)
+    tile[k] += v#;
+
+  // step #
+"""
+    head = """__global__ void k(const float* in, float* out, int n) {
+  int i = threadIdx.x;
+  float acc = 0.0f;
+  __shared__ float tile[64];
+"""
+    steps = "".join(step.replace("#", str(n)) for n in range(500))
+    old_lines = [*(head + steps).splitlines(), "}"]
+    new_lines = list(old_lines)
+    for n in range(200):
+        at = 4 + 25 * n if n % 2 == 0 else 4 + 25 * n - 5 + 2
+        new_lines[at] = new_lines[at].replace(";", " + 1.0f;")
+    assert len(old_lines) == 5005
+
+    def profile(lines: list[str], extra: int) -> Profile:
+        count = len(lines)
+        return Profile(
+            engine="ncu",
+            device=DEVICE,
+            captured="",
+            launches=(
+                Launch(
+                    kernel="k",
+                    index=0,
+                    instructions=InstructionTable(
+                        address=tuple(16 * n for n in range(count)),
+                        text=("NOP",) * count,
+                        file=(0,) * count,
+                        line=tuple(range(1, count + 1)),
+                        columns={
+                            f"c{k}": Column(
+                                rows=tuple(range(count)),
+                                values=tuple(n * (k + extra) for n in range(count)),
+                            )
+                            for k in range(8)
+                        },
+                    ),
+                ),
+            ),
+            sources=(SourceFile(path="big.cu", text="\n".join(lines)),),
+        )
+
+    old, new = profile(old_lines, 1), profile(new_lines, 2)
+    started = time.process_time()
+    result = attribute(old, new)
+    spent = time.process_time() - started
+    assert len([hunk for hunk in result.hunks if hunk.kind == "code"]) == 200
+    assert_adds_up(result)
+    assert spent < 2.0, f"{spent:.2f} s"
+
+
+# --- real reports ------------------------------------------------------------------
+
+
+def test_padding_of_a_shared_array(report: Callable[[str], Path]) -> None:
+    ladder = read_report(report("ladder_full"))
+    result = attribute(select_kernels(ladder, "sgemm_v2"), select_kernels(ladder, "sgemm_v3"))
+    changed = [hunk for hunk in result.hunks if hunk.kind == "code"]
+    assert [(h.old, h.new, h.symbols) for h in changed] == [((22, 22), (38, 38), ("As",))]
+    assert parts_of(result, "memory_l1_wavefronts_shared") == [
+        ["symbol", changed[0].id, "As", -32_505_856]
+    ]
+    assert {h.kind for h in result.hunks} == {"code", "comment"}
+
+
+def test_swapped_row_and_column(report: Callable[[str], Path]) -> None:
+    ladder = read_report(report("ladder_full"))
+    result = attribute(select_kernels(ladder, "sgemm_v0"), select_kernels(ladder, "sgemm_v1"))
+    parts = result["memory_l2_theoretical_sectors_global"].parts
+    assert {(part.link, part.symbol, part.shared) for part in parts} == {
+        ("symbol", "row", True),
+        ("symbol", "col", True),
+    }
+    assert sum(part.delta for part in parts) == -940_441_600
+
+
+def test_rewrite_gives_few_hunks(report: Callable[[str], Path]) -> None:
+    ladder = read_report(report("ladder_full"))
+    result = attribute(select_kernels(ladder, "sgemm_v3"), select_kernels(ladder, "sgemm_v4"))
+    assert 1 <= len(result.hunks) <= 12
+    assert_adds_up(result)
+
+
+@pytest.mark.parametrize("name", ["ladder_full", "rtx4090-ncu2023.1-transpose-source-no-rules"])
+def test_any_two_kernels_of_one_report_add_up(name: str, report: Callable[[str], Path]) -> None:
+    profile = read_report(report(name))
+    kernels = [launch.kernel for launch in profile.launches]
+    sides = {kernel: select_kernels(profile, kernel) for kernel in kernels}
+    for a, b in permutations(kernels, 2):
+        result = attribute(sides[a], sides[b])
+        assert result.counters
+        assert_adds_up(result)
+        for split in result.counters:
+            if split.chip_gap is not None and split.counter == "inst_executed":
+                assert split.chip_gap == 0
+
+
+def test_whole_reports_add_up(report: Callable[[str], Path]) -> None:
+    full, focus = read_report(report("ladder_full")), read_report(report("ladder_focus"))
+    result = attribute(full, focus)
+    assert result.hunks == ()
+    assert result["memory_l1_wavefronts_shared"].parts == ()
+    assert_adds_up(result)

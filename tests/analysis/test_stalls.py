@@ -1,0 +1,113 @@
+"""Shares of warp time: from samples, from ratios, per line; they always add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from factories import make_instructions, make_launch, make_metrics
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.analysis.stalls import breakdown, sampled_lines
+from workbench.counters import catalog
+from workbench.model import InstructionTable
+
+STATES = [counter.line for counter in catalog().group("stalls") if counter.line]
+
+
+def test_shares_come_from_samples_and_add_up() -> None:
+    found = breakdown(make_launch())
+    assert found.source == "samples" and found.samples == 1000
+    assert sum(share.share for share in found.shares) == pytest.approx(1.0)
+    first = found.shares[0]
+    assert (first.state.id, first.share, first.samples, first.cycles) == (
+        "mio_throttle",
+        0.68,
+        680,
+        33.0,
+    )
+    assert found.top is first
+
+
+def test_issuing_is_no_stall() -> None:
+    table = make_instructions(
+        smsp__pcsamp_warps_issue_stalled_selected={0: 90},
+        smsp__pcsamp_warps_issue_stalled_wait={0: 10},
+    )
+    found = breakdown(make_launch(instructions=table))
+    assert [share.state.id for share in found.shares] == ["selected", "wait_stall"]
+    assert found.top is not None and found.top.state.id == "wait_stall"
+
+
+def test_without_samples_the_ratios_are_used() -> None:
+    found = breakdown(make_launch(instructions=InstructionTable()))
+    assert found.source == "ratios" and found.samples == 0
+    shares = {share.state.id: share.share for share in found.shares}
+    assert shares["mio_throttle"] == pytest.approx(33.0 / 44.0)
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+def test_without_either_there_is_nothing_to_show() -> None:
+    found = breakdown(make_launch(metrics={}, instructions=InstructionTable()))
+    assert (found.source, found.shares, found.top) == ("", (), None)
+
+
+def test_lines_are_ordered_by_samples_with_their_largest_stall_first() -> None:
+    lines = sampled_lines(make_launch())
+    assert [(line.key, line.samples, line.share) for line in lines] == [
+        ((0, 3), 800, 0.8),
+        ((0, 4), 120, 0.12),
+        ((0, 5), 80, 0.08),
+    ]
+    state, share = lines[0].stalls[0]
+    assert state.id == "mio_throttle" and share == pytest.approx(650 / 800)
+    assert all(state.id != "selected" for line in lines for state, _ in line.stalls)
+
+
+def test_reports_without_a_total_add_up_their_states() -> None:
+    launch = make_launch()
+    columns = dict(launch.instructions.columns)
+    del columns["smsp__pcsamp_sample_count"]
+    table = msgspec.structs.replace(launch.instructions, columns=columns)
+    lines = sampled_lines(msgspec.structs.replace(launch, instructions=table))
+    assert [line.samples for line in lines] == [800, 120, 80]
+    assert sampled_lines(make_launch(instructions=InstructionTable())) == ()
+
+
+def test_instructions_without_a_line_count_in_the_total_only() -> None:
+    launch = make_launch()
+    table = msgspec.structs.replace(launch.instructions, line=(0, 3, 4, 5, 5))
+    lines = sampled_lines(msgspec.structs.replace(launch, instructions=table))
+    assert sum(line.share for line in lines) == pytest.approx(0.9)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(STATES),
+        st.dictionaries(st.integers(0, 4), st.integers(0, 10**6), min_size=1),
+        min_size=1,
+    )
+)
+def test_shares_add_up_to_one_or_there_are_none(columns: dict[str, dict[int, int]]) -> None:
+    launch = make_launch(metrics={}, instructions=make_instructions(**columns))
+    found, lines = breakdown(launch), sampled_lines(launch)
+    total = sum(sum(cells.values()) for cells in columns.values())
+    assert sum(share.share for share in found.shares) == pytest.approx(1.0 if total else 0.0)
+    assert sum(line.samples for line in lines) == total
+
+
+def test_samples_of_a_real_report_agree_with_its_own_total(report: Callable[[str], Path]) -> None:
+    from workbench.ncurep.read import read_report
+
+    for launch in read_report(report("ladder_full")).launches:
+        found = breakdown(launch)
+        assert found.samples == launch.metrics["smsp__pcsamp_sample_count"].value
+        bare = msgspec.structs.replace(launch, metrics=make_metrics())
+        assert [line.key for line in sampled_lines(bare)] == [
+            line.key for line in sampled_lines(launch)
+        ]
+    v2 = breakdown(read_report(report("ladder_full")).launches[2])
+    assert v2.top is not None and v2.top.state.id == "mio_throttle"

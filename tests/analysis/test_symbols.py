@@ -1,0 +1,199 @@
+"""Reading sources: scopes, definitions, uses, and what a change reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.analysis.links import FUNCTION, link
+from workbench.analysis.symbols import Program, read
+from workbench.analysis.tokens import scan
+
+
+def program(*texts: str) -> Program:
+    return read([scan(text, f"f{n}.cu") for n, text in enumerate(texts)])
+
+
+def linked(old: str, new: str, lines: set[int]) -> dict[int, set[str]]:
+    """Line of the new text -> symbols that link it, if `lines` are the one hunk."""
+    sides = [program(old), program(new)]
+
+    def hunks(place: tuple[int, int, int]) -> frozenset[int]:
+        return frozenset({1}) if lines & set(range(place[1], place[2] + 1)) else frozenset()
+
+    _, found = link(*sides, hunks, hunks, {})
+    return {
+        line: {symbol for _, symbol in chain.labels}
+        for (_, line), chain in sorted(found.items())
+        if line not in lines and chain.cost < FUNCTION
+    }
+
+
+def changed(text: str, what: str, into: str) -> dict[int, set[str]]:
+    """Change the one line that holds `what`; returns what links the other lines."""
+    at = text[: text.index(what)].count("\n") + 1
+    return linked(text, text.replace(what, into, 1), {at})
+
+
+def kernel(*body: str, before: str = "") -> str:
+    head = "__global__ void k(const float* a, float* out, int n) {"
+    return before + "\n".join([head, *(f"  {line}" for line in body), "}"]) + "\n"
+
+
+def test_symbols_of_every_kind() -> None:
+    found = program(
+        "#define SQUARE(x) ((x) * (x) * SCALE)\n#define SCALE 2\n"
+        "using real = float;\ntypedef int index_t;\nstruct P { float x; int m() { return x; } };\n"
+        "enum Mode { FAST = 1, SLOW };\n__constant__ real weight[9];\n"
+        "template <int W, typename U = float> __device__ U f(U (&b)[4], const P* p) {\n"
+        "  __shared__ U tile[W][W + 1], *q; auto g = [&](int w) { return w + W; };\n"
+        "  extern __shared__ char raw[]; dim3 grid(W, W);\n  return b[0];\n}\n"
+    )
+    names = {(s.name, s.kind, s.scope) for s in found.symbols}
+    assert {
+        ("SQUARE", "macro", ""),
+        ("SCALE", "macro", ""),
+        ("real", "type", ""),
+        ("index_t", "type", ""),
+        ("P", "type", ""),
+        ("x", "member", "P"),
+        ("FAST", "variable", ""),
+        ("weight", "variable", ""),
+        ("f", "function", ""),
+        ("b", "parameter", "f"),
+        ("p", "parameter", "f"),
+        ("W", "parameter", "f"),
+        ("U", "parameter", "f"),
+        ("tile", "variable", "f"),
+        ("q", "variable", "f"),
+        ("g", "variable", "f"),
+        ("w", "parameter", "f"),
+        ("raw", "variable", "f"),
+        ("grid", "variable", "f"),
+    } <= names
+
+
+def test_declaration_links_all_its_uses() -> None:
+    text = kernel(
+        "__shared__ float s[32][32];", "s[0][n] = a[n];", "out[0] = s[1][2];", "out[1] = a[1];"
+    )
+    assert changed(text, "s[32][32]", "s[32][33]") == {3: {"s"}, 4: {"s"}}
+
+
+def test_only_the_declarator_that_differs() -> None:
+    text = kernel("int x = threadIdx.x, y = threadIdx.y;", "out[x] = 1;", "out[y] = 2;")
+    assert changed(text, "y = threadIdx.y", "y = threadIdx.z") == {4: {"y"}}
+
+
+def test_chain_through_unchanged_definitions() -> None:
+    text = kernel(
+        "int r = n;", "int i = r * 2;", "int j = i + 1;", "out[j] = a[0];", "out[3] = a[3];"
+    )
+    assert changed(text, "int r = n;", "int r = n + 1;") == {3: {"r"}, 4: {"r"}, 5: {"r"}}
+
+
+def test_certain_overwrite_ends_a_chain() -> None:
+    text = kernel("int i = n;", "out[i] = 1;", "i = 4;", "out[i] = 2;")
+    assert changed(text, "int i = n;", "int i = n * 2;") == {3: {"i"}}
+
+
+def test_overwrite_in_a_branch_does_not_end_it() -> None:
+    text = kernel("int i = n;", "if (n > 3) {", "  i = 4;", "}", "out[i] = 2;")
+    assert changed(text, "int i = n;", "int i = n * 2;") == {6: {"i"}}
+
+
+def test_later_definition_reaches_back_only_around_a_loop() -> None:
+    loop = kernel("int i = 0;", "while (n > 4) {", "  out[i] = 1;", "  i = i + n;", "}")
+    assert changed(loop, "i = i + n", "i = i + 2 * n") == {4: {"i"}}
+    line = kernel("int i = 0;", "out[i] = 1;", "i = i + n;", "out[i] = 2;")
+    assert changed(line, "i = i + n", "i = i + 2 * n") == {5: {"i"}}
+
+
+def test_inner_scope_shadows() -> None:
+    text = kernel(
+        "int i = n;", "for (int i = 0; i < 4; ++i) {", "  out[i] = 1;", "}", "out[i] = 2;"
+    )
+    assert changed(text, "int i = n;", "int i = n * 2;") == {6: {"i"}}
+    assert changed(text, "int i = 0;", "int i = 1;") == {4: {"i"}, 5: {"i"}}
+
+
+def test_member_is_no_variable() -> None:
+    text = kernel(
+        "int x = n;", "float4 v = make_float4(1, 2, 3, 4);", "out[0] = v.x;", "out[1] = x;"
+    )
+    assert changed(text, "int x = n;", "int x = n * 2;") == {5: {"x"}}
+
+
+def test_macro_in_a_macro_and_names_in_its_body() -> None:
+    before = "#define A 4\n#define B (A * 2)\n#define LOAD(i) s[i]\n"
+    text = kernel("float s[9];", "out[0] = B;", "out[1] = LOAD(1);", "out[2] = 7;", before=before)
+    assert changed(text, "A 4", "A 5") == {2: {"A"}, 6: {"A"}}
+    assert changed(text, "float s[9]", "float s[10]") == {7: {"s"}}
+
+
+def test_type_reaches_variables_of_it() -> None:
+    before = "struct P { float x; };\nusing Q = P;\n"
+    text = kernel("Q p = {1};", "out[0] = p.x;", "out[1] = 7;", before=before)
+    found = changed(text, "float x;", "float x, y;")
+    assert found == {2: {"P"}, 4: {"P"}, 5: {"P"}}
+
+
+def test_template_argument_and_default() -> None:
+    before = "template <int W> __device__ float f(float v) {\n  return v * W;\n}\n"
+    text = kernel("out[0] = f<2>(a[0]);", "out[1] = 3;", before=before)
+    assert 2 in changed(text, "int W>", "long W>")
+
+
+def test_loop_bound_governs_the_body() -> None:
+    text = kernel("for (int i = 0; i < 4; ++i) {", "  out[0] += 1.0f;", "}", "out[1] = 2;")
+    assert changed(text, "i < 4", "i < 8") == {3: {"i"}, 4: {"i"}}
+
+
+def test_early_exit_governs_what_follows() -> None:
+    text = kernel("out[0] = 1;", "if (n > 4) return;", "out[1] = 2;")
+    assert changed(text, "n > 4", "n > 5") == {4: {"if"}, 5: {"if"}}
+
+
+def test_call_of_a_changed_function_and_arguments_of_a_changed_call() -> None:
+    before = "__device__ float f(float v) {\n  float w = v + 1;\n  return w;\n}\n"
+    text = kernel("float x = a[0];", "out[0] = f(x);", "out[1] = a[1];", before=before)
+    assert changed(text, "v + 1", "v + 2") == {3: {"w"}, 7: {"f"}}
+    assert changed(text, "float x = a[0]", "float x = a[2]") == {2: {"x"}, 3: {"x"}, 7: {"x"}}
+
+
+def test_store_to_an_element_reaches_the_loads() -> None:
+    text = kernel("float s[9];", "s[n] = a[0];", "out[0] = s[1];", "out[1] = a[2];")
+    assert changed(text, "s[n] = a[0]", "s[n] = a[1]") == {4: {"s"}}
+
+
+def test_function_level_change_is_the_weakest_link() -> None:
+    text = kernel("out[0] = 1;")
+    new = text.replace("void k", "void __launch_bounds__(64) k")
+    sides = [program(text), program(new)]
+
+    def hunks(place: tuple[int, int, int]) -> frozenset[int]:
+        return frozenset({1}) if place[1] == 1 else frozenset()
+
+    _, found = link(*sides, hunks, hunks, {})
+    assert found[0, 2].labels == {(1, "k")} and found[0, 2].cost == FUNCTION
+
+
+def test_names_are_found_across_files() -> None:
+    found = program("__device__ int f(int x) { return x; }\n", kernel("out[0] = f(n);"))
+    assert [(found.symbols[u.symbol].name, u.file) for u in found.uses if u.line == 2] == [
+        ("out", 1),
+        ("f", 1),
+        ("n", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "}}}}", "template <", "#define", "int", "((((", "for (;;", "\0"]
+)
+def test_any_text_is_read(text: str) -> None:
+    assert program(text, kernel("out[0] = n;")).functions[-1].name == "k"
+
+
+def test_many_definitions_of_one_variable_stay_quick() -> None:
+    lines = ["float acc = 0;", *(f"acc += a[{n}];" for n in range(3000)), "out[0] = acc;"]
+    found = changed(kernel(*lines), "acc += a[17]", "acc += a[18]")
+    assert found[3003] == {"acc"}

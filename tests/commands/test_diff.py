@@ -1,0 +1,183 @@
+"""``workbench diff``: two versions or two reports, refused where not comparable."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from factories import make_project
+
+from workbench.cli import app
+from workbench.counters import catalog
+from workbench.errors import InconclusiveError
+from workbench.store import Store
+
+#: docs/json.md, and nothing else: this shape is promised.
+KEYS = [
+    "study",
+    "problem",
+    "engine",
+    "device",
+    "old",
+    "new",
+    "comparable",
+    "warnings",
+    "time",
+    "counters",
+    "hunks",
+    "attribution",
+    "expectations",
+]
+COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["diff", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_two_versions_in_the_terminal(project: Path) -> None:
+    text = run("v2", "v3")
+    for fact in ("v2 → v3", "Padded tile", "1.50× faster", "310 µs → 206 µs", "NVIDIA H200"):
+        assert fact in text
+    assert "Shared wavefronts" in text and "−93.9% better" in text
+
+
+def test_json_has_the_documented_shape(project: Path) -> None:
+    document = json.loads(run("v2", "v3", "--format", "json"))
+    assert list(document) == KEYS
+    assert (document["study"], document["problem"]) == ("demo", "n1024")
+    assert document["old"]["version"] == "v2" and document["new"]["version"] == "v3"
+    assert document["comparable"] is True
+    time = document["time"]
+    assert list(time) == ["old_s", "new_s", "speedup", "low", "high"]
+    assert time["low"] < time["speedup"] < time["high"]
+    assert [counter["id"] for counter in document["counters"]] == [c.id for c in catalog()]
+    assert all(list(counter) == COUNTER_KEYS for counter in document["counters"])
+    moved = {c["id"]: c for c in document["counters"] if c["moved"]}
+    assert moved["shared_wavefronts"]["delta"] == 2048 - 33792
+    assert moved["shared_wavefronts"]["verdict"] == "better"
+    missing = next(c for c in document["counters"] if c["id"] == "ipc")
+    assert missing["old"] is missing["new"] is missing["delta"] is None
+    assert missing["verdict"] == "missing"
+    for part in ("hunks", "attribution", "expectations"):
+        assert isinstance(document[part], list)
+
+
+def test_csv_and_markdown(project: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("v2", "v3", "--format", "csv"))))
+    row = next(row for row in rows if row["counter"] == "duration")
+    assert (float(row["old"]), float(row["new"]), row["moved"]) == (312e-6, 208e-6, "True")
+    text = run("v2", "v3", "--format", "markdown")
+    assert (
+        "**1.50×**" in text and "| Duration | 312 µs | 208 µs | −104 µs −33.3% | better |" in text
+    )
+
+
+def test_all_shows_what_did_not_move(project: Path) -> None:
+    assert "L2 hit rate" in run("v2", "v3", "--all")
+    assert "L2 hit rate" not in run("v2", "v3")
+
+
+def test_a_stale_side_is_marked(project: Path) -> None:
+    path = project / "kernels" / "demo" / "v3_padded.cu"
+    path.write_text(path.read_text().replace("2.0f", "3.0f"))
+    document = json.loads(run("v2", "v3", "--format", "json"))
+    assert (document["old"]["stale"], document["new"]["stale"]) == (False, True)
+    assert any(warning.startswith("v3: stale") for warning in document["warnings"])
+
+
+def test_incomparable_profiles_are_refused_and_can_be_forced(project: Path) -> None:
+    store = Store(project / "profiles")
+    (entry,) = store.find(study="demo", version="v3")
+    profile = store.load(entry.path)
+    store.save(msgspec.structs.replace(profile, tools={"ncu": "2024.3.0"}))
+    with pytest.raises(InconclusiveError) as error:
+        CliRunner().invoke(app, ["diff", "v2", "v3"], catch_exceptions=False)
+    assert "2025" in error.value.message and "2024" in error.value.message
+    document = json.loads(run("v2", "v3", "--force", "--format", "json"))
+    assert document["comparable"] is False
+    assert document["warnings"][0].startswith("not comparable")
+    assert "not comparable" in run("v2", "v3", "--force")
+
+
+def test_the_exit_code_is_six(project: Path) -> None:
+    store = Store(project / "profiles")
+    (entry,) = store.find(study="demo", version="v3")
+    profile = store.load(entry.path)
+    capture = msgspec.structs.replace(profile.capture, clock_control="base")
+    store.save(msgspec.structs.replace(profile, capture=capture))
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench.cli", "diff", "v2", "v3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 6 and done.stdout == ""
+    assert "clock policies" in done.stderr and "--force" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- report files -----------------------------------------------------------------
+
+
+def test_two_kernels_of_one_report(report: Callable[[str], Path]) -> None:
+    path = report("ladder_full")
+    document = json.loads(run(f"{path}::sgemm_v2", f"{path}::sgemm_v3", "--format", "json"))
+    moved = {counter["id"]: counter["delta"] for counter in document["counters"]}
+    assert moved["shared_wavefronts"] == -32_505_856
+    assert document["time"] is None and document["comparable"] is True
+    assert document["old"]["version"] == "ladder_full::sgemm_v2"
+    assert document["old"]["kernels"] == ["sgemm_v2"]
+    text = run(f"{path}::sgemm_v0", f"{path}::sgemm_v1")
+    assert "13.4× faster" in text and "Global sectors" in text
+
+
+def test_two_reports_of_several_launches(report: Callable[[str], Path]) -> None:
+    text = " ".join(run(str(report("ladder_full")), str(report("ladder_focus"))).split())
+    assert "5 launches matched" in text and "as fast" in text
+
+
+def test_a_version_against_a_report(project: Path, report: Callable[[str], Path]) -> None:
+    text = run("v2", f"{report('ladder_full')}::sgemm_v3")
+    assert "v2 → ladder_full::sgemm_v3" in text
+
+
+def test_reports_of_different_chips_are_refused(report: Callable[[str], Path]) -> None:
+    arguments = [str(report("ladder_full")), str(report("v100-ncu2022.2-source-rules"))]
+    with pytest.raises(InconclusiveError) as error:
+        CliRunner().invoke(app, ["diff", *arguments], catch_exceptions=False)
+    assert "devices" in error.value.message
+    assert "by force" in run(*arguments, "--force")
+
+
+# --- cost ----------------------------------------------------------------------------
+
+
+def test_diff_imports_nothing_heavy(project: Path) -> None:
+    code = (
+        "import sys\n"
+        "from workbench.cli import main\n"
+        "try:\n    main(['diff', 'v2', 'v3'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'pandas', 'numpy', 'plotly', 'jinja2', 'ncu_report'} & set(sys.modules)\n"
+        "sys.exit(','.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,134 @@
+"""``workbench list``: the ladder in every format, from what is recorded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from factories import make_project
+
+from workbench.cli import app
+from workbench.errors import UsageError
+from workbench.store import Store
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["list", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_the_table_shows_ladder_times_and_dates(project: Path) -> None:
+    text = run()
+    assert "demo" in text and "(default study)" in text and "NVIDIA H200" in text
+    assert "310 µs" in text and "206 µs" in text and "1.50×" in text and "48.5%" in text
+    assert "2026-11-20" in text and "stale" not in text
+
+
+def test_json_has_the_documented_shape(project: Path) -> None:
+    document = json.loads(run("--format", "json"))
+    assert list(document) == ["default_study", "studies"]
+    assert document["default_study"] == "demo"
+    (study,) = document["studies"]
+    assert list(study) == ["name", "title", "problems", "versions"]
+    assert study["problems"] == ["n1024", "n64"]
+    versions = {version["id"]: version for version in study["versions"]}
+    assert list(versions) == ["v0", "v2", "v3", "library"]
+    v3 = versions["v3"]
+    assert list(v3) == ["id", "title", "baseline", "parent", "profiles", "times"]
+    assert (v3["title"], v3["baseline"], v3["parent"]) == ("Padded tile", False, "v2")
+    assert v3["profiles"] == [
+        {
+            "problem": "n1024",
+            "engine": "ncu",
+            "device": "NVIDIA H200",
+            "captured": "2026-11-20T10:00:00Z",
+            "stale": False,
+        }
+    ]
+    (time,) = v3["times"]
+    assert list(time) == ["problem", "device", "seconds", "low", "high"]
+    assert time["low"] < time["seconds"] == 206e-6 < time["high"]
+    assert versions["library"]["baseline"] is True and versions["library"]["profiles"] == []
+    assert versions["v0"]["profiles"] == versions["v0"]["times"] == []
+
+
+def test_an_edited_source_makes_its_profile_stale(project: Path) -> None:
+    path = project / "kernels" / "demo" / "v3_padded.cu"
+    path.write_text(path.read_text().replace("2.0f *", "2.0f  *"))
+    document = json.loads(run("--format", "json"))
+    stale = {
+        version["id"]: [profile["stale"] for profile in version["profiles"]]
+        for version in document["studies"][0]["versions"]
+    }
+    assert stale == {"v0": [], "v2": [False], "v3": [True], "library": []}
+    assert "stale" in run()
+
+
+def test_csv_and_markdown(project: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("--format", "csv"))))
+    assert [row["version"] for row in rows] == ["v0", "v2", "v3", "library"]
+    assert float(rows[2]["seconds"]) == 206e-6 and rows[0]["seconds"] == ""
+    assert rows[3]["engine"] == ""  # a time, and no profile
+    text = run("--format", "markdown")
+    assert "### demo: Scale: out = 2·in (n1024, NVIDIA H200)" in text
+    assert "| v3 | Padded tile | 206 µs | 48.5% | 2026-11-20 |" in text
+
+
+def test_a_project_with_nothing_recorded_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_project(tmp_path, recorded=False)
+    monkeypatch.chdir(tmp_path)
+    assert "workbench profile" in run()
+    assert json.loads(run("--format", "json"))["studies"][0]["versions"][1]["profiles"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--study", "dem"), "demo"),
+        (("--problem", "n1025"), "n1024"),
+        (("--device", "a100"), "NVIDIA H200"),
+    ],
+)
+def test_wrong_names_are_answered_with_the_right_ones(
+    project: Path, arguments: tuple[str, ...], word: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        CliRunner().invoke(app, ["list", *arguments], catch_exceptions=False)
+    assert word in error.value.hint
+
+
+def test_outside_of_a_project_it_says_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as error:
+        CliRunner().invoke(app, ["list"], catch_exceptions=False)
+    assert "workbench init" in error.value.hint
+
+
+def test_the_newest_device_is_shown(project: Path) -> None:
+    import msgspec
+
+    store = Store(project / "profiles")
+    (entry,) = store.find(study="demo", version="v2")
+    profile = store.load(entry.path)
+    device = msgspec.structs.replace(profile.device, name="NVIDIA A100", slug="a100")
+    older = msgspec.structs.replace(profile, device=device, captured="2020-01-01T00:00:00Z")
+    store.save(older)
+    assert "n1024 on NVIDIA H200" in run()
+    assert "n1024 on NVIDIA A100" in run("--device", "a100")

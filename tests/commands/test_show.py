@@ -1,0 +1,146 @@
+"""``workbench show``: versions and report files, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from factories import make_project
+
+from workbench.cli import app
+from workbench.counters import catalog
+
+#: docs/json.md: the keys that every program may rely on, in this order.
+PROFILE_KEYS = ["study", "version", "problem", "engine", "device", "launches", "build", "time"]
+LAUNCH_KEYS = ["kernel", "grid", "block", "counters", "missing", "lines", "rules"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["show", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_version_is_shown_with_its_time_device_and_date(project: Path) -> None:
+    text = run("v2")
+    for fact in ("demo/v2", "Through a tile", "NVIDIA H200", "2026-11-20", "310 µs", "32.3%"):
+        assert fact in text
+    assert run("demo/v2") == text == run("v2_tile")
+
+
+def test_json_has_the_documented_shape(project: Path) -> None:
+    document = json.loads(run("v2", "--format", "json"))
+    assert list(document)[:8] == PROFILE_KEYS
+    assert [document[key] for key in PROFILE_KEYS[:5]] == [
+        "demo",
+        "v2",
+        "n1024",
+        "ncu",
+        "NVIDIA H200",
+    ]
+    (launch,) = document["launches"]
+    assert list(launch)[:7] == LAUNCH_KEYS
+    assert (launch["kernel"], launch["grid"], launch["block"]) == ("scale", [32, 1, 1], [32, 32, 1])
+    assert launch["counters"]["duration"] == {
+        "value": 312e-6,
+        "unit": "s",
+        "ncu": "gpu__time_duration.sum",
+    }
+    assert set(launch["counters"]) | set(launch["missing"]) == {c.id for c in catalog()}
+    assert not set(launch["counters"]) & set(launch["missing"])
+    assert all(launch["missing"].values())
+    line = next(each for each in launch["lines"] if each["line"] == 3)
+    assert line["file"] == "kernels/demo/v2_tile.cu"
+    assert line["counters"]["memory_l1_wavefronts_shared"] == 32768
+    assert launch["rules"][0]["speedup"] == 12.5
+    assert document["build"]["kernels"][0]["registers"] == 29
+    assert document["time"]["seconds"] == 310e-6
+    assert document["stale"] is False and document["captured"] == "2026-11-20T10:00:00Z"
+
+
+def test_csv_holds_every_counter_and_reason(project: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("v2", "--format", "csv"))))
+    assert [row["counter"] for row in rows] == [c.id for c in catalog()]
+    assert all(bool(row["value"]) != bool(row["missing"]) for row in rows)
+
+
+def test_markdown_is_a_table_for_people(project: Path) -> None:
+    text = run("v2", "--format", "markdown")
+    assert text.startswith("### scale (launch 0)") and "| Duration | 312 µs | s |" in text
+
+
+def test_a_stale_profile_says_so(project: Path) -> None:
+    path = project / "kernels" / "demo" / "v2_tile.cu"
+    path.write_text(path.read_text().replace("2.0f", "3.0f"))
+    assert "stale" in run("v2")
+    document = json.loads(run("v2", "--format", "json"))
+    assert document["stale"] is True and "stale" in document["notices"][0]
+
+
+def test_a_time_of_another_state_of_the_source_is_pointed_out(project: Path) -> None:
+    from factories import make_timing
+
+    from workbench.store import Store
+
+    Store(project / "profiles").save_timing(make_timing(source_hash="b" * 64))
+    assert "another state of the source" in " ".join(run("v2").split())
+
+
+def test_all_shows_every_counter(project: Path) -> None:
+    assert "All counters" in run("v2", "--all") and "All counters" not in run("v2")
+
+
+# --- report files -----------------------------------------------------------------
+
+
+def test_a_report_needs_no_project(
+    report: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = report("ladder_full")
+    text = run(str(path))
+    assert "5 launches" in text and "sgemm_v0" in text and "NVIDIA H200" in text
+    one = run(f"{path}::sgemm_v3")
+    assert "ladder_full::sgemm_v3" in one and "MIO throttle" in one and "As[tx][ty]" in one
+
+
+def test_a_reports_json(report: Callable[[str], Path]) -> None:
+    document = json.loads(run(f"{report('ladder_full')}::sgemm_v2", "--format", "json"))
+    (launch,) = document["launches"]
+    assert launch["kernel"] == "sgemm_v2"
+    line = next(each for each in launch["lines"] if each["line"] == 28)
+    assert line["counters"]["memory_l1_wavefronts_shared"] == 33_554_432
+    assert document["study"] == document["version"] == "" and document["time"] == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rtx4090-ncu2023.1-transpose-source-no-rules",
+        "v100-ncu2022.2-source-rules",
+        "gtx1660s-ncu2021.1-unprofiled-action",
+        "gh200-ncu2025.2-no-instruction-metrics",
+        "a10g-ncu2023.1-nan-action",
+    ],
+)
+@pytest.mark.parametrize("format_", ["table", "json", "csv", "markdown"])
+def test_reports_of_others_in_every_format(
+    report: Callable[[str], Path], name: str, format_: str
+) -> None:
+    text = run(str(report(name)), "--format", format_)
+    assert text
+    if format_ == "json":
+        assert json.loads(text)["launches"]

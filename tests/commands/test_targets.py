@@ -1,0 +1,157 @@
+"""What a user types becomes a profile, or an error that says what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from factories import H200, make_project
+
+from workbench.commands.targets import Selection, is_report, resolve, resolve_all
+from workbench.errors import DataError, UsageError
+from workbench.model import Device, Profile
+from workbench.store import Store
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def recorded(project: Path, version: str) -> Profile:
+    store = Store(project / "profiles")
+    return store.load(store.find(study="demo", version=version)[0].path)
+
+
+def record(project: Path, profile: Profile, **changes: object) -> None:
+    Store(project / "profiles").save(msgspec.structs.replace(profile, **changes))
+
+
+def test_a_version_brings_its_profile_time_and_baseline(project: Path) -> None:
+    target = resolve("v3")
+    assert (target.label, target.profile.version, target.stale) == ("v3", "v3", False)
+    assert target.timing is not None and target.timing.time.value == 206e-6
+    assert target.baseline is not None and target.baseline.version == "library"
+    assert target.version is not None and target.version.title == "Padded tile"
+
+
+@pytest.mark.parametrize("text", ["v3_padded", "kernels/demo/v3_padded.cu", "v3_padded.cu"])
+def test_a_version_can_be_named_by_its_file(project: Path, text: str) -> None:
+    assert resolve(text).label == "v3"
+
+
+@pytest.mark.parametrize(
+    ("text", "selection", "words"),
+    [
+        ("v4", Selection(), ("no version", "v3")),
+        ("dema/v3", Selection(), ("no study", "demo")),
+        ("v3", Selection(problem="n1025"), ("no problem", "n1024")),
+        (
+            "v3",
+            Selection(problem="n64"),
+            ("no profile", "n1024 on h200", "--problem n64"),
+        ),
+        ("v3", Selection(device="h100"), ("--device h100", "h200")),
+        ("v3", Selection(engine="emulator"), ("--engine emulator", "(ncu)")),
+        ("v0", Selection(), ("no profile of demo/v0", "v2, v3", "workbench profile demo/v0")),
+        ("v3::kernel", Selection(), ("no version",)),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_is(
+    project: Path, text: str, selection: Selection, words: tuple[str, ...]
+) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve(text, selection)
+    answer = f"{error.value.message} {error.value.hint}"
+    for word in words:
+        assert word in answer
+    assert error.value.exit_code == 2
+
+
+def test_the_device_with_the_newest_profile_is_taken(project: Path) -> None:
+    other = Device(name="NVIDIA A100", slug="a100", compute_capability=(8, 0))
+    profile = recorded(project, "v3")
+    record(project, profile, device=other, captured="2026-11-21T00:00:00Z")
+    assert resolve("v3").profile.device.name == "NVIDIA A100"
+    assert resolve("v3", Selection(device="h200")).profile.device.name == "NVIDIA H200"
+    assert resolve("v3", Selection(device="NVIDIA A100")).profile.device.slug == "a100"
+
+
+def test_both_sides_of_a_pair_come_from_what_they_have_in_common(project: Path) -> None:
+    """v3 is newer on another device, where v2 was never recorded: compare on the H200."""
+    other = Device(name="NVIDIA A100", slug="a100", compute_capability=(8, 0))
+    record(project, recorded(project, "v3"), device=other, captured="2026-11-21T00:00:00Z")
+    pair = resolve_all(("v2", "v3"), Selection())
+    assert [target.profile.device.name for target in pair] == [H200.name, H200.name]
+
+
+def test_the_studys_own_problem_wins(project: Path) -> None:
+    record(project, recorded(project, "v3"), problem="n64", captured="2026-11-22T00:00:00Z")
+    assert resolve("v3").profile.problem == "n1024"
+    assert resolve("v3", Selection(problem="n64")).profile.problem == "n64"
+
+
+def test_ncu_wins_over_the_emulator(project: Path) -> None:
+    record(project, recorded(project, "v3"), engine="emulator", captured="2026-11-22T00:00:00Z")
+    assert resolve("v3").profile.engine == "ncu"
+    assert resolve("v3", Selection(engine="emulator")).profile.engine == "emulator"
+
+
+def test_a_damaged_store_file_is_a_data_error(project: Path) -> None:
+    store = Store(project / "profiles")
+    path = store.find(study="demo", version="v3")[0].path
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError):
+        resolve("v3")
+
+
+# --- report files -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x.ncu-rep", True),
+        ("some/where/x.ncu-rep", True),
+        ("x.ncu-rep::softmax<float, 4>::run", True),
+        ("x.ncu-rep.zst", True),
+        ("v3", False),
+        ("sgemm/v3", False),
+        ("sgemm/v3_padded", False),
+        ("\0", False),
+    ],
+)
+def test_reports_are_told_from_versions_by_their_name(text: str, expected: bool) -> None:
+    assert is_report(text) is expected
+
+
+def test_any_existing_file_with_a_suffix_is_taken_for_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "capture.rep"
+    path.write_bytes(b"not a report")
+    assert is_report(str(path))
+    with pytest.raises(DataError):
+        resolve(str(path))
+
+
+def test_a_report_that_does_not_exist(project: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve("lost.ncu-rep")
+    assert "lost.ncu-rep" in error.value.message
+
+
+def test_a_kernel_that_the_report_does_not_hold(report: Callable[[str], Path]) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve(f"{report('ladder_full')}::sgemm_v9")
+    assert "sgemm_v4" in error.value.hint
+
+
+def test_a_report_is_labelled_by_file_and_kernel(report: Callable[[str], Path]) -> None:
+    path = report("ladder_full")
+    assert resolve(str(path)).label == "ladder_full"
+    assert resolve(f"{path}::sgemm_v2").label == "ladder_full::sgemm_v2"
+    with pytest.raises(UsageError):
+        resolve(str(path), Selection(engine="emulator"))

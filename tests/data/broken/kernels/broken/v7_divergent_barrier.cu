@@ -1,0 +1,20 @@
+/* ---
+title = "Wrong: a barrier that half of the block does not reach"
+[[launch]]
+kernel = "average"
+grid   = ["cdiv(n, 256)"]
+block  = [256]
+args   = ["x", "y", "n"]
+--- */
+extern "C" __global__ void average(const float *x, float *y, int n) {
+    __shared__ float tile[258];
+    int t = threadIdx.x, i = blockIdx.x * 256 + t;
+    tile[t + 1] = i < n ? x[i] : 0.0f;
+    if (t == 0) tile[0] = i > 0 ? x[i - 1] : 0.0f;
+    if (t == 255) tile[257] = i + 1 < n ? x[i + 1] : 0.0f;
+    __syncthreads();
+    if (t % 2 == 0) {
+        __syncthreads();  // <- wrong
+    }
+    if (i < n) y[i] = (tile[t] + tile[t + 1] + tile[t + 2]) / 3.0f;
+}

@@ -1,0 +1,211 @@
+"""The part of PyCUDA's driver interface that the worker uses, on host memory.
+
+`FAKE_KERNEL` chooses how the one kernel, ``scale`` (y = 2·x), behaves:
+``ok``, ``wrong``, ``half`` (writes half of y), ``stray`` (writes behind y), ``nan``,
+``crash``, ``crash-later`` (from the third launch on), ``hang``, ``oom``.
+Calls are checked as the driver would: a launch needs a context and a live module.
+"""
+
+import ctypes
+import os
+import struct
+import time
+
+import numpy as np
+
+MODE = os.environ.get("FAKE_KERNEL", "ok")
+_stack: list["Context"] = []
+_lost = False
+_launches = 0
+_begin = time.perf_counter()
+
+
+class Error(Exception):
+    pass
+
+
+class LogicError(Error):
+    pass
+
+
+class LaunchError(Error):
+    pass
+
+
+class MemoryError(Error):
+    pass
+
+
+def _need_context() -> None:
+    if not _stack:
+        raise LogicError("invalid device context")
+    if _lost:
+        raise LogicError("cuCtxSynchronize failed: an illegal memory access was encountered")
+
+
+class device_attribute:  # noqa: N801 - PyCUDA's own name
+    MULTIPROCESSOR_COUNT = "sms"
+    CLOCK_RATE = "clock"
+    MEMORY_CLOCK_RATE = "memory"
+    GLOBAL_MEMORY_BUS_WIDTH = "bus"
+    L2_CACHE_SIZE = "l2"
+
+
+class function_attribute:  # noqa: N801 - PyCUDA's own name
+    MAX_DYNAMIC_SHARED_SIZE_BYTES = "shared"
+
+
+_ATTRIBUTES = {"sms": 4, "clock": 1_000_000, "memory": 2_000_000, "bus": 64, "l2": 1 << 16}
+
+
+def init() -> None:
+    if os.environ.get("FAKE_DEVICES") == "0":
+        raise LogicError("cuInit failed: no CUDA-capable device is detected")
+
+
+class Context:
+    @staticmethod
+    def synchronize() -> None:
+        _need_context()
+        if MODE == "hang" and _launches:
+            time.sleep(3600)
+
+    def push(self) -> None:
+        _stack.append(self)
+
+    def pop(self) -> None:
+        _stack.pop()
+
+
+class Device:
+    def __init__(self, index: int) -> None:
+        assert index == 0
+
+    @staticmethod
+    def count() -> int:
+        return 1
+
+    def retain_primary_context(self) -> Context:
+        return Context()
+
+    def name(self) -> str:
+        return "NVIDIA Stand-In 1"
+
+    def compute_capability(self) -> tuple[int, int]:
+        return (9, 0)
+
+    def get_attribute(self, attribute: str) -> int:
+        return _ATTRIBUTES[attribute]
+
+    def total_memory(self) -> int:
+        return 1 << 30
+
+    def pci_bus_id(self) -> str:
+        return "0000:00:00.0"
+
+
+def get_driver_version() -> int:
+    return 13000
+
+
+def mem_get_info() -> tuple[int, int]:
+    return (1 << 28, 1 << 30)
+
+
+class DeviceAllocation:
+    def __init__(self, size: int) -> None:
+        self._memory = ctypes.create_string_buffer(size)
+
+    def __int__(self) -> int:
+        return ctypes.addressof(self._memory)
+
+
+def mem_alloc(size: int) -> DeviceAllocation:
+    _need_context()
+    if MODE == "oom":
+        raise MemoryError("cuMemAlloc failed: out of memory")
+    return DeviceAllocation(size)
+
+
+def memset_d8(address: int, value: int, size: int) -> None:
+    _need_context()
+    ctypes.memset(address, value, size)
+
+
+def memset_d8_async(address: int, value: int, size: int, stream: "Stream") -> None:
+    _need_context()
+
+
+def memcpy_htod(address: int, host: np.ndarray) -> None:
+    _need_context()
+    ctypes.memmove(address, host.ctypes.data, host.nbytes)
+
+
+def memcpy_dtoh(host: np.ndarray, address: int) -> None:
+    _need_context()
+    ctypes.memmove(host.ctypes.data, address, host.nbytes)
+
+
+def memcpy_dtod(target: int, source: int, size: int) -> None:
+    _need_context()
+    ctypes.memmove(target, source, size)
+
+
+class Stream:
+    handle = 1
+
+    def synchronize(self) -> None:
+        _need_context()
+
+
+class Event:
+    def record(self, stream: "Stream | None" = None) -> "Event":
+        self.time = time.perf_counter()
+        return self
+
+    def time_since(self, other: "Event") -> float:
+        return (self.time - other.time) * 1e3
+
+
+class Function:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def set_attribute(self, attribute: str, value: int) -> None:
+        assert attribute == "shared"
+
+    def _launch_kernel(self, grid, block, parameters, shared, stream) -> None:
+        global _launches, _lost
+        _need_context()
+        assert len(grid) == 3 and len(block) == 3 and shared == 0
+        assert isinstance(stream, Stream)
+        _launches += 1
+        x, y, n = struct.unpack("@PPi", parameters)
+        if MODE == "crash" or (MODE == "crash-later" and _launches > 2):
+            _lost = True
+            return
+        source = np.ctypeslib.as_array((ctypes.c_float * n).from_address(x))
+        extra = 1 if MODE == "stray" else 0
+        target = np.ctypeslib.as_array((ctypes.c_float * (n + extra)).from_address(y))
+        end = n // 2 if MODE == "half" else n
+        target[:end] = source[:end] * 2
+        if MODE == "wrong" and n > 100:
+            target[7] += 0.5
+        if MODE == "nan":
+            target[3] = np.float32("nan")
+        if MODE == "stray":
+            target[n] = 1.0
+
+
+class Module:
+    def get_function(self, name: str) -> Function:
+        if name != "scale":
+            raise LogicError("cuModuleGetFunction failed: named symbol not found")
+        return Function(name)
+
+
+def module_from_buffer(data: bytes) -> Module:
+    _need_context()
+    if data != b"stand-in cubin":
+        raise LogicError("cuModuleLoadDataEx failed: device kernel image is invalid")
+    return Module()

@@ -1,0 +1,243 @@
+"""ncu's failures, each as recorded on a real machine, and what becomes of them.
+
+The worker runs for real under a stand-in for ncu (`fake_ncu.py`). After every failure:
+no process is left, no half profile, and an earlier profile is byte for byte as it was.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.engines.client import Where
+from workbench.engines.ncu import Command, Options
+from workbench.errors import (
+    DataError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
+from workbench.experiment import Experiment, Subject
+from workbench.model import Profile
+
+Manner = Callable[[str], None]
+
+
+@pytest.fixture
+def subject(experiment: Experiment) -> Subject:
+    study = experiment.study
+    return experiment.subject(study.version("v0"), study.problem("n1000"))
+
+
+@pytest.fixture
+def profile(
+    experiment: Experiment, subject: Subject, fake_ncu: Path
+) -> Callable[..., tuple[Profile, Path]]:
+    def run(options: Options | None = None, **more: object) -> tuple[Profile, Path]:
+        return experiment.profile(subject, options or Options(), str(fake_ncu), **more)  # type: ignore[arg-type]
+
+    return run
+
+
+def snapshot(experiment: Experiment) -> dict[str, bytes]:
+    root = experiment.project.profiles
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".ncu" in path.name
+    }
+
+
+def left_over(experiment: Experiment) -> list[Path]:
+    runs = experiment.project.root / "build" / "runs"
+    return [
+        path
+        for path in runs.rglob("*")
+        if path.is_file() and path.name not in (".lock", ".gitignore")
+    ]
+
+
+CASES: list[tuple[str, type[WorkbenchError], str, str]] = [
+    ("nomatch", KernelError, "launched no kernel on n1000", "current stream"),
+    ("oob", KernelError, "crashed on n1000 while it was profiled", "--sanitize"),
+    ("badsection", UsageError, "did not match any section", "--list-sections"),
+    ("badopt", UsageError, "unrecognised option", "ncu --help"),
+    ("range", UsageError, "cannot be profiled as a range", "--replay-mode application"),
+    ("perm", MissingError, "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
+    ("noprog", MissingError, "cannot start the worker", "--launcher"),
+    ("nowrite", MissingError, "could not write its report", "Free some space"),
+    ("fulldisk", MissingError, "Failed to save the report", "Free some space"),
+    ("dcgm", MissingError, "another program is using the GPU's counters", "dcgmi"),
+    ("wrapper", MissingError, "ended with exit code 127", "workbench doctor"),
+    ("killed-app", KernelError, "ended with exit code 11 under ncu", "workbench verify"),
+    ("silent", DataError, "left no report", "--dry-run"),
+    ("cut", DataError, "report.ncu-rep", ""),
+]
+
+
+@pytest.mark.parametrize(("case", "kind", "message", "hint"), CASES, ids=[c[0] for c in CASES])
+def test_every_failure_is_named_and_loses_nothing(
+    case: str,
+    kind: type[WorkbenchError],
+    message: str,
+    hint: str,
+    experiment: Experiment,
+    profile: Callable[..., tuple[Profile, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    profile(keep_raw=True)
+    before = snapshot(experiment)
+    assert len(before) == 2  # the profile and its raw report
+    monkeypatch.setenv("FAKE_NCU", case)
+    with pytest.raises(kind) as caught:
+        profile(keep_raw=True)
+    assert type(caught.value) is kind
+    assert message in caught.value.message
+    assert hint in caught.value.hint and caught.value.hint
+    assert snapshot(experiment) == before
+    assert left_over(experiment) == []
+
+
+def test_a_hang_leaves_no_process_of_any_kind(
+    experiment: Experiment,
+    profile: Callable[..., tuple[Profile, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    monkeypatch.setenv("FAKE_NCU", "hang")
+    monkeypatch.setenv("FAKE_NCU_PIDS", str(pids))
+    monkeypatch.setattr("workbench.engines.process.GRACE_S", 1.0)
+    experiment.where = Where(arch="sm_90", timeout_s=3.0)
+    begin = time.monotonic()
+    with pytest.raises(KernelError, match="did not end within 3 s"):
+        profile()
+    assert time.monotonic() - begin < 20
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert len(started) == 4
+    assert [pid for pid in started if _runs(pid)] == []
+    assert snapshot(experiment) == {} and left_over(experiment) == []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in ("Z", "X")
+
+
+def test_a_wrong_result_is_never_profiled(
+    experiment: Experiment, profile: Callable[..., tuple[Profile, Path]], stand_in: Manner
+) -> None:
+    stand_in("wrong")
+    with pytest.raises(KernelError, match="gives a wrong result on n1000"):
+        profile()
+    assert snapshot(experiment) == {}
+
+
+def test_a_crash_within_the_range_alone_is_a_crash(
+    experiment: Experiment, profile: Callable[..., tuple[Profile, Path]], stand_in: Manner
+) -> None:
+    # The first launch is the verified one, the second stands in the range.
+    stand_in("crash-later")
+    profile()
+    stand_in("crash")
+    with pytest.raises(KernelError, match="v0 crashed on n1000"):
+        profile()
+
+
+def test_a_profile_says_how_it_was_made(
+    experiment: Experiment, profile: Callable[..., tuple[Profile, Path]], fake_ncu: Path
+) -> None:
+    made, path = profile()
+    assert (made.study, made.version, made.problem) == ("double", "v0", "n1000")
+    assert made.engine == "ncu" and made.launches[0].metrics
+    assert made.parameters == {"n": 1000}
+    assert made.verification is not None and made.verification.error == 0.0
+    assert made.verification.seed == 1
+    assert made.capture.clock_control == "none" and made.capture.wall_s > 0
+    assert made.capture.sections[0] == "SourceCounters"
+    assert made.source_hash and made.tools["workbench"]
+    command = " ".join(made.capture.command)
+    assert command.startswith("ncu --nvtx --nvtx-include workbench@v0/")
+    assert "build/runs/double-v0-n1000/report.ncu-rep python -m workbench.engines.worker" in command
+    for private in (str(experiment.project.root), str(fake_ncu.parent), str(Path.home())):
+        assert private not in command
+    assert experiment.store.load(path) == made
+    # The version's own text stands in the profile under the project's path.
+    texts = {source.path: source.text for source in made.sources}
+    assert "2 * x[i]" in (texts["kernels/double/v0_plain.cu"] or "")
+
+
+def test_a_metric_that_did_not_come_is_said(
+    profile: Callable[..., tuple[Profile, Path]],
+) -> None:
+    made, _ = profile(Options(metrics=("gpu__time_duration.sum", "sm__no_such_metric.sum")))
+    (notice,) = [notice for notice in made.notices if notice.code == "missing-metric"]
+    assert "sm__no_such_metric.sum" in notice.message
+    assert "gpu__time_duration" not in notice.message
+
+
+def test_dry_run_is_the_command_that_runs(
+    experiment: Experiment, subject: Subject, fake_ncu: Path
+) -> None:
+    command = experiment.command(subject, Options(), str(fake_ncu), repeats=1)
+    done = subprocess.run(
+        command.shell, shell=True, cwd=experiment.project.root, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (experiment.project.root / command.output).is_file()
+    made, _ = experiment.profile(subject, Options(), str(fake_ncu))
+    assert made.capture.command == command.neutral
+
+
+def test_a_command_passes_every_option_through() -> None:
+    command = Command(
+        ncu="/opt/x/ncu",
+        version="v3",
+        output="build/runs/a/report.ncu-rep",
+        program=("/home/me/bin/python3", "-m", "workbench.engines.worker", "j", "--result", "r"),
+        options=Options(
+            sets=("full",),
+            sections=("PmSampling",),
+            metrics=("a.sum", "b.avg", "a.sum"),
+            clock_control="base",
+            cache_control="none",
+            replay_mode="application",
+        ),
+        launcher=("srun", "--gres=gpu:1"),
+    )
+    text = command.shell
+    assert text.startswith("srun --gres=gpu:1 /opt/x/ncu --nvtx --nvtx-include workbench@v3/ ")
+    for part in (
+        "--clock-control base",
+        "--cache-control none",
+        "--replay-mode application",
+        "--set full --section PmSampling --metrics a.sum,b.avg",
+        "--force-overwrite --export build/runs/a/report.ncu-rep /home/me/bin/python3 -m",
+    ):
+        assert part in text
+    assert "/home/me" not in " ".join(command.neutral) and "/opt/x" not in " ".join(command.neutral)
+
+
+def test_the_default_collection_covers_the_catalog() -> None:
+    from workbench.counters import catalog
+    from workbench.engines import collection
+
+    options = Options()
+    assert options.chosen_sections == collection.default_sections()
+    asked = set(options.chosen_metrics)
+    delivered = collection.delivered()
+    for counter in catalog():
+        if counter.names:
+            assert asked & set(counter.names) or delivered & set(counter.names), counter.id
+    # Nothing is asked for twice: every such name would cost passes for nothing.
+    assert not asked & delivered
+    chosen = Options(metrics=("x.sum",))
+    assert chosen.chosen_metrics == (*options.chosen_metrics, "x.sum")

@@ -1,0 +1,186 @@
+"""The worker as a real child process, on a stand-in for PyCUDA that uses host memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.engines.client import Where
+from workbench.engines.job import TimeOptions
+from workbench.errors import KernelError, MissingError, UsageError
+from workbench.experiment import Experiment, Subject
+
+Manner = Callable[[str], None]
+
+
+def subjects(experiment: Experiment, *problems: str) -> list[Subject]:
+    study = experiment.study
+    return [
+        experiment.subject(study.version("v0"), study.problem(name))
+        for name in problems or ("n1000", "n7")
+    ]
+
+
+def test_a_right_kernel_is_right_on_every_problem(experiment: Experiment) -> None:
+    verdicts = experiment.verify(subjects(experiment))
+    assert [v.problem.name for v in verdicts] == ["n1000", "n7"]
+    assert all(v.error is None and v.check is not None and v.check.ok for v in verdicts)
+    assert verdicts[0].check is not None and verdicts[0].check.error == 0.0
+    assert verdicts[0].check.compared == 1000
+
+
+def test_a_wrong_result_names_element_error_and_the_way_to_repeat_it(
+    experiment: Experiment, stand_in: Manner
+) -> None:
+    stand_in("wrong")
+    first, second = experiment.verify(subjects(experiment))
+    assert isinstance(first.error, KernelError)
+    assert "wrong result on n1000" in first.error.message
+    assert "tolerance 1e−06" in first.error.message
+    assert "worst element: y[7]" in first.error.message
+    assert "--seed 1" in first.error.hint
+    # One wrong problem does not hide the others.
+    assert second.problem.name == "n7" and second.error is None
+
+
+@pytest.mark.parametrize(
+    ("manner", "word"),
+    [
+        ("half", "500 elements were never written"),
+        ("stray", "wrote outside of the buffer y"),
+        ("nan", "1 of 1,000 elements are not a number"),
+    ],
+)
+def test_what_a_norm_alone_would_not_say(
+    experiment: Experiment, stand_in: Manner, manner: str, word: str
+) -> None:
+    stand_in(manner)
+    (verdict,) = experiment.verify(subjects(experiment, "n1000"))
+    assert verdict.error is not None and word in verdict.error.message
+
+
+def test_a_crash_ends_the_batch_and_says_where(experiment: Experiment, stand_in: Manner) -> None:
+    stand_in("crash")
+    verdicts = experiment.verify(subjects(experiment))
+    assert len(verdicts) == 1
+    error = verdicts[0].error
+    assert isinstance(error, KernelError)
+    assert "v0 crashed on n1000 while running scale of v0" in error.message
+    assert "illegal memory access" in error.message
+    assert "--sanitize" in error.hint
+
+
+def test_a_hang_is_ended_with_all_its_processes(experiment: Experiment, stand_in: Manner) -> None:
+    stand_in("hang")
+    experiment.where = Where(arch="sm_90", timeout_s=3.0)
+    begin = time.monotonic()
+    (verdict, *_rest) = experiment.verify(subjects(experiment))
+    assert isinstance(verdict.error, KernelError)
+    assert "did not end within 3 s" in verdict.error.message
+    assert time.monotonic() - begin < 15
+    assert not _workers(experiment.project.root)
+
+
+def _workers(root: Path) -> list[str]:
+    found = []
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = cmdline.read_bytes().replace(b"\0", b" ").decode()
+            cwd = str((cmdline.parent / "cwd").readlink())
+        except OSError:
+            continue
+        if "workbench.engines.worker" in text and cwd == str(root):
+            found.append(text)
+    return found
+
+
+def test_out_of_memory_and_no_device_are_missing_things(
+    experiment: Experiment, stand_in: Manner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in("oom")
+    (verdict,) = experiment.verify(subjects(experiment, "n7"))
+    assert isinstance(verdict.error, MissingError)
+    assert "too little memory for v0 on n7" in verdict.error.message
+    stand_in("ok")
+    monkeypatch.setenv("FAKE_DEVICES", "0")
+    (verdict,) = experiment.verify(subjects(experiment, "n7"))
+    assert isinstance(verdict.error, MissingError)
+    assert "finds no GPU" in verdict.error.message
+
+
+def test_a_failing_study_is_named_with_its_line(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("study.py", 'return {"y": 2 *', 'return {"y": missing *')
+    (verdict,) = experiment.verify(subjects(experiment, "n7"))
+    assert isinstance(verdict.error, UsageError)
+    assert "study.py" in verdict.error.message and "missing" in verdict.error.message
+
+
+def test_a_reference_that_is_not_finite_is_the_studys_fault(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("study.py", '"y": 2 *', '"y": float("inf") *')
+    (verdict,) = experiment.verify(subjects(experiment, "n7"))
+    assert isinstance(verdict.error, UsageError)
+    assert "not finite" in verdict.error.message
+
+
+def test_time_interleaves_the_baseline_and_keeps_the_timing(experiment: Experiment) -> None:
+    (subject,) = subjects(experiment, "n1000")
+    timing = experiment.time(subject, TimeOptions(limit_s=0.5, max_samples=80))
+    assert timing.time.low <= timing.time.value <= timing.time.high
+    assert timing.time.n >= 20
+    assert timing.baseline == "library"
+    assert timing.ratio is not None and timing.ratio.low <= timing.ratio.value
+    assert timing.first_launch > 0
+    assert timing.flops == 1000 and timing.bytes == 8000
+    assert timing.verification is not None and timing.verification.seed == 1
+    codes = {notice.code for notice in timing.notices}
+    # No driver library and no NVML here: both are said, and the time stands all the same.
+    assert {"no-graph", "no-clocks"} <= codes and timing.method == "events"
+    (kept,) = experiment.store.timings(study="double")
+    assert kept == timing
+
+
+def test_a_wrong_version_is_never_timed(experiment: Experiment, stand_in: Manner) -> None:
+    stand_in("wrong")
+    (subject,) = subjects(experiment, "n1000")
+    with pytest.raises(KernelError, match="wrong result"):
+        experiment.time(subject, TimeOptions())
+    assert experiment.store.timings() == []
+
+
+def test_a_baseline_that_is_not_here_is_a_notice(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("library.py", 'return ""', 'return "the library is not installed"')
+    (subject,) = subjects(experiment, "n1000")
+    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    assert timing.ratio is None and timing.baseline == ""
+    assert any("the library is not installed" in notice.message for notice in timing.notices)
+
+
+def test_a_python_version_that_is_not_available_is_missing(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("library.py", 'return ""', 'return "the library is not installed"')
+    study = experiment.study
+    subject = experiment.subject(study.version("library"), study.problem("n7"))
+    (verdict,) = experiment.verify([subject])
+    assert isinstance(verdict.error, MissingError)
+    assert "the library is not installed" in verdict.error.message
+
+
+def test_a_python_version_whose_prepare_fails_is_named(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("library.py", "x, y = view", "x, y = undefined")
+    study = experiment.study
+    subject = experiment.subject(study.version("library"), study.problem("n7"))
+    (verdict,) = experiment.verify([subject])
+    assert isinstance(verdict.error, KernelError)
+    assert "library.py: prepare() failed: NameError" in verdict.error.message

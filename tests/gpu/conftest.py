@@ -1,0 +1,74 @@
+"""Fixtures for a machine with an NVIDIA GPU; elsewhere all is skipped, with the reason."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workbench.engines import presence
+from workbench.engines.client import Where
+from workbench.errors import MissingError
+from workbench.experiment import Experiment
+from workbench.project import require_project
+from workbench.study import load_study
+
+REPO = Path(__file__).resolve().parents[2]
+BROKEN = REPO / "tests" / "data" / "broken"
+
+
+def _lacking(*needs: Callable[[], object]) -> str:
+    try:
+        for need in needs:
+            need()
+    except MissingError as error:
+        return error.message
+    return ""
+
+
+@pytest.fixture(scope="session")
+def gpu() -> presence.Gpu:
+    """The GPU; skips where there is none, or no PyCUDA to run kernels with."""
+    if lacking := _lacking(presence.need_gpu, presence.need_pycuda):
+        pytest.skip(lacking)
+    return presence.need_gpu()
+
+
+@pytest.fixture(scope="session")
+def ncu(gpu: presence.Gpu) -> str:
+    """Path of ncu, where its counters may be read."""
+    if lacking := _lacking(presence.need_ncu):
+        pytest.skip(lacking)
+    if presence.counters_locked():
+        pytest.skip("the driver keeps the counters from this user (ERR_NVGPUCTRPERM)")
+    return presence.need_ncu()
+
+
+@pytest.fixture(scope="session")
+def compute_sanitizer(gpu: presence.Gpu) -> str:
+    """Path of compute-sanitizer."""
+    if lacking := _lacking(presence.need_sanitizer):
+        pytest.skip(lacking)
+    return presence.need_sanitizer()
+
+
+def _experiment(source: Path, target: Path, study: str, arch: str) -> Experiment:
+    shutil.copytree(source / "kernels", target / "kernels")
+    (target / "workbench.toml").write_text(f'default_study = "{study}"\n')
+    project = require_project(target)
+    where = Where(arch=arch, timeout_s=120.0)
+    return Experiment(project, load_study(project, study), where, seed=20261121)
+
+
+@pytest.fixture
+def sgemm(gpu: presence.Gpu, tmp_path: Path) -> Experiment:
+    """The sgemm study in a project of its own, so that no recorded profile is touched."""
+    return _experiment(REPO, tmp_path / "project", "sgemm", presence.arch_of(gpu))
+
+
+@pytest.fixture
+def broken(gpu: presence.Gpu, tmp_path: Path) -> Experiment:
+    """The deliberately wrong kernels."""
+    return _experiment(BROKEN, tmp_path / "project", "broken", presence.arch_of(gpu))

@@ -1,0 +1,141 @@
+"""The sgemm ladder on a real GPU: right on every problem, timed, profiled."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.engines.job import TimeOptions
+from workbench.engines.ncu import Options
+from workbench.experiment import Experiment, chosen_problems
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+
+KERNELS = Path(__file__).resolve().parents[2] / "kernels" / "sgemm"
+VERSIONS = sorted(path.stem.partition("_")[0] for path in KERNELS.glob("v*_*.cu"))
+
+
+def subject(experiment: Experiment, version: str, problem: str):
+    study = experiment.study
+    return experiment.subject(study.version(version), study.problem(problem))
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, "cublas"])
+def test_every_version_is_right_on_every_verify_problem(sgemm: Experiment, version: str) -> None:
+    if version == "cublas" and importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    chosen = sgemm.study.version(version)
+    subjects = [
+        sgemm.subject(chosen, problem)
+        for problem in chosen_problems(sgemm.study, chosen, None, "verify")
+    ]
+    verdicts = sgemm.verify(subjects)
+    assert [v.error and v.error.message for v in verdicts] == [None] * len(subjects)
+    errors = [v.check.error for v in verdicts if v.check is not None]
+    assert len(errors) == len(subjects) and all(
+        e is not None and e <= sgemm.study.tolerance for e in errors
+    )
+
+
+def test_a_large_problem_is_checked_by_a_sample(sgemm: Experiment) -> None:
+    (verdict,) = sgemm.verify([subject(sgemm, "v4", "n8192")])
+    assert verdict.error is None, verdict.error
+    assert verdict.check is not None and verdict.check.sampled == 4096
+
+
+def test_time_converges_and_stands_beside_the_baseline(sgemm: Experiment) -> None:
+    timing = sgemm.time(subject(sgemm, "v4", "n1024"), TimeOptions())
+    assert timing.converged, timing.notices
+    assert timing.method == "events" and timing.cache == "cold"
+    assert (timing.time.high - timing.time.low) <= 0.01 * timing.time.value
+    assert 20e-6 < timing.time.value < 5e-3
+    assert timing.first_launch > timing.time.value
+    assert timing.state is not None and timing.state.sm_clock[1] > 5e8
+    if importlib.util.find_spec("torch") is not None:
+        assert timing.baseline == "cublas" and timing.ratio is not None
+        assert 0.05 < timing.ratio.value < 1.5
+
+
+def test_a_tiny_kernel_is_timed_by_graph_replay(sgemm: Experiment) -> None:
+    timing = sgemm.time(subject(sgemm, "v0", "dot"), TimeOptions())
+    assert timing.method == "graph", timing.notices
+    assert timing.time.value < 20e-6
+    warm = sgemm.time(subject(sgemm, "v0", "dot"), TimeOptions(cache="warm"))
+    assert warm.cache == "warm" and warm.method == "graph"
+
+
+def test_cold_caches_are_not_faster_than_warm_ones(sgemm: Experiment) -> None:
+    cold = sgemm.time(subject(sgemm, "v2", "n512"), TimeOptions())
+    warm = sgemm.time(subject(sgemm, "v2", "n512"), TimeOptions(cache="warm"))
+    assert cold.time.value > 0.97 * warm.time.value
+
+
+def test_profile_end_to_end(sgemm: Experiment, ncu: str) -> None:
+    from workbench.model import line_counters
+
+    profile, path = sgemm.profile(subject(sgemm, "v3", "n1024"), Options(), ncu)
+    assert path.is_file() and sgemm.store.load(path) == profile
+    (launch,) = profile.launches
+    assert launch.kernel.startswith("sgemm") and launch.nvtx == ("workbench@v3",)
+    assert profile.verification is not None and profile.verification.error < 1e-5
+    assert [n for n in profile.notices if n.code in ("missing-metric", "nan-metric")] == []
+    lines = line_counters(launch)
+    ours = next(i for i, s in enumerate(profile.sources) if s.path.endswith("v3_padded.cu"))
+    wavefronts = {
+        line: c["memory_l1_wavefronts_shared"]
+        for (file, line), c in lines.items()
+        if file == ours and "memory_l1_wavefronts_shared" in c
+    }
+    assert wavefronts and all(line > 0 for line in wavefronts)
+    assert profile.sources[ours].path == "kernels/sgemm/v3_padded.cu"
+    command = " ".join(profile.capture.command)
+    assert str(sgemm.project.root) not in command
+
+
+def test_repeated_captures_keep_the_spread(sgemm: Experiment, ncu: str) -> None:
+    profile, _ = sgemm.profile(
+        subject(sgemm, "v3", "n1024"),
+        Options(sections=("SpeedOfLight", "SourceCounters")),
+        ncu,
+        repeats=3,
+    )
+    (launch,) = profile.launches
+    spread = launch.spreads["gpu__time_duration.sum"]
+    assert spread.n == 3 and spread.low <= spread.median <= spread.high
+    assert launch.metrics["gpu__time_duration.sum"].value == spread.median
+    counted = launch.spreads["inst_executed"]
+    assert counted.low == counted.high
+
+
+def test_the_baseline_can_be_profiled(sgemm: Experiment, ncu: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    profile, _ = sgemm.profile(subject(sgemm, "cublas", "n1024"), Options(), ncu)
+    assert profile.launches and all(launch.metrics for launch in profile.launches)
+
+
+def test_the_command_line_prints_what_it_runs(sgemm: Experiment, ncu: str) -> None:
+    root = sgemm.project.root
+
+    def workbench(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "workbench.cli", *words],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    shown = workbench("profile", "v3", "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    bare = subprocess.run(shown.stdout, shell=True, cwd=root, capture_output=True, check=False)
+    assert bare.returncode == 0, bare.stdout.decode() + bare.stderr.decode()
+    done = workbench("profile", "v3", "--time")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("engine: ncu")
+    assert list(sgemm.project.profiles.rglob("n1024.ncu.json.zst"))
+    assert list(sgemm.project.profiles.rglob("n1024.time.json.zst"))

@@ -1,0 +1,71 @@
+"""The protobuf scanner."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_builder import data, number
+
+from workbench.ncurep.wire import WireError, fields, messages, rewrite, text, varint
+
+values = st.one_of(st.integers(0, 2**64 - 1), st.binary(max_size=40))
+records = st.lists(st.tuples(st.integers(1, 2**20), values), max_size=12)
+
+
+def encode(message):
+    return b"".join(
+        number(key, value) if isinstance(value, int) else data(key, value) for key, value in message
+    )
+
+
+@given(records)
+@settings(deadline=None)
+def test_fields_come_back_as_they_were_written(message):
+    assert list(fields(encode(message))) == message
+
+
+@given(st.binary(max_size=200))
+@settings(deadline=None)
+def test_any_bytes_give_fields_or_one_error(raw):
+    try:
+        read = list(fields(raw))
+    except WireError as error:
+        assert str(error)
+    else:
+        assert all(key > 0 for key, _ in read)
+
+
+def test_fixed_width_fields_are_read_as_bytes():
+    assert list(fields(varint(3 << 3 | 1) + b"12345678" + varint(4 << 3 | 5) + b"abcd")) == [
+        (3, b"12345678"),
+        (4, b"abcd"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\x08", "runs past the end"),
+        (b"\x0a\x05abc", "runs past the end"),
+        (b"\x00\x01", "field number 0"),
+        (b"\x0b", "wire type 3"),
+        (b"\x08" + b"\xff" * 11, "more than ten bytes"),
+    ],
+)
+def test_damage_is_named(raw, why):
+    with pytest.raises(WireError, match=why):
+        list(fields(raw))
+
+
+def test_rewrite_changes_one_field_and_copies_the_rest():
+    raw = number(1, 300) + data(2, "old") + varint(9 << 3 | 5) + b"1234" + data(2, "gone")
+    changed = rewrite(raw, 2, lambda v: b"new" if v == b"old" else None)
+    assert changed == number(1, 300) + data(2, "new") + varint(9 << 3 | 5) + b"1234"
+
+
+def test_first_text_wins_and_a_missing_one_is_empty():
+    raw = data(5, "a") + data(5, b"\xff") + number(6, 1)
+    assert text(raw, 5) == "a"
+    assert text(raw, 7) == ""
+    assert list(messages(raw, 6)) == []

@@ -1,0 +1,289 @@
+"""Records as bytes: exact round trips, and damage that is always named."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import msgspec
+import pytest
+import zstandard
+from factories import make_launch, make_profile, make_timing
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workbench import packed
+from workbench.errors import DataError, MissingError
+from workbench.model import (
+    SCHEMA_VERSION,
+    Column,
+    InstructionTable,
+    Launch,
+    Metric,
+    Notice,
+    Profile,
+    Rule,
+    RuleFocus,
+    SourceFile,
+    Timing,
+)
+from workbench.packed import contradiction, decode, encode, pack, unpack
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+numbers = st.one_of(
+    st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False)
+)
+names = st.dictionaries(text, st.builds(Metric, value=numbers | text, unit=text), max_size=5)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> InstructionTable:
+    n = draw(st.integers(0, 6))
+
+    def column(strategy: st.SearchStrategy) -> tuple:
+        return tuple(draw(st.lists(strategy, min_size=n, max_size=n)))
+
+    columns = {}
+    for name in draw(st.lists(text, max_size=3, unique=True)):
+        rows = draw(st.lists(st.integers(0, n - 1), unique=True)) if n else []
+        values = draw(st.lists(numbers, min_size=len(rows), max_size=len(rows)))
+        columns[name] = Column(rows=tuple(rows), values=tuple(values), unit=draw(text))
+    return InstructionTable(
+        address=column(st.integers(0, 2**40)),
+        text=column(text),
+        file=column(st.just(-1)),
+        line=column(st.integers(0, 10**6)),
+        ptx=column(text) if draw(st.booleans()) else (),
+        columns=columns,
+    )
+
+
+rules = st.builds(
+    Rule,
+    id=text,
+    section=text,
+    name=text,
+    kind=st.sampled_from(["ok", "note", "optimization", "warning", "error"]),
+    message=text,
+    speedup=st.none() | st.floats(0, 100),
+    focus=st.builds(
+        RuleFocus, metric=text, value=st.floats(allow_nan=False, allow_infinity=False)
+    ).map(lambda f: (f,)),
+)
+launches = st.builds(
+    Launch,
+    kernel=text,
+    index=st.integers(0, 99),
+    signature=text,
+    grid=st.tuples(*[st.integers(0, 2**31)] * 3),
+    metrics=names,
+    absent=st.dictionaries(text, text, max_size=3),
+    instructions=tables(),
+    rules=st.lists(rules, max_size=2).map(tuple),
+    nvtx=st.lists(text, max_size=2).map(tuple),
+    profiled=st.booleans(),
+)
+profiles = st.builds(
+    make_profile,
+    captured=text,
+    launches=st.lists(launches, max_size=3).map(tuple),
+    parameters=st.dictionaries(text, st.integers(-(2**63), 2**63 - 1), max_size=3),
+    tools=st.dictionaries(text, text, max_size=3),
+    sources=st.lists(st.builds(SourceFile, path=text, text=st.none() | text), max_size=2).map(
+        tuple
+    ),
+    notices=st.lists(st.builds(Notice, code=text, message=text), max_size=2).map(tuple),
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "n1024.ncu.json.zst"
+
+
+@given(profiles)
+# A busy machine must not fail the test: building the records is what takes the time.
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_profile_comes_back_exactly(tmp_path_factory, profile):
+    path = tmp_path_factory.getbasetemp() / "round-trip.json.zst"
+    path.write_bytes(encode(profile, path))
+    assert decode(path, Profile) == profile
+
+
+def test_integers_stay_integers_and_floats_floats(path):
+    metrics = {"i": Metric(value=2**60 + 1), "f": Metric(value=3.0)}
+    path.write_bytes(encode(make_profile(launches=(make_launch(metrics=metrics),)), path))
+    back = decode(path, Profile).launches[0].metrics
+    assert back["i"].value == 2**60 + 1
+    assert isinstance(back["f"].value, float)
+
+
+def test_a_timing_comes_back_and_is_no_profile(path):
+    path.write_bytes(encode(make_timing(), path))
+    assert decode(path, Timing) == make_timing()
+    with pytest.raises(DataError, match="holds a 'workbench-timing'"):
+        decode(path, Profile)
+
+
+def test_a_cut_at_any_byte_is_damage(path):
+    data = encode(make_profile(), path)
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        with pytest.raises(DataError, match="is damaged") as caught:
+            decode(path, Profile)
+        assert str(path) in caught.value.message
+        assert "record it again" in caught.value.hint
+
+
+def test_a_flipped_bit_never_gives_another_profile(path):
+    profile = make_profile()
+    data = encode(profile, path)
+    damaged = 0
+    for bit in random.Random(3).sample(range(8 * len(data)), 400):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            # A few bits say nothing (reserved ones, padding of a bit stream).
+            assert decode(path, Profile) == profile
+        except DataError:
+            damaged += 1
+    assert damaged > 380
+
+
+def test_bytes_behind_the_frame_are_damage(path):
+    path.write_bytes(encode(make_profile(), path) + b"x")
+    with pytest.raises(DataError, match="other bytes follow"):
+        decode(path, Profile)
+
+
+def test_a_frame_that_announces_too_much_is_not_unpacked():
+    with pytest.raises(ValueError, match="announces"):
+        unpack(pack(b"x" * 1000), limit=10)
+
+
+def test_a_frame_without_a_size_is_read_up_to_the_limit():
+    stream = zstandard.ZstdCompressor().compressobj(size=-1)
+    data = stream.compress(b"\0" * 100_000) + stream.flush()
+    assert unpack(data) == b"\0" * 100_000
+    with pytest.raises(ValueError, match="more than 1,000 bytes"):
+        unpack(data, limit=1000)
+    with pytest.raises(ValueError, match="cut short"):
+        unpack(data[:-1])
+
+
+@pytest.mark.parametrize("plain", [b"", b"[]", b"null", b'{"format": 1}', b"\xff", b"[" * 100_000])
+def test_what_is_no_envelope_is_damage(path, plain):
+    path.write_bytes(pack(plain))
+    with pytest.raises(DataError, match="is damaged"):
+        decode(path, Profile)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("launches", {}),
+        ("launches", [{"kernel": "k"}]),
+        ("device", None),
+        ("engine", "magic"),
+        ("captured", 7),
+        ("tools", [1]),
+    ],
+)
+def test_json_of_the_wrong_shape_is_damage(path, field, value):
+    record = json.loads(msgspec.json.encode(make_profile())) | {field: value}
+    write(path, record, SCHEMA_VERSION)
+    with pytest.raises(DataError, match="is damaged"):
+        decode(path, Profile)
+
+
+def write(path, record, version):
+    envelope = {"format": "workbench-profile", "schema_version": version, "record": record}
+    path.write_bytes(pack(json.dumps(envelope).encode()))
+
+
+TABLE = InstructionTable(address=(0, 16), text=("A", "B"), file=(0, -1), line=(1, 0))
+BAD_TABLES = {
+    "columns differ in length": msgspec.structs.replace(TABLE, text=("A",)),
+    "PTX for 1 of 2": msgspec.structs.replace(TABLE, ptx=("x",)),
+    "source file that is not there": msgspec.structs.replace(TABLE, file=(9, 0)),
+    "has 1 rows and 2 values": msgspec.structs.replace(
+        TABLE, columns={"m": Column(rows=(0,), values=(1, 2))}
+    ),
+    "the table does not have": msgspec.structs.replace(
+        TABLE, columns={"m": Column(rows=(2,), values=(1,))}
+    ),
+}
+
+
+@pytest.mark.parametrize("why", BAD_TABLES)
+def test_a_table_that_contradicts_itself_is_neither_read_nor_written(path, why):
+    profile = make_profile(launches=(make_launch(instructions=BAD_TABLES[why]),))
+    assert why in contradiction(profile)
+    with pytest.raises(DataError, match="cannot keep"):
+        encode(profile, path)
+    write(path, json.loads(msgspec.json.encode(profile)), SCHEMA_VERSION)
+    with pytest.raises(DataError, match=why):
+        decode(path, Profile)
+
+
+def test_nan_is_refused_before_anything_is_written(path):
+    profile = make_profile(launches=(make_launch(metrics={"m": Metric(value=float("nan"))}),))
+    with pytest.raises(DataError, match="cannot keep"):
+        encode(profile, path)
+
+
+def test_a_newer_schema_says_so(path):
+    write(path, {"anything": "else"}, SCHEMA_VERSION + 1)
+    with pytest.raises(DataError, match="newer workbench") as caught:
+        decode(path, Profile)
+    assert "pip install --upgrade" in caught.value.hint
+
+
+def test_an_older_schema_is_migrated_step_by_step(path, monkeypatch):
+    """Schemas 0 and -1 never existed; their shapes stand for what may come."""
+
+    def rename(record):
+        record["launches"] = record.pop("kernels")
+        return record
+
+    def wrap_device(record):
+        record["device"] = {"name": record["device"], "slug": "h200"}
+        return record
+
+    monkeypatch.setitem(packed.MIGRATIONS, -1, rename)
+    monkeypatch.setitem(packed.MIGRATIONS, 0, wrap_device)
+    old = {
+        "engine": "ncu",
+        "device": "NVIDIA H200",
+        "captured": "2020-01-01T00:00:00Z",
+        "kernels": [{"kernel": "k", "index": 0}],
+    }
+    write(path, old, -1)
+    profile = decode(path, Profile)
+    assert profile.launches == (Launch(kernel="k", index=0),)
+    assert profile.device.name == "NVIDIA H200"
+    assert profile.schema_version == SCHEMA_VERSION
+
+
+def test_a_schema_without_a_migration_and_a_damaged_old_record(path, monkeypatch):
+    write(path, {}, -7)
+    with pytest.raises(DataError, match="schema -7 is unknown"):
+        decode(path, Profile)
+    monkeypatch.setitem(packed.MIGRATIONS, 0, lambda record: {"x": record["gone"]})
+    write(path, {}, 0)
+    with pytest.raises(DataError, match="is damaged"):
+        decode(path, Profile)
+
+
+def test_the_schema_is_written_even_though_it_is_a_default(path):
+    envelope = json.loads(unpack(encode(make_profile(), path)))
+    assert envelope["schema_version"] == SCHEMA_VERSION
+    assert envelope["format"] == "workbench-profile"
+
+
+def test_a_missing_file_and_a_folder(tmp_path):
+    with pytest.raises(MissingError, match="cannot read"):
+        decode(tmp_path / "none.json.zst", Profile)
+    with pytest.raises(DataError, match="is damaged"):
+        decode(tmp_path, Profile)

@@ -1,0 +1,67 @@
+"""A small project with everything a report can meet, for the tests of the HTML views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from tests.factories import RULE, make_launch, make_profile, make_timing
+from workbench.model import Notice, Profile, RuleFocus, SourceFile, Verification
+from workbench.store import Store
+
+#: Ends a script element, starts one, and runs code from an attribute.
+INJECTION = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>'\"&{{7*7}}"
+
+VERIFIED = Verification(problem="n1024", error=3.1e-7, worst=1e-4, tolerance=1e-5, seed=7)
+
+
+def study(root: Path) -> None:
+    """``workbench.toml``, and no study: what is stored must be enough."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "workbench.toml").write_text('default_study = "demo"\n', encoding="utf-8")
+
+
+def plain(root: Path) -> Path:
+    """A ladder of three versions on one problem; the first is slower, the last only timed."""
+    study(root)
+    store = Store(root / "profiles")
+    for version, seconds in (("v0", 620e-6), ("v2", 310e-6)):
+        store.save(make_profile(version=version, verification=VERIFIED))
+        store.save_timing(make_timing(seconds, version=version, flops=2 << 30))
+    store.save_timing(make_timing(100e-6, version="cublas", flops=2 << 30))
+    return root
+
+
+def hostile_profile() -> Profile:
+    """A profile whose every string is an attack."""
+    rule = msgspec.structs.replace(
+        RULE,
+        title=INJECTION,
+        message=f"{INJECTION} @url:{INJECTION}:javascript:alert(1)@ @section:x:{INJECTION}@",
+        focus=(RuleFocus(metric=INJECTION, value=1.0),),
+    )
+    launch = make_launch(kernel=f"k{INJECTION}", signature=INJECTION, rules=(rule,))
+    text = "\n".join([f"// {INJECTION}", "#define X", f'const char* s = "{INJECTION}";', "a", "b"])
+    base = make_profile()
+    return make_profile(
+        version=f"v1{INJECTION}"[:60],
+        parameters={INJECTION: 1},
+        launches=(launch,),
+        device=msgspec.structs.replace(base.device, name=INJECTION),
+        tools={"ncu": INJECTION, INJECTION: "1"},
+        capture=msgspec.structs.replace(base.capture, command=("ncu", INJECTION)),
+        sources=(SourceFile(path=f"a/{INJECTION}.cu", text=text),),
+        notices=(Notice(code="x", message=INJECTION),),
+        build=msgspec.structs.replace(base.build, log=INJECTION) if base.build else None,
+    )
+
+
+def hostile(root: Path) -> Path:
+    """A project that holds the hostile profile and nothing else."""
+    study(root)
+    profile = hostile_profile()
+    store = Store(root / "profiles")
+    store.save(profile)
+    store.save_timing(make_timing(1e-3, version=profile.version, device=profile.device))
+    return root

@@ -1,0 +1,585 @@
+"""The report without a browser: what is on the pages, and what is written when."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
+from tests.views import site_data
+from workbench.commands.report import command
+from workbench.errors import DataError, UsageError
+from workbench.model import InstructionTable, Profile, SourceFile
+from workbench.project import find_project
+from workbench.store import Store
+from workbench.views.html import ReportFile, Result, build_report
+from workbench.views.html_render import environment, page_part, to_root
+
+VOID = {"meta", "link", "img", "br", "input"}
+
+
+class Page(HTMLParser):
+    """What the tests ask of a page: text, ids, links, attributes, embedded JSON."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.json: dict[str, Any] = {}
+        self.text = ""
+        self._script: str | None = None
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, values))
+        if "id" in values:
+            self.ids.append(values["id"])
+        self.links += [values[name] for name in ("href", "src") if name in values]
+        if tag == "script":
+            self._script = values.get("id", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._script = None
+
+    def handle_data(self, data: str) -> None:
+        if self._script is None:
+            self.text += data
+        elif data.strip():
+            self.json[self._script] = json.loads(data)
+
+
+def build(root: Path, **options: Any) -> Result:
+    return build_report(root / "reports", project=find_project(root), **options)
+
+
+def pages(root: Path) -> list[Path]:
+    return sorted((root / "reports").rglob("*.html"))
+
+
+def ladder(root: Path) -> Path:
+    return root / "reports/studies/demo/h200/n1024"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = site_data.plain(tmp_path_factory.mktemp("site"))
+    build(root)
+    return root
+
+
+# --- what is there ---------------------------------------------------------------
+
+
+def test_every_kind_of_page_is_written(site: Path) -> None:
+    names = [str(path.relative_to(site / "reports")) for path in pages(site)]
+    assert names == [
+        "glossary.html",
+        "index.html",
+        "studies/demo/h200/n1024/index.html",
+        "studies/demo/h200/n1024/v0.html",
+        "studies/demo/h200/n1024/v2.html",
+    ]
+    assets = {path.name for path in (site / "reports/assets").iterdir()}
+    assert assets == {"plotly.min.js", "workbench.css", "workbench.js"}
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    checked = 0
+    for path in pages(site):
+        page = Page(path)
+        for link in page.links:
+            if link.startswith(("https://docs.nvidia.com/", "data:")):
+                continue
+            target, _, anchor = link.partition("#")
+            other = (path.parent / target).resolve() if target else path
+            assert other.is_file(), (path.name, link)
+            if anchor:
+                assert anchor in Page(other).ids if other != path else anchor in page.ids, link
+            checked += 1
+    assert checked > 100
+
+
+def test_nothing_is_asked_of_a_network(site: Path) -> None:
+    for path in pages(site):
+        for tag, attributes in Page(path).tags:
+            if tag != "a":
+                for name in ("src", "href"):
+                    assert not attributes.get(name, "").startswith(("http", "//")), attributes
+
+
+def test_ids_are_unique_and_headings_in_order(site: Path) -> None:
+    for path in pages(site):
+        page = Page(path)
+        assert len(page.ids) == len(set(page.ids)), path
+        levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+def test_pages_can_be_used_without_seeing_them(site: Path) -> None:
+    for path in pages(site):
+        page = Page(path)
+        labels = {attributes.get("for") for tag, attributes in page.tags if tag == "label"}
+        kinds = [tag for tag, _ in page.tags]
+        assert kinds.count("main") == 1
+        assert ("html", {"lang": "en"}) in page.tags
+        for tag, attributes in page.tags:
+            if tag == "input" and attributes["type"] == "search":
+                assert attributes["id"] in labels
+            if tag == "nav" or attributes.get("role") in ("region", "img"):
+                assert attributes.get("aria-label"), (path.name, attributes)
+            if "scroll" in attributes.get("class", "").split():
+                assert attributes.get("tabindex") == "0", "a scrolled box needs the keyboard"
+            if tag == "th":
+                assert attributes.get("scope"), (path.name, attributes)
+
+
+def test_charts_reserve_their_height_and_have_a_table(site: Path) -> None:
+    page = Page(ladder(site) / "index.html")
+    charts = [attributes for _, attributes in page.tags if "data-figure" in attributes]
+    assert {chart["id"] for chart in charts} == {"speed", "stalls", "stalls-time"}
+    for chart in charts:
+        assert re.fullmatch(r"height:\d+px", chart["style"])
+        assert page.json[chart["data-figure"]]["data"]
+    assert "Times as a table" in page.text
+    assert "Warp states as a table" in page.text
+
+
+def test_figures_are_valid_for_plotly(site: Path) -> None:
+    from plotly.graph_objects import Figure
+
+    def concrete(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: concrete(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [concrete(item) for item in value]
+        return "#123456" if isinstance(value, str) and value.startswith("@") else value
+
+    seen = 0
+    for path in pages(site):
+        for name, spec in Page(path).json.items():
+            if name.endswith("-data"):
+                figure = concrete(spec)
+                Figure(data=figure["data"], layout=figure["layout"])
+                Figure(layout=figure.get("narrow", {}))
+                seen += 1
+    assert seen >= 5
+
+
+def test_ladder_compares_versions(site: Path) -> None:
+    text = " ".join(Page(ladder(site) / "index.html").text.split())
+    assert "620 µs" in text
+    assert "2.00×" in text  # v0 -> v2
+    assert "1.98 – 2.02" in text  # bounds from two intervals of ±0.5%
+    assert "MIO throttle" in text
+    assert "not profiled" in text  # cublas was only timed
+
+
+def test_version_page_says_what_was_measured(site: Path) -> None:
+    page = Page(ladder(site) / "v2.html")
+    text = " ".join(page.text.split())
+    assert "NVIDIA H200" in text
+    assert "N = 1024" in text
+    assert "captured 2026-11-20" in text
+    assert "verified, error" in text
+    assert "310 µs" in text
+    assert "High Memory Throughput" in text  # ncu's rule
+    assert "12.5%" in text
+    assert "nvcc 13.0.88" in text
+    assert "ncu --clock-control none" in text
+    assert "counters that this profile does not hold" in text
+    assert {"L3", "L5", "duration", "k0-i0"} <= set(page.ids)
+    assert "#L3" in page.links
+
+
+def test_gutter_holds_each_counter_with_its_excess(site: Path) -> None:
+    gutters = Page(ladder(site) / "v2.html").json["k0-gutters"]
+    assert list(gutters) == ["samples", "global", "shared", "instructions"]
+    rows = gutters["shared"]["k0f0"]["rows"]
+    # 32,768 of 33,792 wavefronts are on line 3, where 1,024 would do.
+    assert rows["3"] == ["32.8 k", 100.0, 96.9, "32.0× the ideal"]
+    assert rows["5"] == ["1,024", 3.1, 0.0, ""]
+    assert gutters["samples"]["k0f0"]["rows"]["3"][0] == "80.0%"
+
+
+def test_glossary_explains_every_counter(site: Path) -> None:
+    from workbench.counters import catalog
+
+    page = Page(site / "reports/glossary.html")
+    for counter in catalog():
+        assert counter.id in page.ids
+        assert counter.meaning in page.text
+
+
+def test_pages_are_small(site: Path) -> None:
+    for path in pages(site):
+        assert path.stat().st_size < 400_000, path
+
+
+# --- hostile and poor input --------------------------------------------------------
+
+
+def test_strings_of_a_profile_never_become_markup(tmp_path: Path) -> None:
+    root = site_data.hostile(tmp_path)
+    build(root)
+    for path in pages(root):
+        html = path.read_text(encoding="utf-8")
+        assert "<img src=x" not in html
+        assert "window.pwned=1</script>" not in html
+        assert "49" not in Page(path).text or "{{7*7}}" in html  # no template runs in data
+        assert not [link for link in Page(path).links if link.startswith("javascript:")]
+
+
+def test_versions_whose_names_differ_in_odd_characters_keep_apart() -> None:
+    assert page_part("v1") == "v1"
+    assert page_part("a b") != page_part("a/b")
+    assert "/" not in page_part("../../x") and not page_part("..").startswith(".")
+
+
+def test_a_launch_without_instructions_or_rules_is_shown(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    launch = make_launch(instructions=InstructionTable(), rules=(), metrics={})
+    Store(tmp_path / "profiles").save(make_profile(launches=(launch,), build=None, sources=()))
+    build(tmp_path)
+    text = Page(ladder(tmp_path) / "v2.html").text
+    assert "The report holds no throughput counters." in text
+    assert "No point:" in text
+    assert "The profile does not say how the code was built." in text
+
+
+def test_a_profile_without_a_measured_launch_says_so(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    launch = make_launch(profiled=False, metrics={}, rules=())
+    Store(tmp_path / "profiles").save(make_profile(launches=(launch,)))
+    build(tmp_path)
+    assert "No launch of this profile was measured." in Page(ladder(tmp_path) / "v2.html").text
+
+
+def test_several_launches_have_their_own_sections(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    launches = (make_launch(), make_launch(kernel="second", index=1))
+    Store(tmp_path / "profiles").save(make_profile(launches=launches))
+    build(tmp_path)
+    page = Page(ladder(tmp_path) / "v2.html")
+    assert len(page.ids) == len(set(page.ids))
+    assert {"L3", "k1f0-L3", "k0", "k1", "k1-source"} <= set(page.ids)
+
+
+def test_a_source_that_the_report_only_names_is_listed(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    Store(tmp_path / "profiles").save(make_profile(sources=(SourceFile(path="far/away.cu"),)))
+    build(tmp_path)
+    page = Page(ladder(tmp_path) / "v2.html")
+    assert "names this file but does not hold its text" in page.text
+    assert {"L3", "L4", "L5"} <= set(page.ids)
+
+
+def test_a_long_file_shows_the_lines_around_its_counters(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    text = "\n".join(f"int line{n};" for n in range(1, 3001))
+    table = msgspec.structs.replace(make_instructions(), line=(1500, 1500, 1501, 1502, 1502))
+    profile = make_profile(
+        sources=(SourceFile(path="long.cu", text=text),),
+        launches=(make_launch(instructions=table),),
+    )
+    Store(tmp_path / "profiles").save(profile)
+    build(tmp_path)
+    page = Page(ladder(tmp_path) / "v2.html")
+    assert "L1475" in page.ids and "L1527" in page.ids
+    assert "L1474" not in page.ids
+    assert "lines 1–1474: no counters there" in page.text
+    assert "lines 1528–3000: no counters there" in page.text
+
+
+def test_a_long_kernel_shows_its_hottest_instructions(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    count = 5000
+    table = msgspec.structs.replace(
+        make_instructions(smsp__pcsamp_sample_count={4999: 9}, inst_executed={0: 1}),
+        address=tuple(range(0, 16 * count, 16)),
+        text=("NOP",) * count,
+        file=(0,) * count,
+        line=(3,) * count,
+    )
+    Store(tmp_path / "profiles").save(make_profile(launches=(make_launch(instructions=table),)))
+    build(tmp_path)
+    page = Page(ladder(tmp_path) / "v2.html")
+    assert "k0-i4999" in page.ids and "k0-i0" in page.ids
+    assert "the 1200 hottest shown" in page.text
+
+
+def test_stale_only_where_the_source_changed(repo: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from workbench.study import load_study, source_hash
+
+    shutil.copytree(repo / "kernels/sgemm", tmp_path / "kernels/sgemm")
+    site_data.study(tmp_path)
+    project = find_project(tmp_path)
+    assert project is not None
+    version = load_study(project, "sgemm").versions["v0"]
+    now = source_hash(project, version)
+    store = Store(tmp_path / "profiles")
+    store.save(make_profile(study="sgemm", version="v0", source_hash=now))
+    store.save(make_profile(study="sgemm", version="v1", source_hash="f" * 64))
+    build(tmp_path)
+    folder = tmp_path / "reports/studies/sgemm/h200/n1024"
+    assert "stale" not in Page(folder / "v0.html").text
+    assert "stale: the source has changed since" in Page(folder / "v1.html").text
+    page = Page(folder / "v0.html")
+    assert version.title in page.text
+    assert version.change in page.text
+
+
+def test_a_broken_study_does_not_hide_what_was_measured(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    (root / "kernels/demo").mkdir(parents=True)
+    (root / "kernels/demo/study.py").write_text("title = ", encoding="utf-8")
+    build(root)
+    assert "The study could not be read" in Page(ladder(root) / "index.html").text
+
+
+# --- when pages are written ----------------------------------------------------------
+
+
+def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    first = build(root).outcome
+    before = {path: path.stat().st_mtime_ns for path in (root / "reports").rglob("*")}
+    second = build(root).outcome
+    assert (first.written, second.written, second.unchanged) == (5, 0, 5)
+    after = {path: path.stat().st_mtime_ns for path in (root / "reports").rglob("*")}
+    assert {p: t for p, t in after.items() if p.is_file()} == {
+        p: t for p, t in before.items() if p.is_file()
+    }
+
+
+def test_a_second_run_decodes_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+
+    def never(*_: object, **__: object) -> Profile:
+        raise AssertionError("a profile was decoded")
+
+    monkeypatch.setattr(Store, "load", never)
+    monkeypatch.setattr(Store, "timings", never)
+    assert build(root).outcome.written == 0
+
+
+def test_one_new_profile_renders_its_page_the_ladder_and_the_index(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    metrics = make_metrics(**{"sm__throughput.avg.pct_of_peak_sustained_elapsed": 11.0})
+    profile = make_profile(version="v2", launches=(make_launch(metrics=metrics),))
+    Store(root / "profiles").save(profile)
+    outcome = build(root).outcome
+    # The index is made of one-line summaries, and none of those changed.
+    assert (outcome.written, outcome.unchanged) == (2, 3)
+    assert "11.0%" in Page(ladder(root) / "v2.html").text
+
+
+def test_a_new_time_renders_the_whole_ladder(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    Store(root / "profiles").save_timing(make_timing(200e-6, version="v2", flops=2 << 30))
+    outcome = build(root).outcome
+    assert (outcome.written, outcome.unchanged) == (4, 1)
+    assert "200 µs" in Page(root / "reports/index.html").text
+
+
+def test_a_page_whose_profile_is_gone_is_removed(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    for path in (root / "profiles/h200/demo/v2").iterdir():
+        path.unlink()
+    outcome = build(root).outcome
+    assert outcome.removed == 1
+    assert not (ladder(root) / "v2.html").exists()
+    assert (ladder(root) / "v0.html").exists()
+
+
+def test_a_study_that_is_gone_takes_its_folder_along(tmp_path: Path) -> None:
+    import shutil
+
+    root = site_data.plain(tmp_path)
+    Store(root / "profiles").save(make_profile(study="other"))
+    build(root)
+    assert (root / "reports/studies/other").is_dir()
+    shutil.rmtree(root / "profiles/h200/other")
+    build(root)
+    assert not (root / "reports/studies/other").exists()
+    assert ladder(root).is_dir()
+
+
+def test_one_study_leaves_the_others_alone(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    Store(root / "profiles").save(make_profile(study="other"))
+    build(root)
+    build(root, studies=("other",))
+    assert (ladder(root) / "v2.html").exists()
+    assert "demo" in Page(root / "reports/index.html").text
+
+
+def test_a_lost_page_is_written_again(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    (ladder(root) / "v2.html").unlink()
+    assert build(root).outcome.written == 1
+    assert (ladder(root) / "v2.html").exists()
+
+
+def test_force_renders_everything(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    assert build(root, force=True).outcome.written == 5
+
+
+def test_a_damaged_manifest_of_ours_is_rewritten(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    (root / "reports/.manifest.json").write_bytes(b'{"format": "workb')
+    assert build(root).outcome.written == 5
+    assert build(root).outcome.written == 0
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    (root / "reports").mkdir()
+    (root / "reports/thesis.tex").write_text("years of work", encoding="utf-8")
+    with pytest.raises(UsageError, match="was not written by") as error:
+        build(root)
+    assert "--out" in error.value.hint
+    assert [path.name for path in (root / "reports").iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_kept_by_git_counts_as_empty(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    (root / "reports").mkdir()
+    (root / "reports/.gitignore").write_text("*\n", encoding="utf-8")
+    assert build(root).outcome.written == 5
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    (root / "reports").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match="is not a folder"):
+        build(root)
+
+
+def test_a_damaged_profile_is_an_error_and_earlier_pages_count(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    path = root / "profiles/h200/demo/v2/n1024.ncu.json.zst"
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DataError, match="damaged"):
+        build(root)
+    assert (ladder(root) / "v0.html").exists()
+
+
+def test_a_study_without_profiles_names_the_nearest(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    with pytest.raises(UsageError, match="nothing is recorded of study `dmeo`") as error:
+        build(root, studies=("dmeo",))
+    assert "demo" in error.value.hint
+
+
+def test_an_empty_project_gets_an_index_that_says_what_to_do(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    assert build(tmp_path).outcome.written == 2
+    assert "Nothing is recorded yet" in Page(tmp_path / "reports/index.html").text
+
+
+# --- the command ----------------------------------------------------------------------
+
+
+def test_command_says_where_the_site_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(site_data.plain(tmp_path))
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 0, result.output
+    assert result.output == (
+        f"5 pages written, 0 unchanged\n{tmp_path / 'reports' / 'index.html'}\n"
+    )
+    again = CliRunner().invoke(command, ["demo", "--out", "elsewhere", "--force"])
+    assert again.output.endswith(f"elsewhere{os.sep}index.html\n")
+
+
+def test_report_files_need_no_project(report: Any, tmp_path: Path) -> None:
+    path = report("ladder_focus")
+    out = tmp_path / "site"
+    first = build_report(out, reports=(ReportFile(path),))
+    assert first.outcome.written == 8  # overview, five launches, glossary, index
+    again = build_report(out, reports=(ReportFile(path),))
+    assert (again.outcome.written, again.outcome.unchanged) == (0, 8)
+    (overview,) = out.glob("files/*/index.html")
+    assert "sgemm_v3" in Page(overview).text
+    assert "ladder_focus.ncu-rep" in Page(out / "index.html").text
+    one = build_report(out, reports=(ReportFile(path, "sgemm_v3"),))
+    assert one.outcome.written == 3  # overview, the launch, and the index that names it
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gtx1660s-ncu2021.1-unprofiled-action",
+        "v100-ncu2022.2-source-rules",
+        "a10g-ncu2023.1-nan-action",
+        "rtx4090-ncu2023.1-transpose-source-no-rules",
+        "gh200-ncu2025.2-no-instruction-metrics",
+        "ladder_full",
+    ],
+)
+def test_reports_from_elsewhere_become_pages(report: Any, tmp_path: Path, name: str) -> None:
+    build_report(tmp_path, reports=(ReportFile(report(name)),))
+    for path in tmp_path.rglob("*.html"):
+        page = Page(path)
+        assert len(page.ids) == len(set(page.ids)), path
+        assert path.stat().st_size < 400_000, path
+        for link in page.links:
+            target, _, anchor = link.partition("#")
+            if not target and anchor:
+                assert anchor in page.ids, (path.name, link)
+
+
+# --- small parts -------------------------------------------------------------------------
+
+
+def test_templates_are_strict_and_escape() -> None:
+    import jinja2
+
+    env = environment()
+    assert env.autoescape is True
+    assert env.undefined is jinja2.StrictUndefined
+    assert env.from_string("{{ x }}").render(x="<b>") == "&lt;b&gt;"
+    embedded = env.from_string("{{ x|tojson }}").render(x="</script><!--")
+    assert "<" not in embedded
+    assert json.loads(embedded) == "</script><!--"
+
+
+def test_templates_hold_no_arithmetic(repo: Path) -> None:
+    folder = repo / "workbench/views/templates"
+    for path in folder.glob("*.html"):
+        source = path.read_text(encoding="utf-8")
+        for code in re.findall(r"\{[{%](.*?)[%}]\}", source, re.DOTALL):
+            code = re.sub(r'"[^"]*"', '""', code)
+            # "~" joins text; "-" appears in whitespace control only.
+            assert not re.search(r"\w\s*[*/]\s*\w|\d\s*[-+]\s*\w|\w\s+[-+]\s+\d|\*\*|//", code), (
+                code
+            )
+            assert not re.search(r"\|\s*(round|sum|int|float|safe)\b", code), code
+
+
+def test_pages_are_relative_to_their_depth() -> None:
+    assert to_root("index.html") == ""
+    assert to_root("studies/a/b/c/v1.html") == "../../../../"

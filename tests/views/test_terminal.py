@@ -1,0 +1,389 @@
+"""Terminal views: golden files at 80 and 120 columns, and what must never happen.
+
+`make goldens` (or WORKBENCH_UPDATE_GOLDENS=1 in the environment) writes the goldens anew;
+read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from factories import (
+    RULE,
+    make_launch,
+    make_metrics,
+    make_profile,
+    make_project,
+    make_timing,
+    padded,
+    with_metrics,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import RenderableType
+
+from workbench.analysis.compare import compare
+from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
+from workbench.views.ladder import Ladder, RecordedProfile, RecordedTime, Rung
+from workbench.views.terminal import bar, clean, columns, print_view, render, shape, when
+from workbench.views.terminal_diff import diff_view
+from workbench.views.terminal_list import list_view
+from workbench.views.terminal_show import show_view
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+WIDTHS = (80, 120)
+
+
+@pytest.fixture
+def check_golden(request: pytest.FixtureRequest) -> Callable[[str, RenderableType, int], str]:
+    """Compare a view's text with its golden file; returns the text."""
+    update = request.config.getoption("--update-goldens", default=False)
+    update = update or os.environ.get("WORKBENCH_UPDATE_GOLDENS")
+
+    def check(name: str, view: RenderableType, width: int) -> str:
+        text = render(view, width)
+        path = GOLDEN / f"{name}.{width}.txt"
+        if update:
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), f"{path}: see this module's docstring"
+        assert all(cell_len(line) <= width for line in text.splitlines())
+        return text
+
+    return check
+
+
+Check = Callable[[str, RenderableType, int], str]
+
+
+# --- list --------------------------------------------------------------------------
+
+DEVICE = "NVIDIA H200"
+
+
+def rung(name: str, title: str, seconds: float | None, **fields: object) -> Rung:
+    times = ()
+    if seconds is not None:
+        estimate = Estimate(value=seconds, low=seconds * 0.995, high=seconds * 1.005)
+        times = (RecordedTime(problem="n1024", device=DEVICE, time=estimate),)
+    recorded = (
+        RecordedProfile(
+            problem="n1024",
+            engine="ncu",
+            device=DEVICE,
+            captured="2026-11-20T10:00:00Z",
+            stale=name == "v3",
+        ),
+    )
+    values: dict[str, object] = {"baseline": False, "parent": None, **fields}
+    return Rung(id=name, title=title, times=times, profiles=recorded if times else (), **values)  # type: ignore[arg-type]
+
+
+def ladder() -> Ladder:
+    return Ladder(
+        name="demo",
+        title="Scale: out = 2·in",
+        problems=("n1024", "n64"),
+        versions=(
+            rung("v0", "Naive", None),
+            rung("v2", "Through a tile in shared memory, columns first", 310e-6, parent="v0"),
+            rung("v3", "Padded tile", 206e-6, parent="v2"),
+            rung("v4", "Padded tile, and a title that is long enough to wrap", 207e-6, parent="v3"),
+            rung("library", "The library", 100e-6, baseline=True),
+        ),
+        problem="n1024",
+        device=DEVICE,
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_list(width: int, check_golden: Check) -> None:
+    empty = Ladder(
+        name="other", title="Nothing yet", problems=(), versions=(rung("v0", "A", None),)
+    )
+    text = check_golden("list", list_view([ladder(), empty], "demo", width), width)
+    assert "stale" in text and DEVICE in text and "2026-11-20" in text
+    assert "1.50×" in text and "48.5%" in text  # the step to v3, and its share of the baseline
+
+
+def test_list_without_studies_says_how_to_start() -> None:
+    assert "workbench new" in render(list_view([], "", 80))
+
+
+# --- show ----------------------------------------------------------------------------
+
+
+def shown(profile: Profile, width: int, **options: object) -> RenderableType:
+    return show_view(profile, label="demo/v2", width=width, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_show(width: int, check_golden: Check) -> None:
+    view = shown(
+        make_profile(notices=(Notice(code="dropped", message="Two metrics came back empty."),)),
+        width,
+        title="Through a tile",
+        timing=make_timing(flops=2 * 1024**3),
+        baseline=make_timing(100e-6, version="library"),
+        notes=("stale: v2_tile.cu was edited after this capture",),
+    )
+    text = check_golden("show", view, width)
+    for fact in ("NVIDIA H200", "2026-11-20 10:00 UTC", "n1024", "stale", "MIO throttle", "12.5%"):
+        assert fact in text
+    assert "tile[threadIdx.x][threadIdx.y]" in text and "16.5× ideal" not in text
+    assert "32.0× ideal" in text  # 32,768 wavefronts where 1,024 would do
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_show_several_launches(width: int, check_golden: Check) -> None:
+    first = make_launch(kernel="im2col", metrics=make_metrics(**{"gpu__time_duration.sum": 50e-6}))
+    ghost = make_launch(kernel="ghost", index=2, metrics={}, profiled=False)
+    second = make_launch(kernel="gemm", index=1)
+    view = shown(make_profile(launches=(first, second, ghost)), width)
+    text = check_golden("show_launches", view, width)
+    assert "3 launches" in text and "never profiled" in text
+    assert text.index("im2col") < text.index("▸")  # gemm is the longest: marked, and detailed
+
+
+def test_show_all_lists_every_counter_and_every_reason() -> None:
+    text = render(shown(make_profile(), 140, everything=True), 140)
+    assert "shared_wavefronts_excess" in text and "All counters" in text
+    assert "not collected: this profile does not hold" in text
+
+
+def test_show_names_what_is_missing_without_all() -> None:
+    text = render(shown(make_profile(), 80), 80)
+    assert "counters without a value" in text
+    assert "l2_sectors" in text and "all 6 of Pipes" in text
+
+
+def test_show_of_next_to_nothing() -> None:
+    """Only a duration, no lines, no rules, an unknown chip, no date: still a page."""
+    bare = make_profile(
+        launches=(
+            make_launch(
+                metrics={"gpu__time_duration.sum": make_metrics()["gpu__time_duration.sum"]},
+                instructions=InstructionTable(),
+                rules=(),
+            ),
+        ),
+        device=Device(name="", slug="unknown"),
+        captured="",
+        tools={},
+        sources=(),
+    )
+    text = render(shown(bare, 80))
+    assert "an unknown device" in text and "at an unknown time" in text and "312 µs" in text
+
+
+def test_lines_of_a_report_without_source_or_samples() -> None:
+    profile = make_profile(sources=(SourceFile(path="lost.cu"),))
+    assert "holds no source" in render(shown(profile, 80))
+    launch = make_launch()
+    table = launch.instructions
+    kept = {k: v for k, v in table.columns.items() if "pcsamp" not in k}
+    launch = msgspec.structs.replace(
+        launch, instructions=msgspec.structs.replace(table, columns=kept)
+    )
+    text = render(shown(make_profile(launches=(launch,)), 80))
+    assert "by instructions executed" in text
+
+
+# --- diff ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_diff(width: int, check_golden: Check) -> None:
+    old, new = make_profile(), padded(make_profile(version="v3"))
+    comparison = compare(
+        old, new, old_time=make_timing(), new_time=make_timing(206e-6, version="v3")
+    )
+    view = diff_view(
+        comparison,
+        title="Padded tile",
+        change="One float of padding a row.",
+        notes=["v3: stale: edited after this capture"],
+        width=width,
+    )
+    text = check_golden("diff", view, width)
+    for fact in ("1.50× faster", "310 µs → 206 µs", "NVIDIA H200", "2026-11-20", "−93.9%"):
+        assert fact in text
+    assert "counters did not move" in text and "stale" in text
+
+
+def test_diff_without_times_uses_the_profilers_duration_and_says_so() -> None:
+    text = render(diff_view(compare(make_profile(), padded(make_profile(version="v3")))))
+    assert "1.50× faster" in text and "no time is recorded" in text
+    text = render(diff_view(compare(padded(make_profile()), make_profile(version="v3"))))
+    assert "1.50× slower" in text
+
+
+def test_diff_by_force_says_why_it_was_refused() -> None:
+    other = make_profile(device=Device(name="NVIDIA A100", slug="a100"))
+    text = render(diff_view(compare(make_profile(), other, force=True)))
+    assert "not comparable" in text and "NVIDIA H200, NVIDIA A100" in text
+
+
+def test_column_heads_tell_long_kernel_names_apart() -> None:
+    old, new = make_profile(), padded(make_profile(version="v3"))
+    labels = ("x::transposeSmem", "x::transposeSmemPad")
+    text = render(diff_view(compare(old, new, labels=labels)))
+    assert "…ansposeSmem" in text and "…poseSmemPad" in text
+
+
+def test_diff_names_added_and_removed_launches() -> None:
+    old = make_profile(launches=(make_launch(kernel="im2col"), make_launch(kernel="gemm", index=1)))
+    new = make_profile(launches=(make_launch(kernel="direct"),), version="v3")
+    text = render(diff_view(compare(old, new), width=120), 120)
+    assert "im2col (removed)" in text and "direct (added)" in text and "sum of 2 launches" in text
+
+
+def test_diff_shows_what_only_one_side_knows() -> None:
+    new = with_metrics(make_profile(version="v3"), **{"lts__t_sector_hit_rate.pct": None})
+    text = render(diff_view(compare(make_profile(), new)))
+    assert "Known on one side only" in text and "L2 hit rate" in text
+
+
+def test_diff_of_a_profile_with_itself_is_short() -> None:
+    text = render(diff_view(compare(make_profile(), make_profile())))
+    assert "as fast" in text and len(text.splitlines()) < 12
+
+
+# --- pieces, and text from outside ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0, ""), (1.0, "████"), (2.0, "████"), (0.5, "██"), (0.03, "▏")]
+)
+def test_bars(share: float, text: str) -> None:
+    assert bar(share, 4) == text
+
+
+def test_pieces() -> None:
+    assert shape((32, 1, 1)) == "32" and shape((8, 1, 2)) == "8×1×2"
+    assert when("2026-11-20T23:51:42Z") == "2026-11-20 23:51 UTC" and when("2021") == "2021"
+    assert clean("a\tb\x1b[31m\r\u202e") == "a   b·[31m··"
+    assert clean("abcdef", 4) == "abc…"
+    assert render(columns(["a", "b", "c"], 80), 80) == "a\nb\nc\n"
+
+
+def test_names_from_a_report_are_not_markup() -> None:
+    """A kernel or a source line must not colour, link or steer the terminal."""
+    evil = "[bold red]k[/bold red]\x1b]8;;http://x\x07[link=http://x]"
+    launch = make_launch(kernel=evil, rules=(msgspec.structs.replace(RULE, message=evil),))
+    source = SourceFile(path=evil, text="\n".join([evil] * 8))
+    text = render(shown(make_profile(launches=(launch,), sources=(source,)), 200), 200)
+    assert "[bold red]k[/bold red]" in text
+    assert "\x1b" not in text and "\x07" not in text
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+@given(st.text(), st.integers(40, 200))
+def test_no_text_breaks_a_view(text: str, width: int) -> None:
+    launch = make_launch(kernel=text, signature=text)
+    source = SourceFile(path=text, text="\n".join([text] * 8))
+    profile = make_profile(launches=(launch,), sources=(source,))
+    for line in render(shown(profile, width), width).splitlines():
+        assert cell_len(line) <= width
+
+
+def test_no_color_is_honoured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = shown(make_profile(), 80)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    print_view(view)
+    assert "\x1b[32m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_view(view)
+    plain = capsys.readouterr().out
+    assert "\x1b[32m" not in plain and "\x1b[31m" not in plain
+
+
+def test_a_terminal_that_cannot_show_the_characters_gets_others() -> None:
+    code = (
+        "from workbench.views.terminal import print_view; from rich.text import Text;"
+        "print_view(Text('312 µs → 208 µs'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, b"312 ?s ? 208 ?s")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m workbench.cli list | head -n 1; exit ${{PIPESTATUS[0]}}"
+    make_project(tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0 and done.stdout.startswith("demo") and done.stderr == ""
+
+
+# --- a real capture, at both widths -------------------------------------------------
+
+
+def captured(path: Path, kernel: str) -> Profile:
+    """One kernel of the reference ladder, as if its source lay in a project."""
+    from workbench.ncurep.read import read_report, select_kernels
+
+    profile = select_kernels(read_report(path), kernel)
+    files = tuple(msgspec.structs.replace(f, path="ladder.cu") for f in profile.sources)
+    return msgspec.structs.replace(profile, sources=files)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_show_of_a_real_capture(
+    report: Callable[[str], Path], width: int, check_golden: Check
+) -> None:
+    profile = captured(report("ladder_full"), "sgemm_v4")
+    text = check_golden("show_real", show_view(profile, label="v4", width=width), width)
+    assert "4.46 M in excess (39.5%)" in text and "75.8% of block slots idle" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_diff_of_a_real_capture(
+    report: Callable[[str], Path], width: int, check_golden: Check
+) -> None:
+    path = report("ladder_full")
+    pair = (captured(path, "sgemm_v2"), captured(path, "sgemm_v3"))
+    text = check_golden("diff_real", diff_view(compare(*pair), width=width), width)
+    assert "1.39× faster" in text and "434 µs → 312 µs" in text
+
+
+# --- real reports -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ladder_full",
+        "rtx4090-ncu2023.1-transpose-source-no-rules",
+        "v100-ncu2022.2-source-rules",
+        "gtx1660s-ncu2021.1-unprofiled-action",
+        "gh200-ncu2025.2-no-instruction-metrics",
+        "a10g-ncu2023.1-nan-action",
+    ],
+)
+def test_reports_of_others_can_be_shown(
+    report: Callable[[str], Path], name: str, width: int
+) -> None:
+    from workbench.ncurep.read import read_report
+
+    profile = read_report(report(name))
+    text = render(show_view(profile, label=name, width=width), width)
+    words = " ".join(text.split())
+    assert profile.device.name in words and "under the profiler" in words
+    assert all(cell_len(line) <= width for line in text.splitlines())

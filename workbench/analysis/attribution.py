@@ -1,0 +1,289 @@
+"""The split of every line counter's change over hunks: parts that add up to the whole.
+
+For two profiles and a counter that is known per instruction, every line of either
+side belongs to exactly one part:
+
+``hunk``       the line was changed, added, removed or moved
+``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
+``launch``     neither, but its launch was changed, added or removed
+``elsewhere``  none of these: the compiler did it, or it is noise; never hidden
+
+An unchanged line and its twin on the other side are one thing, with one part. Where
+several symbols link a line equally closely, its change is shared among them: see
+`share`. Sums are exact: integers as integers, floating point as fractions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+from workbench.analysis.hunks import Hunk
+from workbench.analysis.launches import LaunchPair, pair_launches
+from workbench.analysis.placing import (
+    Exact,
+    PartKey,
+    PartLink,
+    Placing,
+    Unit,
+    amounts,
+    canonical,
+    exactly,
+    launch_changes,
+)
+from workbench.analysis.sourcediff import SourceDiff, compare_sources
+from workbench.counters import catalog
+from workbench.model import Number, Profile, Record
+
+
+class LineShare(Record, frozen=True):
+    """One line of a part. Lines are 1-based, None where that side has none, 0: no line known.
+
+    `delta` is what the line contributes to this part, `via` the names between the
+    symbol and the line where it does not use the symbol itself.
+    """
+
+    old: int | None
+    new: int | None
+    old_file: str
+    new_file: str
+    delta: Number
+    via: tuple[str, ...]
+
+
+class Part(Record, frozen=True):
+    """One part of a change. `hunk` and `symbol` are null where the link has none.
+
+    `symbol` of link ``launch`` is the kernel whose launch was added or removed.
+    `shared`: some of its lines are shared with other parts, so that the words are
+    "linked to". `note` says what is special, e.g. ``no-line``.
+    """
+
+    link: PartLink
+    hunk: int | None
+    symbol: str | None
+    delta: Number
+    shared: bool
+    note: str
+    lines: tuple[LineShare, ...]
+
+
+class CounterSplit(Record, frozen=True):
+    """One line counter: sums over all lines, the parts of their change, the chip's own totals.
+
+    `delta` is the sum of the parts, exactly. `chip_old`/`chip_new` are the totals
+    that the profiler reports for the same counter; None where it has none.
+    """
+
+    counter: str
+    id: str
+    unit: str
+    old: Number
+    new: Number
+    delta: Number
+    parts: tuple[Part, ...]
+    chip_old: Number | None
+    chip_new: Number | None
+
+    @property
+    def chip_gap(self) -> Number | None:
+        """How far the chip's own change is from the lines' (None: unknown)."""
+        if self.chip_old is None or self.chip_new is None:
+            return None
+        return (self.chip_new - self.chip_old) - self.delta
+
+
+class LaunchMatch(Record, frozen=True):
+    """How a launch of one side found (or did not find) its partner, and what differs."""
+
+    old: str
+    new: str
+    how: Literal["name", "order", "added", "removed"]
+    changes: tuple[str, ...]
+
+
+class Attribution(Record, frozen=True):
+    """Everything that the source diff and the line counters say together."""
+
+    hunks: tuple[Hunk, ...]
+    counters: tuple[CounterSplit, ...]
+    launches: tuple[LaunchMatch, ...]
+    missing: dict[str, str]
+    words: tuple[str, ...]
+
+    def __getitem__(self, counter: str) -> CounterSplit:
+        for split in self.counters:
+            if counter in (split.counter, split.id):
+                return split
+        raise KeyError(counter)
+
+
+_ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "elsewhere": 3}
+
+
+def share(amount: Exact, n: int) -> list[Exact]:
+    """Split an amount into n equal shares that sum to it.
+
+    Integers by largest remainder: every share is the quotient rounded towards zero,
+    and the units left over go one each to the first shares. Floating-point amounts
+    are divided exactly, as fractions, before they are added up.
+    """
+    if amount.denominator == 1:
+        sign = -1 if amount < 0 else 1
+        quotient, rest = divmod(abs(int(amount)), n)
+        return [sign * (quotient + (k < rest)) for k in range(n)]
+    return [Fraction(amount) / n] * n
+
+
+def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Attribution:
+    """Split the change of every line counter over the changes of the source.
+
+    Args:
+        old: The old profile.
+        new: The new profile.
+        diff: Their sources compared, if that was done already.
+    """
+    launches = pair_launches(old.launches, new.launches)
+    if diff is None:
+        diff = compare_sources(old, new, launches)
+    placing = Placing(old, new, diff, launches)
+    names, missing = _line_counters(old, new)
+    splits = tuple(_split(name, old, new, placing) for name in names)
+    words = list(diff.words)
+    if not names:
+        words.append("no counter is known per line on both sides")
+    return Attribution(
+        hunks=diff.hunks,
+        counters=splits,
+        launches=tuple(_match(old, new, pair) for pair in launches),
+        missing=missing,
+        words=tuple(words),
+    )
+
+
+def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str]]:
+    """Line counters that both sides know, in order, and why the others are left out."""
+    sides = []
+    for profile in (old, new):
+        known: set[str] = set()
+        zero: set[str] = set()
+        for launch in profile.launches:
+            known.update(map(canonical, launch.instructions.columns))
+            # A kernel without such instructions has no column, but a total of zero.
+            zero.update(canonical(n) for n, m in launch.metrics.items() if m.value == 0)
+        sides.append((known, zero))
+    (a, zero_a), (b, zero_b) = sides
+    good = {n for n in a | b if n in a | zero_a and n in b | zero_b}
+    missing = {
+        name: f"not recorded per line on the {'old' if name in b else 'new'} side"
+        for name in sorted((a | b) - good)
+    }
+    return sorted(good), missing
+
+
+def _match(old: Profile, new: Profile, pair: LaunchPair) -> LaunchMatch:
+    a = old.launches[pair.old] if pair.old is not None else None
+    b = new.launches[pair.new] if pair.new is not None else None
+    if a is None or b is None:
+        how: Literal["added", "removed"] = "added" if a is None else "removed"
+        return LaunchMatch(
+            old=a.kernel if a else "", new=b.kernel if b else "", how=how, changes=()
+        )
+    return LaunchMatch(
+        old=a.kernel,
+        new=b.kernel,
+        how="name" if a.kernel == b.kernel else "order",
+        changes=launch_changes(old, new, a, b),
+    )
+
+
+def _plain(value: Exact) -> Number:
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSplit:
+    totals: list[Exact] = [0, 0]
+    # Part -> line pair -> change. A pair's change is summed before it is shared.
+    units: dict[tuple[tuple[PartKey, ...], tuple[str, ...], Unit], Exact] = defaultdict(int)
+    for side, profile in ((0, old), (1, new)):
+        for _, launch, line, value in amounts(name, profile, side):
+            unit, keys, via = placing.place(side, launch, line)
+            exact = value if isinstance(value, int) else Fraction(value)
+            totals[side] += exact
+            units[keys, via, unit] += exact if side else -exact
+    parts: dict[PartKey, list[tuple[Exact, bool, Unit, tuple[str, ...]]]] = defaultdict(list)
+    for (keys_of, via, unit), amount in units.items():
+        if not amount:
+            continue
+        for key, piece in zip(keys_of, share(amount, len(keys_of)), strict=True):
+            parts[key].append((piece, len(keys_of) > 1, unit, via))
+    rows: list[Part] = []
+    for key in sorted(parts, key=lambda k: (_ORDER[k[0]], *k[1:])):
+        pieces = sorted(parts[key], key=_by_weight)
+        link, hunk, symbol, note = key
+        rows.append(
+            Part(
+                link=link,
+                hunk=hunk or None,
+                symbol=symbol or None,
+                delta=_plain(sum(piece for piece, *_ in pieces)),
+                shared=any(shared for _, shared, _, _ in pieces),
+                note=note,
+                lines=_line_shares(old, new, pieces),
+            )
+        )
+    counter = catalog().by_line(name)
+    chips = [_chip_total(profile, name) for profile in (old, new)]
+    return CounterSplit(
+        counter=name,
+        id=counter.id if counter is not None else "",
+        unit=counter.unit if counter is not None else "",
+        old=_plain(totals[0]),
+        new=_plain(totals[1]),
+        delta=_plain(totals[1] - totals[0]),
+        parts=tuple(rows),
+        chip_old=chips[0],
+        chip_new=chips[1],
+    )
+
+
+def _by_weight(piece: tuple[Exact, bool, Unit, tuple[str, ...]]) -> tuple[Exact, int, int]:
+    """Largest first; among equals by line."""
+    amount, _, (a, b), _ = piece
+    return amount if amount < 0 else -amount, a[1] if a else 0, b[1] if b else 0
+
+
+def _line_shares(
+    old: Profile, new: Profile, pieces: Sequence[tuple[Exact, bool, Unit, tuple[str, ...]]]
+) -> tuple[LineShare, ...]:
+    paths = [
+        {-1: "", **{n: source.path for n, source in enumerate(profile.sources)}}
+        for profile in (old, new)
+    ]
+    return tuple(
+        LineShare(
+            old=a[1] if a is not None else None,
+            new=b[1] if b is not None else None,
+            old_file=paths[0].get(a[0], "") if a is not None else "",
+            new_file=paths[1].get(b[0], "") if b is not None else "",
+            delta=_plain(piece),
+            via=via,
+        )
+        for piece, _, (a, b), via in pieces
+        if piece
+    )
+
+
+def _chip_total(profile: Profile, name: str) -> Number | None:
+    """Sum of the profiler's own totals over the launches; None where one is missing."""
+    total: Number = 0
+    for launch in profile.launches:
+        found = [m for n, m in launch.metrics.items() if n == name or canonical(n) == name]
+        if not launch.profiled:
+            continue
+        if not found or isinstance(found[0].value, str):
+            return None
+        total += exactly(found[0].value)
+    return total

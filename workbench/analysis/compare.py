@@ -1,0 +1,325 @@
+"""What moved between two profiles: counters, time, and whether they may be compared.
+
+Rules, all stated in the result:
+
+* Several launches of one side become one number per counter: see `analysis.launches`.
+* A counter *moved* when the change leaves its noise: the intervals of repeated
+  captures where both sides have them, else the catalog's relative and absolute
+  floors. Counts of warp samples must also leave two standard deviations of the
+  difference of two Poisson counts.
+* Profiles that differ in device, problem, engine, ncu's major version or clock
+  policy, or that hold NaN, are refused: their difference is not the code's.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Literal
+
+from workbench.analysis.launches import Combined, LaunchPair, combine, pair_launches
+from workbench.counters import Counter, Missing, catalog
+from workbench.errors import InconclusiveError
+from workbench.model import Estimate, Number, Profile, Record, Timing
+from workbench.units import quantity
+
+Verdict = Literal["better", "worse", "changed", "same", "missing"]
+
+#: Two captures whose SM clocks differ by more than this are not of the code alone.
+_CLOCK_DRIFT = 0.03
+
+
+class Side(Record, frozen=True):
+    """One of the two things that are compared."""
+
+    label: str
+    study: str
+    version: str
+    problem: str
+    engine: str
+    device: str
+    captured: str
+    kernels: tuple[str, ...]
+    source_hash: str = ""
+
+
+class TimeChange(Record, frozen=True):
+    """Median times in seconds, and old/new with a conservative interval.
+
+    `low` is old.low / new.high and `high` is old.high / new.low: it contains the
+    true ratio whenever both 95% intervals contain their true times. For
+    independent measurements of equal width that is wider than a 95% interval of
+    the ratio (by a factor of about 1.4), so a speed-up that is called one, is one.
+    """
+
+    old_s: float
+    new_s: float
+    speedup: float
+    low: float
+    high: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether the interval excludes "equally fast"."""
+        return not self.low <= 1.0 <= self.high
+
+
+class Delta(Record, frozen=True):
+    """One counter on both sides. `old`, `new`, `delta` are None where it is missing.
+
+    `noise` is the change, in `unit`, that would still count as none; `rule` says
+    how several launches became one number; `reason` why a side is missing.
+    """
+
+    id: str
+    title: str
+    group: str
+    unit: str
+    better: str
+    ncu: str
+    old: Number | None
+    new: Number | None
+    delta: Number | None
+    relative: float | None
+    moved: bool
+    verdict: Verdict
+    noise: float = 0.0
+    rule: str = ""
+    reason: str = ""
+
+
+class Comparison(Record, frozen=True):
+    """Everything that moved from `old` to `new`. `reasons` are why they are not comparable."""
+
+    old: Side
+    new: Side
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    time: TimeChange | None
+    counters: tuple[Delta, ...]
+    launches: tuple[LaunchPair, ...]
+
+    @property
+    def comparable(self) -> bool:
+        """False only where `compare` was forced."""
+        return not self.reasons
+
+    def __getitem__(self, counter_id: str) -> Delta:
+        for delta in self.counters:
+            if delta.id == counter_id:
+                return delta
+        raise KeyError(counter_id)
+
+
+def label_of(profile: Profile) -> str:
+    """``v3``, or for a report of something else its kernels' names."""
+    if profile.version:
+        return profile.version
+    names = list(dict.fromkeys(launch.kernel for launch in profile.launches))
+    return names[0] if len(names) == 1 else f"{len(profile.launches)} launches"
+
+
+def compare(
+    old: Profile,
+    new: Profile,
+    *,
+    old_time: Timing | None = None,
+    new_time: Timing | None = None,
+    force: bool = False,
+    labels: tuple[str, str] | None = None,
+) -> Comparison:
+    """Compare two profiles counter by counter.
+
+    Args:
+        old: The version before.
+        new: The version after.
+        old_time: Its timing outside of a profiler, if there is one.
+        new_time: The same for `new`.
+        force: Compare what is not comparable; `Comparison.reasons` says why it is not.
+        labels: What to call the two sides (default: version, else kernel).
+
+    Raises:
+        InconclusiveError: the two are not comparable and `force` is not set.
+    """
+    names = labels or (label_of(old), label_of(new))
+    before, after = combine(old), combine(new)
+    reasons = incomparable(old, new)
+    for name, values in zip(names, (before, after), strict=True):
+        broken = [key for key, value in values.items() if _is_nan(value)]
+        if broken:
+            shown = ", ".join(broken[:4]) + (" …" if len(broken) > 4 else "")
+            reasons.append(f"{len(broken)} counters of {name} are NaN ({shown})")
+    if reasons and not force:
+        raise InconclusiveError(
+            f"{names[0]} and {names[1]} are not comparable: " + "; ".join(reasons),
+            "Compare profiles of one device, problem, engine and clock policy, "
+            "or add --force to see the difference all the same.",
+        )
+    time = time_change(old_time, new_time)
+    deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
+    warnings = _warnings(old, new, before, after)
+    if time is None and old_time is not None and new_time is not None:
+        warnings.append("the two times differ in device, problem or cache policy: not compared")
+    if time is not None and not time.moved:
+        count = sum(delta.moved for delta in deltas)
+        if count:
+            warnings.append(f"{count} counters moved, but the time did not leave its interval")
+    return Comparison(
+        old=_side(old, names[0]),
+        new=_side(new, names[1]),
+        reasons=tuple(reasons),
+        warnings=tuple(warnings),
+        time=time,
+        counters=deltas,
+        launches=pair_launches(old.launches, new.launches),
+    )
+
+
+# --- may they be compared? -------------------------------------------------------
+
+
+def incomparable(old: Profile, new: Profile) -> list[str]:
+    """Why the difference of two profiles would not be the code's; empty where it would."""
+    reasons = []
+
+    def differ(what: str, a: str, b: str) -> None:
+        if a and b and a != b:
+            reasons.append(f"different {what} ({a}, {b})")
+
+    for profile in (old, new):
+        if not any(launch.profiled for launch in profile.launches):
+            reasons.append(f"{label_of(profile)} holds no profiled launch")
+    differ("engines", old.engine, new.engine)
+    differ("devices", old.device.name, new.device.name)
+    differ("studies", old.study, new.study)
+    differ("problems", old.problem, new.problem)
+    if old.problem == new.problem and old.parameters and new.parameters:
+        differ("parameters", _parameters(old), _parameters(new))
+    differ("major versions of ncu", _major(old), _major(new))
+    differ("clock policies", old.capture.clock_control, new.capture.clock_control)
+    return reasons
+
+
+def _parameters(profile: Profile) -> str:
+    return " ".join(f"{key}={value}" for key, value in sorted(profile.parameters.items()))
+
+
+def _major(profile: Profile) -> str:
+    return profile.tools.get("ncu", "").split(".")[0]
+
+
+def _is_nan(value: Combined | Missing) -> bool:
+    return isinstance(value, Missing) and "NaN" in value.reason
+
+
+def _warnings(
+    old: Profile,
+    new: Profile,
+    before: dict[str, Combined | Missing],
+    after: dict[str, Combined | Missing],
+) -> list[str]:
+    warnings = []
+    for what, a, b in (
+        ("cache policies", old.capture.cache_control, new.capture.cache_control),
+        ("replay modes", old.capture.replay_mode, new.capture.replay_mode),
+        ("drivers", old.tools.get("driver", ""), new.tools.get("driver", "")),
+    ):
+        if a and b and a != b:
+            warnings.append(f"different {what}: {a}, {b}")
+    clocks = before["sm_clock"], after["sm_clock"]
+    if isinstance(clocks[0], Combined) and isinstance(clocks[1], Combined):
+        first, second = float(clocks[0].value), float(clocks[1].value)
+        if abs(first - second) > _CLOCK_DRIFT * max(first, second):
+            warnings.append(
+                f"the SM clock differed: {quantity(first, 'hz')}, {quantity(second, 'hz')}; "
+                "compare cycles rather than duration"
+            )
+    skipped = sum(not launch.profiled for p in (old, new) for launch in p.launches)
+    if skipped:
+        warnings.append(f"{skipped} launches were listed but never profiled, and are left out")
+    return warnings
+
+
+# --- one counter, one time ---------------------------------------------------------
+
+
+def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -> Delta:
+    values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
+    known = old if isinstance(new, Missing) else new
+    ncu = known.ncu if isinstance(known, Combined) else (counter.names or counter.formulas)[0]
+    rules = [s.rule for s in (old, new) if isinstance(s, Combined) and s.rule]
+    result = partial(
+        Delta,
+        id=counter.id,
+        title=counter.title,
+        group=counter.group,
+        unit=counter.unit,
+        better=counter.better,
+        ncu=ncu,
+        old=values[0],
+        new=values[1],
+        rule=" → ".join(dict.fromkeys(rules)),
+    )
+    if isinstance(old, Missing) or isinstance(new, Missing):
+        reason = "; ".join(
+            f"{name}: {side.reason}"
+            for name, side in (("old", old), ("new", new))
+            if isinstance(side, Missing)
+        )
+        return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
+    delta = new.value - old.value
+    noise = noise_of(counter, old.value, new.value)
+    if old.spread and new.spread and min(old.spread.n, new.spread.n) >= 2:
+        moved = old.spread.high < new.spread.low or new.spread.high < old.spread.low
+    else:
+        moved = abs(delta) > noise
+    verdict: Verdict = "same"
+    if moved:
+        verdict = "changed"
+        if counter.better:
+            verdict = "better" if (delta < 0) == (counter.better == "lower") else "worse"
+    relative = delta / old.value if old.value else None
+    return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
+
+
+def noise_of(counter: Counter, old: Number, new: Number) -> float:
+    """The largest change, in the counter's unit, that two captures of one kernel explain."""
+    scale = max(abs(old), abs(new))
+    # 1e-9: counters with no noise are still ratios of floats.
+    noise = max(counter.noise, 1e-9) * scale
+    if counter.unit == "sample":
+        noise = max(noise, 2.0 * math.sqrt(old + new))
+    return max(noise, counter.floor)
+
+
+def time_change(old: Timing | None, new: Timing | None) -> TimeChange | None:
+    """The change in time; None where a side has no timing, or they are of unlike things."""
+    if old is None or new is None:
+        return None
+    if (old.device.name, old.problem, old.cache) != (new.device.name, new.problem, new.cache):
+        return None
+    a: Estimate = old.time
+    b: Estimate = new.time
+    if min(a.low, b.low) <= 0:  # no time that a clock could give
+        return None
+    return TimeChange(
+        old_s=a.value,
+        new_s=b.value,
+        speedup=a.value / b.value,
+        low=a.low / b.high,
+        high=a.high / b.low,
+    )
+
+
+def _side(profile: Profile, label: str) -> Side:
+    return Side(
+        label=label,
+        study=profile.study,
+        version=profile.version,
+        problem=profile.problem,
+        engine=profile.engine,
+        device=profile.device.name,
+        captured=profile.captured,
+        kernels=tuple(dict.fromkeys(launch.kernel for launch in profile.launches)),
+        source_hash=profile.source_hash,
+    )

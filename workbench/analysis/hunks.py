@@ -1,0 +1,370 @@
+"""Blocks of the difference between two sources, and what kind each one is.
+
+``code``          tokens differ: the only kind that can move a counter
+``moved``         the same lines (three or more that say something) in another place
+``renamed``       the same tokens but for identifiers that were renamed everywhere
+``comment``       the same tokens, other comments
+``whitespace``    the same tokens and comments, other white space
+``front-matter``  the description of a version in its leading comment; never code
+
+Lines that differ in none of the first two ways count as *unchanged* and stay paired,
+whatever their text: a comment moves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
+from typing import Literal
+
+from workbench.analysis.align import Pair, align, slide
+from workbench.analysis.tokens import Source, Tokens, information
+from workbench.model import Record
+
+Kind = Literal["code", "moved", "renamed", "comment", "whitespace", "front-matter"]
+Range = tuple[int, int]
+
+#: Lines with information that a block must have to count as moved.
+MOVED_LINES = 3
+#: Moved blocks that are looked for in one file; each takes a pass over its hunks.
+_MOVES = 20
+
+_FRONT_CUDA = re.compile(r"\s*/\*\s*---[ \t]*\n.*?^\s*---\s*\*/", re.DOTALL | re.MULTILINE)
+_FRONT_PYTHON = re.compile(
+    r"\s*(?P<quote>\"\"\"|''').*?^\s*---\s*$.*?^\s*---\s*$.*?(?P=quote)", re.DOTALL | re.MULTILINE
+)
+
+
+class Hunk(Record, frozen=True):
+    """One block of the difference. Lines are 1-based, both ends included.
+
+    An empty side is written ``(n + 1, n)``: nothing, behind line n. `symbols` are
+    the names whose declaration, definition, macro or type the hunk changes and
+    that other lines use. A file name is empty where the file is on one side only.
+    """
+
+    id: int
+    old: Range
+    new: Range
+    kind: Kind
+    symbols: tuple[str, ...]
+    old_file: str
+    new_file: str
+
+
+@dataclass(slots=True)
+class Draft:
+    """A hunk before it is numbered; ranges as in `Hunk`."""
+
+    old: Range
+    new: Range
+    kind: Kind
+
+
+@dataclass(slots=True)
+class FileDiff:
+    """The difference of one pair of files; a file that only one side has pairs with None.
+
+    `pairs` are the unchanged lines (old, new), 1-based, cosmetic ones included.
+    """
+
+    old: Source | None
+    new: Source | None
+    pairs: list[Pair] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
+
+
+def front_matter(source: Source) -> int:
+    """Last line of the leading description (0: none)."""
+    pattern = _FRONT_PYTHON if source.language == "python" else _FRONT_CUDA
+    match = pattern.match(source.text)
+    return source.text.count("\n", 0, match.end()) + 1 if match else 0
+
+
+def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
+    """Tokens with old names replaced by their new ones."""
+    if not names or names.keys().isdisjoint(tokens):
+        return tokens
+    return tuple(names.get(token, token) for token in tokens)
+
+
+def diff_file(
+    old: Source,
+    new: Source,
+    names: Mapping[str, str],
+    *,
+    old_lines: Sequence[int] | None = None,
+    new_lines: Sequence[int] | None = None,
+    silent: Mapping[str, str] = {},
+) -> FileDiff:
+    """Difference of two texts.
+
+    Args:
+        old: The old source.
+        new: The new source.
+        names: Old name -> new name, taken as equal.
+        old_lines: 1-based lines that take part, ascending (default: all).
+        new_lines: As `old_lines`.
+        silent: Of `names`, those whose renaming is not worth a hunk.
+    """
+    out = FileDiff(old, new)
+    front_old, front_new = front_matter(old), front_matter(new)
+    if old_lines is None or new_lines is None:
+        old_lines = range(front_old + 1, len(old.lines) + 1)
+        new_lines = range(front_new + 1, len(new.lines) + 1)
+        out.drafts += _front_matter_draft(old.lines[:front_old], new.lines[:front_new])
+    code_old = [n for n in old_lines if old.tokens[n - 1]]
+    code_new = [n for n in new_lines if new.tokens[n - 1]]
+    keys_old = [renamed(old.tokens[n - 1], names) for n in code_old]
+    keys_new = [new.tokens[n - 1] for n in code_new]
+    weights = {key: information(key) for key in {*keys_old, *keys_new}}
+    pairs = align(keys_old, keys_new, weights)
+    pairs = slide(pairs, keys_old, keys_new, [_indent(new.lines[n - 1]) for n in code_new])
+    turned = [(j, i) for i, j in pairs]
+    turned = slide(turned, keys_new, keys_old, [_indent(old.lines[n - 1]) for n in code_old])
+    out.pairs = [(code_old[i], code_new[j]) for j, i in turned]
+    _gaps(out, old_lines, new_lines)
+    _cosmetic(out, silent)
+    out.drafts.sort(key=lambda draft: (draft.old, draft.new))
+    return out
+
+
+def whole_file(old: Source | None, new: Source | None) -> FileDiff:
+    """A file that only one side has, as one hunk."""
+    out = FileDiff(old, new)
+    source = old or new
+    if source is not None and any(source.tokens):
+        everything, nothing = (1, len(source.lines)), (1, 0)
+        ranges = (everything, nothing) if old else (nothing, everything)
+        out.drafts.append(Draft(*ranges, kind="code"))
+    return out
+
+
+def _indent(line: str) -> int:
+    expanded = line.expandtabs(8) if len(line) < 1000 else line
+    return len(expanded) - len(expanded.lstrip())
+
+
+def _front_matter_draft(old: Sequence[str], new: Sequence[str]) -> list[Draft]:
+    if tuple(old) == tuple(new):
+        return []
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return [Draft((head + 1, len(old) - tail), (head + 1, len(new) - tail), "front-matter")]
+
+
+def _gaps(out: FileDiff, old_lines: Sequence[int], new_lines: Sequence[int]) -> None:
+    """Hunks from what stands between the paired lines."""
+    assert out.old is not None and out.new is not None
+    first = (old_lines[0] - 1 if old_lines else 0, new_lines[0] - 1 if new_lines else 0)
+    last = (old_lines[-1] + 1 if old_lines else 1, new_lines[-1] + 1 if new_lines else 1)
+    chosen_old, chosen_new = set(old_lines), set(new_lines)
+    for (i, j), (x, y) in pairwise([first, *out.pairs, last]):
+        if x == i + 1 and y == j + 1:
+            continue
+        old = [n for n in range(i + 1, x) if n in chosen_old]
+        new = [n for n in range(j + 1, y) if n in chosen_new]
+        code_old = [n for n in old if out.old.tokens[n - 1]]
+        code_new = [n for n in new if out.new.tokens[n - 1]]
+        if code_old or code_new:
+            # Lines that take no part (another kernel of the file) split a block.
+            pieces = zip_longest(_pieces(code_old, chosen_old), _pieces(code_new, chosen_new))
+            for a, b in pieces:
+                out.drafts.append(Draft(a or (i + 1, i), b or (j + 1, j), "code"))
+        elif len(old) == x - i - 1 and len(new) == y - j - 1:
+            out.drafts += _spoken(out.old, out.new, (i + 1, x - 1), (j + 1, y - 1))
+
+
+def _pieces(lines: Sequence[int], chosen: Container[int]) -> list[Range]:
+    """Ranges of lines with none between them that takes no part."""
+    out: list[Range] = []
+    for n in lines:
+        if out and all(k in chosen for k in range(out[-1][1] + 1, n)):
+            out[-1] = (out[-1][0], n)
+        else:
+            out.append((n, n))
+    return out
+
+
+def _spoken(old: Source, new: Source, a: Range, b: Range) -> list[Draft]:
+    """The hunk of two ranges without a token: what differs in comments or blank lines."""
+    said_old = _words(old.comments[a[0] - 1 : a[1]])
+    said_new = _words(new.comments[b[0] - 1 : b[1]])
+    lines_old, lines_new = old.lines[a[0] - 1 : a[1]], new.lines[b[0] - 1 : b[1]]
+    shorter = min(len(lines_old), len(lines_new))
+    head = 0
+    while head < shorter and lines_old[head] == lines_new[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and lines_old[-1 - tail] == lines_new[-1 - tail]:
+        tail += 1
+    if head + tail == max(len(lines_old), len(lines_new)):
+        return []
+    kind: Kind = "whitespace" if said_old == said_new else "comment"
+    return [Draft((a[0] + head, a[1] - tail), (b[0] + head, b[1] - tail), kind)]
+
+
+def _words(comments: Sequence[str]) -> str:
+    return " ".join(comment for comment in comments if comment)
+
+
+def _cosmetic(out: FileDiff, silent: Mapping[str, str]) -> None:
+    """Mark paired lines whose text differs, and join neighbours into one hunk."""
+    assert out.old is not None and out.new is not None
+    marks = [draft for draft in out.drafts if draft.kind in ("comment", "whitespace")]
+    out.drafts = [draft for draft in out.drafts if draft.kind not in ("comment", "whitespace")]
+    for i, j in out.pairs:
+        if out.old.lines[i - 1] == out.new.lines[j - 1]:
+            continue
+        tokens_old, tokens_new = out.old.tokens[i - 1], out.new.tokens[j - 1]
+        if tokens_old != tokens_new and renamed(tokens_old, silent) == tokens_new:
+            continue
+        if tokens_old != tokens_new:
+            kind: Kind = "renamed"
+        elif out.old.comments[i - 1] != out.new.comments[j - 1]:
+            kind = "comment"
+        else:
+            kind = "whitespace"
+        marks.append(Draft((i, i), (j, j), kind))
+    rank = {"whitespace": 0, "comment": 1, "renamed": 2}
+    joined: list[Draft] = []
+    for mark in sorted(marks, key=lambda draft: (draft.old, draft.new)):
+        last = joined[-1] if joined else None
+        if last and last.old[1] + 1 == mark.old[0] and last.new[1] + 1 == mark.new[0]:
+            kind = max(last.kind, mark.kind, key=lambda k: rank[k])
+            joined[-1] = Draft((last.old[0], mark.old[1]), (last.new[0], mark.new[1]), kind)
+        else:
+            joined.append(mark)
+    out.drafts += joined
+
+
+def split_moves(diffs: Sequence[FileDiff], names: Mapping[str, str]) -> None:
+    """Take identical removed and added blocks out of their hunks, as ``moved`` ones.
+
+    A block moved within one file pair or stays two hunks: a range of the new file
+    and one of another old file would be no place that a diff can show.
+    """
+    for diff in diffs:
+        if diff.old is None or diff.new is None:
+            continue
+        for _ in range(_MOVES):
+            if not _split_one_move(diff, names):
+                break
+
+
+def _split_one_move(diff: FileDiff, names: Mapping[str, str]) -> bool:
+    assert diff.old is not None and diff.new is not None
+    old, new = diff.old, diff.new
+    places: dict[Tokens, list[tuple[int, Draft]]] = {}
+    code = [draft for draft in diff.drafts if draft.kind == "code"]
+    for draft in code:
+        for n in range(draft.new[0], draft.new[1] + 1):
+            if information(new.tokens[n - 1]):
+                places.setdefault(new.tokens[n - 1], []).append((n, draft))
+    best: tuple[int, int, int, int, Draft, Draft] | None = None
+    for source in code:
+        for i in range(source.old[0], source.old[1] + 1):
+            for j, target in places.get(renamed(old.tokens[i - 1], names), [])[:16]:
+                # Tokenless lines at the same place in both are part of the block.
+                length = told = end = 0
+                while i + length <= source.old[1] and j + length <= target.new[1]:
+                    key = new.tokens[j + length - 1]
+                    if renamed(old.tokens[i + length - 1], names) != key:
+                        break
+                    length += 1
+                    told += information(key) > 0
+                    end = length if key else end
+                if told >= MOVED_LINES and (best is None or told > best[0]):
+                    best = (told, i, j, end, source, target)
+    if best is None:
+        return False
+    _, i, j, length, source, target = best
+    moved = Draft((i, i + length - 1), (j, j + length - 1), "moved")
+    if source is target:
+        parts = [
+            Draft((source.old[0], i - 1), (source.new[0], j - 1), "code"),
+            Draft((i + length, source.old[1]), (j + length, source.new[1]), "code"),
+        ]
+    else:
+        parts = [
+            Draft((source.old[0], i - 1), source.new, "code"),
+            Draft((i + length, source.old[1]), (source.new[1] + 1, source.new[1]), "code"),
+            Draft(target.old, (target.new[0], j - 1), "code"),
+            Draft((target.old[1] + 1, target.old[1]), (j + length, target.new[1]), "code"),
+        ]
+    kept = [draft for draft in diff.drafts if draft is not source and draft is not target]
+    parts = [part for part in parts if _has_code(part, old, new)]
+    diff.drafts = sorted([*kept, moved, *parts], key=lambda draft: (draft.old, draft.new))
+    return True
+
+
+def _has_code(draft: Draft, old: Source, new: Source) -> bool:
+    return any(old.tokens[n - 1] for n in range(draft.old[0], draft.old[1] + 1)) or any(
+        new.tokens[n - 1] for n in range(draft.new[0], draft.new[1] + 1)
+    )
+
+
+def rename_candidates(
+    diffs: Sequence[FileDiff], declared: Callable[[str, str], bool]
+) -> dict[str, str]:
+    """Names that were replaced by another one throughout: old name -> new name.
+
+    A pair of names is a rename where changed lines differ in it at equal places,
+    the old name is gone from the new text and the new one was not in the old, no
+    place contradicts it, and `declared(old, new)` says that each side declares its
+    own (so that ``fmaf`` -> ``__fmaf_rn`` is a change, not a rename).
+    """
+    words_old = {t for d in diffs if d.old for line in d.old.tokens for t in line}
+    words_new = {t for d in diffs if d.new for line in d.new.tokens for t in line}
+    votes: dict[str, set[str]] = {}
+    for diff in diffs:
+        if diff.old is None or diff.new is None:
+            continue
+        for draft in diff.drafts:
+            if draft.kind == "code":
+                _vote(draft, diff.old, diff.new, votes, words_old, words_new)
+    back: dict[str, int] = {}
+    for targets in votes.values():
+        for target in targets:
+            back[target] = back.get(target, 0) + 1
+    out: dict[str, str] = {}
+    for name, targets in votes.items():
+        (target, *others) = targets
+        if not others and back[target] == 1 and declared(name, target):
+            out[name] = target
+    return out
+
+
+def _vote(
+    draft: Draft,
+    old: Source,
+    new: Source,
+    votes: dict[str, set[str]],
+    words_old: set[str],
+    words_new: set[str],
+) -> None:
+    """Compare the lines of a hunk that have the same shape once names are left out."""
+
+    def shape(tokens: Tokens) -> Tokens:
+        return tuple("" if t[:1].isalpha() or t[:1] == "_" else t for t in tokens)
+
+    waiting: dict[Tokens, list[Tokens]] = {}
+    for n in range(draft.new[0], draft.new[1] + 1):
+        waiting.setdefault(shape(new.tokens[n - 1]), []).append(new.tokens[n - 1])
+    for n in range(draft.old[0], draft.old[1] + 1):
+        tokens = old.tokens[n - 1]
+        candidates = waiting.get(shape(tokens))
+        if not tokens or not candidates:
+            continue
+        other = candidates.pop(0)
+        changed = [(a, b) for a, b in zip(tokens, other, strict=True) if a != b]
+        # Only vanished -> appeared: any other difference makes this no renamed line.
+        if changed and all(a not in words_new and b not in words_old for a, b in changed):
+            for a, b in changed:
+                votes.setdefault(a, set()).add(b)

@@ -1,0 +1,181 @@
+"""Which file, and which kernel, of one profile is compared with which of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from workbench.analysis.hunks import FileDiff, diff_file
+from workbench.analysis.launches import LaunchPair
+from workbench.analysis.links import Line
+from workbench.analysis.symbols import Function, Place, Program
+from workbench.analysis.tokens import Source
+from workbench.model import Launch, Profile
+
+FilePair = tuple[int | None, int | None]
+
+
+def kernel_names(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> dict[str, str]:
+    """Kernels that are compared under different names: old -> new."""
+    out: dict[str, str] = {}
+    for pair in launches:
+        if pair.old is not None and pair.new is not None:
+            a, b = _plain(old.launches[pair.old]), _plain(new.launches[pair.new])
+            if a != b:
+                out.setdefault(a, b)
+    return out
+
+
+def _plain(launch: Launch) -> str:
+    """A kernel's name as its source spells it: no template arguments, no namespace."""
+    return launch.kernel.split("<")[0].split("(")[0].split("::")[-1].strip().split(" ")[-1]
+
+
+def mentions(sources: Sequence[Source], word: str) -> bool:
+    """Whether a word stands anywhere in the code of some sources."""
+    return any(word in line for source in sources for line in source.tokens)
+
+
+def kernel_files(profile: Profile) -> set[int]:
+    """Files that carry the most instructions of a launch: its kernel's own."""
+    out: set[int] = set()
+    for launch in profile.launches:
+        counts: dict[int, int] = {}
+        for file in launch.instructions.file:
+            if file >= 0:
+                counts[file] = counts.get(file, 0) + 1
+        if counts:
+            out.add(max(counts, key=lambda file: (counts[file], -file)))
+    return out
+
+
+def pair_files(
+    before: Sequence[Source],
+    after: Sequence[Source],
+    kernels_old: set[int],
+    kernels_new: set[int],
+) -> list[FilePair]:
+    """Pair files: by path, by unique file name, then the one that holds the kernel.
+
+    Returns:
+        Index pairs; None where a file is on one side only. Files that are on one
+        side only and hold no text are left out.
+    """
+    pairs: list[FilePair] = []
+    left = list(range(len(before)))
+    right = list(range(len(after)))
+
+    def take(a: int, b: int) -> None:
+        pairs.append((a, b))
+        left.remove(a)
+        right.remove(b)
+
+    paths = {after[b].path: b for b in reversed(right)}
+    for a in list(left):
+        if paths.get(before[a].path) in right:
+            take(a, paths[before[a].path])
+    for a in list(left):
+        name = PurePosixPath(before[a].path).name
+        same = [b for b in right if PurePosixPath(after[b].path).name == name]
+        rivals = [c for c in left if PurePosixPath(before[c].path).name == name]
+        if len(same) == 1 and len(rivals) == 1:
+            take(a, same[0])
+    main_old = [a for a in left if a in kernels_old and before[a].lines]
+    main_new = [b for b in right if b in kernels_new and after[b].lines]
+    for a, b in zip(main_old, main_new, strict=False):
+        take(a, b)
+    pairs += [(a, None) for a in left if before[a].lines]
+    pairs += [(None, b) for b in right if after[b].lines]
+    pairs.sort(key=lambda pair: (pair[1] is None, pair[1] or 0, pair[0] or 0))
+    return pairs
+
+
+# --- two kernels of one file ------------------------------------------------------
+
+
+def both_hold_both(
+    before: Sequence[Source],
+    after: Sequence[Source],
+    programs: Callable[[], tuple[Program, Program]],
+    kernels: Mapping[str, str],
+) -> bool:
+    """Whether each side's sources define the other side's kernel too."""
+    if not any(mentions(after, a) and mentions(before, b) for a, b in kernels.items()):
+        return False
+    names = [{f.name for f in program.functions} for program in programs()]
+    return any(a in names[1] and b in names[0] for a, b in kernels.items())
+
+
+def _function(program: Program, name: str) -> Function | None:
+    found = [f for f in program.functions if f.name == name]
+    return next((f for f in found if f.kernel), found[0] if found else None)
+
+
+def compare_kernels(
+    before: Sequence[Source],
+    after: Sequence[Source],
+    programs: tuple[Program, Program],
+    files: Sequence[FilePair],
+    kernels: Mapping[str, str],
+) -> list[FileDiff]:
+    """Align the bodies of differently named kernels, and the rest of the files around them."""
+    diffs: list[FileDiff] = []
+    for name, other_name in kernels.items():
+        one, other = _function(programs[0], name), _function(programs[1], other_name)
+        if one is None or other is None:
+            continue
+        diffs.append(
+            diff_file(
+                before[one.place[0]],
+                after[other.place[0]],
+                kernels,
+                old_lines=range(one.place[1], one.place[2] + 1),
+                new_lines=range(other.place[1], other.place[2] + 1),
+                silent=kernels,
+            )
+        )
+    aside = {*kernels.keys(), *kernels.values()}
+    for a, b in files:
+        if a is None or b is None:
+            continue
+        # The kernels that are compared stand aside; of the rest, equal names are equal.
+        hidden = _bodies(programs[0], a, aside), _bodies(programs[1], b, aside)
+        lines_old = range(1, len(before[a].lines) + 1)
+        lines_new = range(1, len(after[b].lines) + 1)
+        diffs.append(
+            diff_file(
+                before[a],
+                after[b],
+                {},
+                old_lines=[n for n in lines_old if n not in hidden[0]],
+                new_lines=[n for n in lines_new if n not in hidden[1]],
+            )
+        )
+    return diffs
+
+
+def _bodies(program: Program, file: int, names: set[str]) -> set[int]:
+    return {
+        line
+        for f in program.functions
+        if f.name in names and f.place[0] == file
+        for line in range(f.place[1], f.place[2] + 1)
+    }
+
+
+def used_lines(program: Program, kernels: set[str], profile: Profile) -> set[Line]:
+    """Lines of the kernels, of all declarations that they reach, and of instructions."""
+    out: set[Line] = set()
+    for launch in profile.launches:
+        out.update(zip(launch.instructions.file, launch.instructions.line, strict=True))
+    by_line: dict[Line, set[int]] = {}
+    for use in program.uses:
+        by_line.setdefault((use.file, use.line), set()).add(use.symbol)
+    todo: list[Place] = [f.place for f in program.functions if f.name in kernels]
+    while todo:
+        file, first, last = todo.pop()
+        for n in range(first, last + 1):
+            out.add((file, n))
+            for symbol in by_line.pop((file, n), ()):
+                todo += program.symbols[symbol].places
+    return out

@@ -1,0 +1,190 @@
+"""Which part an amount on a line belongs to, and the amounts themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Literal
+
+from workbench.analysis.launches import LaunchPair
+from workbench.analysis.links import Line, Link
+from workbench.analysis.sourcediff import SourceDiff
+from workbench.counters import catalog
+from workbench.model import Dim3, Launch, Number, Profile
+
+PartLink = Literal["hunk", "symbol", "launch", "elsewhere"]
+#: Links that share one line at most: beyond, the hunks nearest to it in the text.
+MOST_SHARED = 8
+
+# A part's identity: (link, hunk or 0, symbol, note).
+PartKey = tuple[PartLink, int, str, str]
+Unit = tuple[Line | None, Line | None]  # a line pair, (old, new)
+Exact = int | Fraction
+Placed = tuple[Unit, tuple[PartKey, ...], tuple[str, ...]]
+
+
+def canonical(name: str) -> str:
+    """Today's name of a line metric (ncu renamed some)."""
+    counter = catalog().by_line(name)
+    return (counter.line or name) if counter is not None else name
+
+
+def _dim(value: Dim3) -> str:
+    return "×".join(map(str, value))
+
+
+def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
+    """What differs between two launches apart from the code, in words."""
+    out = []
+    for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
+        if x != y:
+            out.append(f"{what} {_dim(x)} → {_dim(y)}")
+    if a.dynamic_shared != b.dynamic_shared:
+        out.append(f"dynamic shared memory {a.dynamic_shared} → {b.dynamic_shared} B")
+    cluster = ("launch__cluster_dim_x", "launch__cluster_dim_y", "launch__cluster_dim_z")
+    x_size, y_size = ([launch.metrics.get(n) for n in cluster] for launch in (a, b))
+    if all(x_size) and all(y_size) and x_size != y_size:
+        out.append("cluster")
+    if old.build is not None and new.build is not None and old.build.flags != new.build.flags:
+        gone = [flag for flag in old.build.flags if flag not in new.build.flags]
+        come = [flag for flag in new.build.flags if flag not in old.build.flags]
+        out.append("flags " + " ".join([*(f"−{f}" for f in gone), *(f"+{f}" for f in come)]))
+    return tuple(out)
+
+
+class Placing:
+    """Says for an amount on a line of a launch which parts it goes to."""
+
+    def __init__(
+        self, old: Profile, new: Profile, diff: SourceDiff, launches: Sequence[LaunchPair]
+    ) -> None:
+        self.old, self.new, self.diff = old, new, diff
+        self.back = {b: a for a, b in diff.twin.items()}
+        self.file_back = {b: a for a, b in diff.files.items()}
+        self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
+        self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
+        self.covered: dict[str, set[Line]] = defaultdict(set)
+        self.known: dict[
+            tuple[int, int, Line], tuple[Unit, tuple[PartKey, ...], tuple[str, ...]]
+        ] = {}
+        for pair in launches:
+            a = old.launches[pair.old] if pair.old is not None else None
+            b = new.launches[pair.new] if pair.new is not None else None
+            if a is not None and b is not None and pair.old is not None and pair.new is not None:
+                if launch_changes(old, new, a, b):
+                    self.changed[0, pair.old] = self.changed[1, pair.new] = "launch"
+                self.covered["old"].update(_lines(a))
+                self.covered["new"].update(_lines(b))
+            elif a is not None and pair.old is not None:
+                self.alone[0, pair.old] = a.kernel
+                self.covered["removed"].update(_lines(a))
+            elif b is not None and pair.new is not None:
+                self.alone[1, pair.new] = b.kernel
+                self.covered["added"].update(_lines(b))
+
+    def unit(self, side: int, line: Line) -> Unit:
+        """The line with its twin, (old, new); a line without a twin stands alone."""
+        if side == 0:
+            twin = self.diff.twin.get(line)
+            if twin is None and line not in self.diff.hunk_old:
+                twin = self._nowhere(line, self.diff.files)
+            return line, twin
+        back = self.back.get(line)
+        if back is None and line not in self.diff.hunk_new:
+            back = self._nowhere(line, self.file_back)
+        return back, line
+
+    @staticmethod
+    def _nowhere(line: Line, files: dict[int, int]) -> Line | None:
+        """Twin of a line that no text shows: the same number in the paired file."""
+        if line[0] < 0:
+            return line
+        return (files[line[0]], line[1]) if line[0] in files else None
+
+    def place(self, side: int, launch: int, line: Line) -> Placed:
+        """The line's pair, the parts that share its amount in this launch, and the chain."""
+        known = self.known.get((side, launch, line))
+        if known is None:
+            unit = self.unit(side, line)
+            keys, via = self._keys(side, launch, unit)
+            known = self.known[side, launch, line] = unit, tuple(keys), via
+        return known
+
+    def _keys(self, side: int, launch: int, unit: Unit) -> tuple[list[PartKey], tuple[str, ...]]:
+        a, b = unit
+        hunk = self.diff.hunk_old.get(a) if a is not None else None
+        if hunk is None and b is not None:
+            hunk = self.diff.hunk_new.get(b)
+        if hunk is not None:
+            return [("hunk", hunk, "", "")], ()
+        if (side, launch) in self.alone and self._extra(side, a, b):
+            word = "added" if side else "removed"
+            return [("launch", 0, self.alone[side, launch], word)], ()
+        found = self._link(a, b)
+        if found is not None:
+            labels = sorted(found.labels)
+            if len(labels) > MOST_SHARED:
+                labels = sorted(
+                    sorted(labels, key=lambda k: self._distance(k[0], unit))[:MOST_SHARED]
+                )
+            return [("symbol", h, symbol, "") for h, symbol in labels], found.via
+        if (side, launch) in self.changed:
+            return [("launch", self.diff.front_matter or 0, "", "")], ()
+        known = a or b
+        assert known is not None
+        if known[0] < 0 or known[1] == 0:
+            return [("elsewhere", 0, "", "no-line")], ()
+        return [("elsewhere", 0, "", "")], ()
+
+    def _distance(self, hunk: int, unit: Unit) -> int:
+        """Lines between a hunk and a line; another file is farther than any line."""
+        a, b = unit
+        block = self.diff.hunks[hunk - 1]
+        best = 1 << 40
+        for line, profile, path, (first, last) in (
+            (a, self.old, block.old_file, block.old),
+            (b, self.new, block.new_file, block.new),
+        ):
+            if line is not None and line[0] >= 0 and profile.sources[line[0]].path == path:
+                best = min(best, max(first - line[1], line[1] - last, 0))
+        return best
+
+    def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
+        """Whether an unmatched launch did this work besides the others, not instead of them."""
+        was = a in self.covered["old"], a in self.covered["removed"]
+        now = b in self.covered["new"], b in self.covered["added"]
+        return (now[0] or not any(was)) if side else (was[0] or not any(now))
+
+    def _link(self, a: Line | None, b: Line | None) -> Link | None:
+        """The cheapest link of a line pair, from either side; equally cheap ones together."""
+        one = self.diff.links_old.get(a) if a is not None else None
+        other = self.diff.links_new.get(b) if b is not None else None
+        if one is None or other is None:
+            return one or other
+        if one.cost != other.cost:
+            return min(one, other, key=lambda link: link.cost)
+        return Link(one.cost, one.labels | other.labels, min(one.via, other.via))
+
+
+def _lines(launch: Launch) -> Iterable[Line]:
+    return zip(launch.instructions.file, launch.instructions.line, strict=True)
+
+
+def amounts(name: str, profile: Profile, side: int) -> Iterable[tuple[int, int, Line, Number]]:
+    """(side, launch, line, value) of one line counter; integral floats as integers."""
+    for number, launch in enumerate(profile.launches):
+        table = launch.instructions
+        for metric, column in table.columns.items():
+            if metric != name and canonical(metric) != name:
+                continue
+            sums: dict[Line, Number] = defaultdict(int)
+            for row, value in zip(column.rows, column.values, strict=True):
+                sums[table.file[row], table.line[row]] += exactly(value)
+            for line, value in sums.items():
+                yield side, number, line, value
+
+
+def exactly(value: Number) -> Number:
+    """Counts that came as floats are integers; others stay what they are."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,89 @@
+"""Arithmetic done and bytes moved by a launch: where it stands under the roofline.
+
+Work is what the launch executed, not what the study says a job needs, so that a
+report from anywhere has a point and recomputation counts. The catalog counts
+float32 work outside of the tensor pipe; a launch whose work is mostly of another
+kind gets a reason instead of a point in the wrong place.
+
+Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual
+performance model for multicore architectures", CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workbench.counters import Missing, Reading, read
+from workbench.model import Launch, Record
+
+Level = Literal["L1", "L2", "DRAM"]
+#: From the registers outwards.
+LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
+
+_SECTOR_BYTES = 32
+#: Barriers keep the tensor pipe's counter at a few hundredths of a percent.
+_TENSOR_NOISE_PERCENT = 1.0
+
+
+class Position(Record, frozen=True):
+    """A launch under the roofline.
+
+    `flops` is float32 operations, `seconds` the duration seen by the same
+    profiler, `traffic` the bytes that crossed each level that was measured.
+    """
+
+    flops: float
+    seconds: float
+    traffic: dict[Level, float]
+
+    @property
+    def rate(self) -> float:
+        """Achieved FLOP/s."""
+        return self.flops / self.seconds
+
+    def intensity(self, level: Level) -> float | None:
+        """FLOP per byte at a level; None where its bytes are unknown or zero."""
+        moved = self.traffic.get(level)
+        return self.flops / moved if moved else None
+
+
+def _value(launch: Launch, counter: str) -> float | None:
+    reading = read(launch, counter)
+    return float(reading.value) if isinstance(reading, Reading) else None
+
+
+def traffic(launch: Launch) -> dict[Level, float]:
+    """Bytes that crossed each level of the memory hierarchy, where the report tells."""
+    out: dict[Level, float] = {}
+    loads = _value(launch, "global_load_sectors")
+    stores = _value(launch, "global_store_sectors")
+    if loads is not None or stores is not None:
+        local = _value(launch, "local_sectors") or 0.0
+        out["L1"] = _SECTOR_BYTES * ((loads or 0.0) + (stores or 0.0) + local)
+    l2 = _value(launch, "l2_sectors")
+    if l2 is not None:
+        out["L2"] = _SECTOR_BYTES * l2
+    dram = _value(launch, "dram_bytes")
+    if dram is not None:
+        out["DRAM"] = dram
+    return out
+
+
+def position(launch: Launch) -> Position | Missing:
+    """Place a launch under the roofline, or say why it has no place there."""
+    seconds = _value(launch, "duration")
+    flops = read(launch, "flops")
+    if isinstance(flops, Missing):
+        return flops
+    if not seconds:
+        return Missing("the report holds no duration")
+    if (_value(launch, "tensor_utilization") or 0.0) > _TENSOR_NOISE_PERCENT:
+        return Missing("its tensor-core work is not counted in float32 operations")
+    if 2 * (_value(launch, "dfma_threads") or 0.0) > flops.value:
+        return Missing("most of its work is float64, which is not counted here")
+    if not flops.value:
+        return Missing("it executed no float32 operation")
+    moved = traffic(launch)
+    if not any(moved.values()):
+        return Missing("the report holds no memory traffic")
+    return Position(flops=float(flops.value), seconds=seconds, traffic=moved)

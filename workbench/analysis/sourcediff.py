@@ -1,0 +1,243 @@
+"""The sources of two profiles side by side: paired files, hunks, and the links of every line.
+
+This half of attribution knows no counters. Its result answers one question for
+the other half: given a line of either side, which hunk is it in, or else which line
+of the other side is it, and what links it to a hunk?
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workbench.analysis.hunks import (
+    FileDiff,
+    Hunk,
+    diff_file,
+    rename_candidates,
+    split_moves,
+    whole_file,
+)
+from workbench.analysis.launches import LaunchPair
+from workbench.analysis.links import Line, Link, link
+from workbench.analysis.pairing import (
+    FilePair,
+    both_hold_both,
+    compare_kernels,
+    kernel_files,
+    kernel_names,
+    mentions,
+    pair_files,
+    used_lines,
+)
+from workbench.analysis.symbols import Place, Program, read
+from workbench.analysis.tokens import Source, scan
+from workbench.model import Profile
+
+
+@dataclass(slots=True)
+class SourceDiff:
+    """What attribution asks of the sources. Lines are (index into `Profile.sources`, line).
+
+    `hunk_old`/`hunk_new` map lines inside of code and moved hunks to the hunk's id;
+    `twin` maps an old line to its unchanged new one; `links_*` say what links an
+    unchanged line. `words` are sentences for the reader about what was not possible.
+    """
+
+    hunks: tuple[Hunk, ...] = ()
+    hunk_old: dict[Line, int] = field(default_factory=dict)
+    hunk_new: dict[Line, int] = field(default_factory=dict)
+    twin: dict[Line, Line] = field(default_factory=dict)
+    links_old: dict[Line, Link] = field(default_factory=dict)
+    links_new: dict[Line, Link] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    front_matter: int | None = None
+    files: dict[int, int] = field(default_factory=dict)
+
+
+def scan_sources(profile: Profile) -> list[Source]:
+    """All sources of a profile; a file without text has no lines."""
+    return [
+        scan(source.text, source.path)
+        if source.text is not None
+        else Source(source.path, (), (), ())
+        for source in profile.sources
+    ]
+
+
+def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> SourceDiff:
+    """Compare the sources of two profiles.
+
+    Args:
+        old: The old profile.
+        new: The new profile.
+        launches: Their matched launches: where two kernels of one file are compared,
+            their bodies are aligned, and of the rest what they use.
+    """
+    before, after = scan_sources(old), scan_sources(new)
+    state = _State(old, new, before, after)
+    state.words = _words(before, after)
+    kernels = kernel_names(old, new, launches)
+    files = pair_files(before, after, kernel_files(old), kernel_files(new))
+    within = both_hold_both(before, after, lambda: state.programs, kernels)
+    if within:
+        state.names = dict(kernels)
+        state.diffs = compare_kernels(before, after, state.programs, files, kernels)
+    else:
+        state.names = {
+            a: b for a, b in kernels.items() if not mentions(after, a) and not mentions(before, b)
+        }
+        state.compare_files(files)
+        candidates = rename_candidates(state.diffs, state.declared)
+        if candidates:
+            state.names |= candidates
+            state.compare_files(files)
+    split_moves(state.diffs, state.names)
+    if within:
+        state.drop_unused(kernels)
+    out = state.finish()
+    out.files = {a: b for a, b in files if a is not None and b is not None}
+    return out
+
+
+class _State:
+    """What `compare_sources` builds up."""
+
+    def __init__(
+        self, old: Profile, new: Profile, before: list[Source], after: list[Source]
+    ) -> None:
+        self.old, self.new = old, new
+        self.before, self.after = before, after
+        self.names: dict[str, str] = {}
+        self.diffs: list[FileDiff] = []
+        self.words: tuple[str, ...] = ()
+        self._programs: tuple[Program, Program] | None = None
+
+    @property
+    def programs(self) -> tuple[Program, Program]:
+        """Both sides, parsed; done once and only where something asks."""
+        if self._programs is None:
+            same = [s.lines for s in self.before] == [s.lines for s in self.after]
+            first = read(self.before)
+            self._programs = (first, first if same else read(self.after))
+        return self._programs
+
+    def declared(self, name: str, other: str) -> bool:
+        """Whether the old side declares one name and the new side the other, as the same kind."""
+        kinds = [
+            {symbol.kind for symbol in program.symbols if symbol.name == word}
+            for program, word in zip(self.programs, (name, other), strict=True)
+        ]
+        return bool(kinds[0] & kinds[1])
+
+    def compare_files(self, files: Sequence[FilePair]) -> None:
+        """Differences of whole files."""
+        self.diffs = []
+        for a, b in files:
+            one = self.before[a] if a is not None else None
+            other = self.after[b] if b is not None else None
+            if one is not None and other is not None:
+                self.diffs.append(diff_file(one, other, self.names))
+            else:
+                self.diffs.append(whole_file(one, other))
+
+    def drop_unused(self, kernels: Mapping[str, str]) -> None:
+        """Keep of the file level only hunks of declarations that the kernels use."""
+        wanted_old = used_lines(self.programs[0], set(kernels), self.old)
+        wanted_new = used_lines(self.programs[1], set(kernels.values()), self.new)
+        for diff in self.diffs:
+            a = next((n for n, source in enumerate(self.before) if source is diff.old), -1)
+            b = next((n for n, source in enumerate(self.after) if source is diff.new), -1)
+            diff.drafts = [
+                draft
+                for draft in diff.drafts
+                if any((a, n) in wanted_old for n in range(draft.old[0], draft.old[1] + 1))
+                or any((b, n) in wanted_new for n in range(draft.new[0], draft.new[1] + 1))
+            ]
+
+    def finish(self) -> SourceDiff:
+        """Number the hunks and link the lines."""
+        out = SourceDiff(words=self.words)
+        place_old = {id(source): n for n, source in enumerate(self.before)}
+        place_new = {id(source): n for n, source in enumerate(self.after)}
+        hunks: list[Hunk] = []
+        code_old: dict[Line, int] = {}
+        code_new: dict[Line, int] = {}
+        for diff in self.diffs:
+            a = place_old[id(diff.old)] if diff.old is not None else -1
+            b = place_new[id(diff.new)] if diff.new is not None else -1
+            out.twin.update({(a, i): (b, j) for i, j in diff.pairs})
+            for draft in diff.drafts:
+                hunk = Hunk(
+                    id=len(hunks) + 1,
+                    old=draft.old,
+                    new=draft.new,
+                    kind=draft.kind,
+                    symbols=(),
+                    old_file=diff.old.path if diff.old else "",
+                    new_file=diff.new.path if diff.new else "",
+                )
+                hunks.append(hunk)
+                if hunk.kind in ("code", "moved"):
+                    old_lines = [(a, n) for n in range(draft.old[0], draft.old[1] + 1)]
+                    new_lines = [(b, n) for n in range(draft.new[0], draft.new[1] + 1)]
+                    out.hunk_old.update(dict.fromkeys(old_lines, hunk.id))
+                    out.hunk_new.update(dict.fromkeys(new_lines, hunk.id))
+                    if hunk.kind == "code":
+                        code_old.update(dict.fromkeys(old_lines, hunk.id))
+                        code_new.update(dict.fromkeys(new_lines, hunk.id))
+                elif hunk.kind == "front-matter":
+                    out.front_matter = hunk.id
+        if code_old or code_new:
+            out.links_old, out.links_new = link(
+                *self.programs, _HunksOf(code_old), _HunksOf(code_new), self.names
+            )
+        symbols: dict[int, set[str]] = {}
+        for links, inside in ((out.links_old, out.hunk_old), (out.links_new, out.hunk_new)):
+            for line, found in links.items():
+                if line not in inside:
+                    for hunk_id, symbol in found.labels:
+                        symbols.setdefault(hunk_id, set()).add(symbol)
+        out.hunks = tuple(
+            Hunk(
+                id=h.id,
+                old=h.old,
+                new=h.new,
+                kind=h.kind,
+                symbols=tuple(sorted(symbols.get(h.id, ()))),
+                old_file=h.old_file,
+                new_file=h.new_file,
+            )
+            for h in hunks
+        )
+        return out
+
+
+class _HunksOf:
+    """The hunks that have lines in a place; files without any hunk answer at once."""
+
+    def __init__(self, lines: Mapping[Line, int]) -> None:
+        self.lines = lines
+        self.ordered: dict[int, list[int]] = {}
+        for file, line in sorted(lines):
+            self.ordered.setdefault(file, []).append(line)
+
+    def __call__(self, place: Place) -> frozenset[int]:
+        file, first, last = place
+        lines = self.ordered.get(file)
+        if not lines:
+            return frozenset()
+        found = lines[bisect_left(lines, first) : bisect_right(lines, last)]
+        return frozenset(self.lines[file, line] for line in found)
+
+
+def _words(before: Sequence[Source], after: Sequence[Source]) -> tuple[str, ...]:
+    out = []
+    for side, sources in (("old", before), ("new", after)):
+        if not any(source.lines for source in sources):
+            out.append(
+                f"the {side} side holds no source text, so its lines cannot be compared "
+                "(capture with --import-source yes and compile with -lineinfo)"
+            )
+    return tuple(out)

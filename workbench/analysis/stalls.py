@@ -1,0 +1,126 @@
+"""Why warps waited: shares of warp time by state, per launch and per source line.
+
+Two sources say it, and a report may hold either. *Samples* (``smsp__pcsamp_*``)
+count, at a fixed interval, the state of one warp per scheduler: a sum over
+instructions, so it can be split by source line. *Ratios* (cycles per issued
+instruction) are exact, for the whole launch. Shares come from samples where there
+are any, so that the lines add up to the bar above them, otherwise from the ratios.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workbench.counters import Counter, Reading, catalog, line_metric, read
+from workbench.model import Launch, LineKey, Number, Record, line_counters
+
+#: Catalog ids: the group of warp states, the one state that is no stall, the samples.
+GROUP = "stalls"
+ISSUING = "selected"
+SAMPLES = "warp_samples"
+
+
+class Share(Record, frozen=True):
+    """One state's part of all warp time: `share` in 0-1, `cycles` per issued instruction."""
+
+    state: Counter
+    share: float
+    samples: Number | None = None
+    cycles: Number | None = None
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the warp waited; the one other state is issuing."""
+        return self.state.id != ISSUING
+
+
+class Breakdown(Record, frozen=True):
+    """All states of a launch, largest first. `source` says what the shares are made of."""
+
+    source: Literal["samples", "ratios", ""]
+    shares: tuple[Share, ...] = ()
+    samples: Number = 0
+
+    @property
+    def top(self) -> Share | None:
+        """The largest real stall, which is where to look first."""
+        return next((share for share in self.shares if share.stalled), None)
+
+
+class HotLine(Record, frozen=True):
+    """A source line with its part of the samples and its stalls (shares of the line)."""
+
+    key: LineKey
+    samples: Number
+    share: float
+    stalls: tuple[tuple[Counter, float], ...] = ()
+
+
+def _cycles(launch: Launch, state: Counter) -> Number | None:
+    reading = read(launch, state)
+    return reading.value if isinstance(reading, Reading) else None
+
+
+def breakdown(launch: Launch) -> Breakdown:
+    """Split a launch's warp time over the warp states of the catalog.
+
+    Returns:
+        Shares that add up to 1; no shares and source "" where the report holds
+        neither samples nor ratios.
+    """
+    states = catalog().group(GROUP)
+    columns = launch.instructions.columns
+    sampled: dict[str, Number] = {}
+    for state in states:
+        name = line_metric(launch, state)
+        sampled[state.id] = sum(columns[name].values) if name else 0
+    cycles = {state.id: _cycles(launch, state) for state in states}
+    total = sum(sampled.values())
+    weights = sampled if total else {key: value or 0 for key, value in cycles.items()}
+    whole = sum(weights.values())
+    if not whole:
+        return Breakdown(source="")
+    shares = [
+        Share(
+            state=state,
+            share=weights[state.id] / whole,
+            samples=sampled[state.id] if total else None,
+            cycles=cycles[state.id],
+        )
+        for state in states
+        if weights[state.id]
+    ]
+    shares.sort(key=lambda share: -share.share)
+    return Breakdown(source="samples" if total else "ratios", shares=tuple(shares), samples=total)
+
+
+def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
+    """The source lines on which warp samples fell, most samples first.
+
+    Instructions without a source line are left out of the list, but not of the
+    total that shares refer to.
+    """
+    # Reports of ncu 2021 hold the states without their total: they add up to it.
+    samples = line_metric(launch, catalog()[SAMPLES])
+    every = [
+        (state, name)
+        for state in catalog().group(GROUP)
+        if (name := line_metric(launch, state)) is not None
+    ]
+    parts = [samples] if samples else [name for _, name in every]
+    if not parts:
+        return ()
+    states = [(state, name) for state, name in every if state.id != ISSUING]
+    lines = line_counters(launch)
+    counts = {key: sum(own.get(name, 0) for name in parts) for key, own in lines.items()}
+    total = sum(counts.values())
+    out = []
+    for key, counters in lines.items():
+        count = counts[key]
+        if key[1] <= 0 or not count:
+            continue
+        stalls = [(state, counters[name] / count) for state, name in states if name in counters]
+        stalls.sort(key=lambda item: -item[1])
+        out.append(HotLine(key=key, samples=count, share=count / total, stalls=tuple(stalls)))
+    out.sort(key=lambda line: (-line.samples, line.key))
+    return tuple(out)

@@ -1,0 +1,262 @@
+"""A version becomes a cubin: compiled once, kept by content, found again for nothing.
+
+An entry of the cache (``$XDG_CACHE_HOME/workbench/build/<key>/``) is written beside
+its place and renamed into it, so a reader sees a whole entry or none. Its key covers
+all that decides the outcome: the sources with their project paths, flags, defines,
+architecture and the compiler's version. An entry that does not match its own
+checksums is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from workbench import buildlog, compilers
+from workbench.errors import KernelError, MissingError, UsageError
+from workbench.launches import place
+from workbench.model import Build, Record, SourceFile, Version
+from workbench.nearest import did_you_mean
+from workbench.project import Project
+from workbench.sources import local_sources
+
+#: ``-lineinfo`` links counters to lines. Nothing here changes results: fast math is
+#: a version's own decision, in its `flags`.
+DEFAULT_FLAGS = ("-O3", "-std=c++17", "-lineinfo")
+_FORMAT = 1
+_CUBIN = "kernel.cubin"
+_RECORD = "build.json"
+_ARCH = re.compile(r"sm_\d{2,3}[af]?\Z")
+_BAD_ARCH = re.compile(
+    r"unsupported gpu architecture|not defined for option 'gpu-arch|"
+    r"invalid value for --gpu-architecture",
+    re.IGNORECASE,
+)
+_BAD_FLAG = re.compile(
+    r"nvcc fatal\s*:\s*(?:unknown option|.*argument|redefinition|.*option).*|"
+    r"nvrtc: error: (?:invalid|unrecognized|.*option).*",
+    re.IGNORECASE,
+)
+_NO_HOST = re.compile(
+    r"(?:nvcc fatal|sh: ).*(?:host compiler|cl\.exe|gcc|g\+\+|'c\+\+').*", re.IGNORECASE
+)
+
+
+class BuildResult(Record, frozen=True):
+    """A built version.
+
+    Attributes:
+        cubin: The file to load; it stays in the cache.
+        build: Compiler, flags, resources, PTX and warnings.
+        sources: The files that went into it, with project paths.
+        cached: Whether it was there already.
+    """
+
+    cubin: Path
+    build: Build
+    sources: tuple[SourceFile, ...]
+    cached: bool
+
+
+class _Entry(Record, frozen=True):
+    cubin_sha256: str
+    build: Build
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: ``$XDG_CACHE_HOME/workbench/build``."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(base) / "workbench" / "build"
+
+
+def effective_flags(version: Version) -> tuple[str, ...]:
+    """The flags a version is compiled with: defaults, its own, its defines."""
+    own_standard = any(flag.startswith(("-std", "--std")) for flag in version.flags)
+    defaults = [flag for flag in DEFAULT_FLAGS if not (own_standard and flag.startswith("-std"))]
+    defines = [f"-D{name}={value}" for name, value in version.defines.items()]
+    return (*defaults, *version.flags, *defines)
+
+
+def build(
+    project: Project,
+    version: Version,
+    arch: str,
+    *,
+    compiler: Literal["auto", "nvcc", "nvrtc"] = "auto",
+) -> BuildResult:
+    """Compile a version for one architecture, or find it compiled.
+
+    Args:
+        project: Root of the paths that end up in line tables.
+        version: A version in CUDA C++.
+        arch: ``sm_90``; the suffixes ``a`` and ``f`` are passed on.
+        compiler: ``auto`` takes nvcc where it is, else NVRTC.
+
+    Raises:
+        KernelError: it does not compile; the compiler's message at the file's line.
+        MissingError: no compiler, or no place to keep the result.
+        UsageError: an architecture or a flag that the compiler does not know, or a
+            version that is not CUDA C++.
+    """
+    if version.kind != "cuda":
+        raise UsageError(
+            f"{version.path}: a Python version is not compiled", "It builds what it needs itself."
+        )
+    if not _ARCH.match(arch):
+        raise UsageError(f"`{arch}` is no architecture", "Write it like sm_90 or sm_90a.")
+    tool = compilers.choose(compiler)
+    sources = local_sources(project, version)
+    flags = effective_flags(version)
+    folder = cache_folder() / _key(tool.identity, arch, flags, sources)
+    entry = _read(folder)
+    cached = entry is not None
+    if entry is None:
+        entry = _keep(folder, *_compile(tool, version, arch, flags, sources))
+    _check_kernels(version, entry.build)
+    return BuildResult(cubin=folder / _CUBIN, build=entry.build, sources=sources, cached=cached)
+
+
+def _key(
+    identity: list[str], arch: str, flags: tuple[str, ...], sources: tuple[SourceFile, ...]
+) -> str:
+    content = [_FORMAT, identity, arch, flags, [[each.path, each.sha256] for each in sources]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _compile(
+    tool: compilers.Nvcc | compilers.Nvrtc,
+    version: Version,
+    arch: str,
+    flags: tuple[str, ...],
+    sources: tuple[SourceFile, ...],
+) -> tuple[bytes, Build]:
+    name = f"{tool.name} {tool.version}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="wb") as temporary:
+            folder = Path(temporary)
+            for source in sources:
+                target = folder / source.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes((source.text or "").encode("utf-8"))
+            output = tool.compile(folder, version.path, arch, flags)
+    except OSError as error:
+        raise MissingError(
+            f"cannot compile in {tempfile.gettempdir()}: {error.strerror or error}",
+            "Free some space there, or set TMPDIR to another folder.",
+        ) from error
+    if output.failed:
+        _refuse_options(tool, version, arch, output.log)
+        raise buildlog.compile_error(version.path, output.log, sources, name, arch)
+    return output.cubin, Build(
+        compiler=name,
+        arch=arch,
+        flags=flags,
+        resources=buildlog.resources(output.log),
+        ptx=output.ptx,
+        log=buildlog.warnings(output.log),
+    )
+
+
+def _refuse_options(
+    tool: compilers.Nvcc | compilers.Nvrtc, version: Version, arch: str, log: str
+) -> None:
+    """Tell a wrong option from wrong code: it is not the kernel's fault."""
+    if _BAD_ARCH.search(log):
+        known = tool.architectures()
+        raise UsageError(
+            f"{tool.name} {tool.version} does not compile for {arch}",
+            f"It knows {', '.join(known)}." if known else "Take another architecture.",
+        )
+    if match := _NO_HOST.search(log):
+        raise MissingError(
+            f"nvcc needs a host C++ compiler: {match[0].strip()}",
+            "Install one (apt install g++), or build with NVRTC: "
+            "pip install 'workbench[emulator]' and --compiler nvrtc.",
+        )
+    if match := _BAD_FLAG.search(log):
+        raise UsageError(
+            f"{place(version, 'flags')}: {match[0].strip()}",
+            f"Correct `flags`; {tool.name} {tool.version} was called with "
+            f"{' '.join(effective_flags(version))}.",
+        )
+
+
+def _check_kernels(version: Version, made: Build) -> None:
+    names = [each.name for each in made.resources]
+    for index, launch in enumerate(version.launches):
+        if launch.kernel in names:
+            continue
+        mangled = [name for name in names if name.startswith("_Z") and launch.kernel in name]
+        hint = (
+            f'It was compiled as `{mangled[0]}`: declare it extern "C" __global__.'
+            if mangled
+            else did_you_mean(launch.kernel, names, "kernels")
+        )
+        raise KernelError(
+            f"{place(version, f'launch[{index}].kernel')}: the compiled code has no kernel "
+            f"`{launch.kernel}`",
+            hint,
+        )
+
+
+# --- the cache ------------------------------------------------------------------
+
+
+def _read(folder: Path) -> _Entry | None:
+    """The entry in a folder, or None where it is absent or damaged."""
+    try:
+        checksum, _, record = (folder / _RECORD).read_bytes().partition(b"\n")
+        if hashlib.sha256(record).hexdigest().encode() != checksum:
+            return None
+        entry = msgspec.json.decode(record, type=_Entry)
+        cubin = (folder / _CUBIN).read_bytes()
+    except (OSError, msgspec.DecodeError):
+        return None
+    return entry if hashlib.sha256(cubin).hexdigest() == entry.cubin_sha256 else None
+
+
+def _keep(folder: Path, cubin: bytes, made: Build) -> _Entry:
+    """Put an entry into the cache; another process may do the same at the same time."""
+    entry = _Entry(cubin_sha256=hashlib.sha256(cubin).hexdigest(), build=made)
+    record = msgspec.json.encode(entry)
+    temporary = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+        (temporary / _CUBIN).write_bytes(cubin)
+        checksum = hashlib.sha256(record).hexdigest().encode()
+        (temporary / _RECORD).write_bytes(checksum + b"\n" + record)
+        _rename(temporary, folder)
+    except OSError as error:
+        raise MissingError(
+            f"cannot keep the build in {folder.parent}: {error.strerror or error}",
+            "Free some space there, or set XDG_CACHE_HOME to a folder that can be written.",
+        ) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return entry
+
+
+def _rename(temporary: Path, folder: Path) -> None:
+    for _ in range(8):
+        with contextlib.suppress(OSError):
+            temporary.rename(folder)
+            return
+        if _read(folder) is not None:
+            return  # the other process was first, and made the same
+        # A damaged entry is moved away in one step, so that no reader meets half of it.
+        trash = Path(tempfile.mkdtemp(prefix=".old-", dir=folder.parent))
+        with contextlib.suppress(OSError):
+            folder.rename(trash / "entry")
+        shutil.rmtree(trash, ignore_errors=True)
+    temporary.rename(folder)

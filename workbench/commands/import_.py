@@ -1,0 +1,116 @@
+"""``workbench import``: keep a report captured elsewhere as a version's profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.options import problem_option, study_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workbench.model import Profile
+
+
+@click.command("import")
+@click.argument("report")
+@study_option
+@click.option("--version", "version_name", required=True, metavar="NAME", help="Version: v3.")
+@problem_option
+@click.option("--kernel", metavar="NAME", help="Keep only this kernel's launches (default: all).")
+@click.option("--device", metavar="NAME", help="File it under this device instead of its own.")
+@click.option("--force", is_flag=True, help="Replace a profile that is recorded already.")
+def command(
+    report: str,
+    study: str | None,
+    version_name: str,
+    problem: str | None,
+    kernel: str | None,
+    device: str | None,
+    force: bool,
+) -> None:
+    """Keep REPORT (x.ncu-rep, or x.ncu-rep::kernel) as a version's profile.
+
+    Says where the report's source or launches are not those of the version. Host name
+    and network addresses are taken out of the kept copy.
+    """
+    import msgspec
+
+    from workbench.devices import device_slug
+    from workbench.errors import DataError, UsageError
+    from workbench.ncurep.adopt import adopt
+    from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
+    from workbench.ncurep.scrub import scrub
+    from workbench.project import require_project
+    from workbench.store import Store
+    from workbench.study import (
+        load_study,
+        local_sources,
+        parse_target,
+        resolve_launches,
+        source_hash,
+    )
+
+    project = require_project()
+    study_name, version_id = parse_target(version_name, study or project.default_study)
+    if study and study != study_name:
+        raise UsageError(
+            f"--study {study} and --version {version_name} name two studies",
+            "Write the study once.",
+        )
+    found = load_study(project, study_name)
+    version = found.version(version_id)
+    chosen = found.problem(problem)
+    path, inner = split_target(report)
+    profile = select_kernels(read_report(path), kernel or inner)
+    if not any(launch.profiled for launch in profile.launches):
+        names = ", ".join(launch.kernel[:60] for launch in profile.launches)
+        raise DataError(
+            f"{path}: {names} is listed, but was never measured", "Choose another --kernel."
+        )
+    # A baseline's launches are the library's affair: there is nothing to compare with.
+    launches = resolve_launches(found, version, chosen) if version.launches else ()
+    profile = adopt(
+        profile,
+        version,
+        problem=chosen.name,
+        parameters=found.parameters(chosen),
+        sources=local_sources(project, version),
+        source_hash=source_hash(project, version),
+        expected=launches,
+    )
+    if device:
+        own = msgspec.structs.replace(profile.device, slug=device_slug(device))
+        profile = msgspec.structs.replace(profile, device=own)
+    store = Store(project.profiles)
+    target = store.profile_path(profile)
+    if target.exists() and not force:
+        raise UsageError(
+            f"{study_name}/{version.id} already has a profile of {chosen.name} on "
+            f"{profile.device.slug}: {_shown(target, project.root)}",
+            "Replace it with --force, or keep this one apart with --problem or --device.",
+        )
+    store.save(profile, raw=scrub(read_raw(path), path))
+    _report(profile, _shown(target, project.root))
+
+
+def _shown(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+def _report(profile: Profile, where: str) -> None:
+    from workbench import units
+
+    kernels = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in profile.launches))
+    n = len(profile.launches)
+    click.echo(
+        f"kept {profile.study}/{profile.version} {profile.problem} on {profile.device.name} "
+        f"(ncu {profile.tools.get('ncu') or 'of unknown version'}, "
+        f"{profile.captured or 'date unknown'})"
+    )
+    click.echo(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
+    click.echo(f"  {where}")
+    for notice in profile.notices:
+        click.echo(f"note: {notice.message}")

@@ -1,0 +1,31 @@
+"""``workbench init``: make a folder a workbench project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument(
+    "folder",
+    default=".",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@click.option("--study", default="", help="Start this study as well, from a small example.")
+@click.option("--pyproject", is_flag=True, help="Settings go into pyproject.toml.")
+def command(folder: Path, study: str, pyproject: bool) -> None:
+    """Make this folder a workbench project.
+
+    Writes workbench.toml, kernels/, profiles/ and reports/.gitignore; nothing that is
+    there is overwritten.
+    """
+    from workbench.scaffold import start_project
+
+    for path in start_project(folder, study, pyproject=pyproject):
+        click.echo(f"wrote {folder / path}")
+    if study:
+        click.echo("Next: `workbench list`, then `workbench verify v0`.")
+    else:
+        click.echo("Next: `workbench new --study NAME` starts a study from a small example.")

@@ -1,0 +1,144 @@
+"""``workbench list``: studies, versions, and what is recorded of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.options import (
+    device_option,
+    format_option,
+    problem_option,
+    study_option,
+)
+
+if TYPE_CHECKING:
+    from workbench.model import Timing, Version
+    from workbench.project import Project
+    from workbench.store import Store
+    from workbench.views.ladder import Ladder, Rung
+
+
+@click.command()
+@study_option
+@problem_option
+@device_option
+@format_option
+def command(study: str | None, problem: str | None, device: str | None, format_: str) -> None:
+    """Studies, versions, and what is recorded of them."""
+    from workbench.project import require_project
+    from workbench.study import study_names
+
+    project = require_project()
+    names = [study] if study else study_names(project)
+    ladders = [_ladder(project, name, problem, device) for name in names]
+    # The default study first: it is what a version without a study means.
+    ladders.sort(key=lambda ladder: ladder.name != project.default_study)
+    if format_ == "json":
+        from workbench.views.jsonout import dumps
+        from workbench.views.ladder import list_document
+
+        click.echo(dumps(list_document(ladders, project.default_study)), nl=False)
+    elif format_ in ("csv", "markdown"):
+        from workbench.views import flat
+
+        text = flat.list_csv(ladders) if format_ == "csv" else flat.list_markdown(ladders)
+        click.echo(text, nl=False)
+    else:
+        from rich.console import Console
+
+        from workbench.views.terminal import print_view
+        from workbench.views.terminal_list import list_view
+
+        print_view(list_view(ladders, project.default_study, Console().width))
+
+
+def _ladder(project: Project, name: str, problem: str | None, device: str | None) -> Ladder:
+    from workbench.errors import UsageError
+    from workbench.store import Store
+    from workbench.study import load_study
+    from workbench.views.ladder import Ladder
+
+    study = load_study(project, name)
+    if problem is not None:
+        study.problem(problem)
+    store = Store(project.profiles)
+    timings = store.timings(study=name)
+    rungs = tuple(
+        _rung(project, store, version, [t for t in timings if t.version == version.id])
+        for version in study.versions.values()
+    )
+    devices = _devices(rungs)
+    if device is not None:
+        from workbench.store import device_slug
+
+        known = {device_slug(each): each for each in devices}
+        if device_slug(device) not in known:
+            there = ", ".join(devices) or "none"
+            raise UsageError(
+                f"nothing of {name} is recorded on a device {device!r}",
+                f"Recorded devices: {there}.",
+            )
+        devices = [known[device_slug(device)]]
+    shown = problem
+    if shown is None:
+        recorded = {p.problem for r in rungs for p in r.profiles}
+        recorded |= {t.problem for r in rungs for t in r.times}
+        shown = next((p.name for p in study.problems_for("profile") if p.name in recorded), None)
+        shown = shown or next((p for p in study.problems if p in recorded), "")
+    return Ladder(
+        name=name,
+        title=study.title,
+        problems=tuple(study.problems),
+        versions=rungs,
+        problem=shown if devices else "",
+        device=devices[0] if devices else "",
+    )
+
+
+def _rung(project: Project, store: Store, version: Version, timings: list[Timing]) -> Rung:
+    from workbench.study import source_hash
+    from workbench.views.ladder import RecordedProfile, RecordedTime, Rung
+
+    now = source_hash(project, version)
+    profiles = []
+    for entry in store.find(study=version.study, version=version.id):
+        profile = store.load(entry.path)
+        profiles.append(
+            RecordedProfile(
+                problem=entry.problem,
+                engine=entry.engine,
+                device=profile.device.name,
+                captured=profile.captured,
+                stale=profile.source_hash not in ("", now),
+            )
+        )
+    times = tuple(
+        RecordedTime(
+            problem=timing.problem,
+            device=timing.device.name,
+            time=timing.time,
+            stale=timing.source_hash not in ("", now),
+        )
+        for timing in timings
+    )
+    return Rung(
+        id=version.id,
+        title=version.title,
+        baseline=version.baseline,
+        parent=version.parent,
+        profiles=tuple(profiles),
+        times=times,
+    )
+
+
+def _devices(rungs: tuple[Rung, ...]) -> list[str]:
+    """Recorded devices, the one with the newest profile first."""
+    newest: dict[str, str] = {}
+    for rung in rungs:
+        for profile in rung.profiles:
+            newest[profile.device] = max(newest.get(profile.device, ""), profile.captured)
+        for time in rung.times:
+            newest.setdefault(time.device, "")
+    return sorted(newest, key=lambda name: newest[name], reverse=True)

@@ -1,0 +1,78 @@
+"""``workbench new``: start a version from the one before it, or a study."""
+
+from __future__ import annotations
+
+import click
+
+from workbench.errors import UsageError
+
+
+@click.command(
+    epilog="workbench new v5 --from v4 · workbench new v5_cp_async · workbench new --study conv2d"
+)
+@click.argument("version", required=False)
+@click.option("--from", "parent", metavar="VERSION", help="The version to copy; default: the last.")
+@click.option("--study", help="The study of the version; alone: the name of a study to start.")
+@click.option("--title", default="", help="Title of the version.")
+def command(version: str | None, parent: str | None, study: str | None, title: str) -> None:
+    """Start a new version (or study) from the one before it.
+
+    VERSION is v5, v5_some_name or sgemm/v5. The new file holds its parent's code under
+    front matter of its own, with the change and the expectations left to you.
+    """
+    from workbench.project import require_project
+
+    project = require_project()
+    if version is None:
+        if study is None or parent is not None or title:
+            raise UsageError(
+                "what shall be started?",
+                "A version: workbench new v5 --from v4. A study: workbench new --study NAME.",
+            )
+        from workbench.scaffold import start_study
+
+        for path in start_study(project, study):
+            click.echo(f"wrote {path}")
+        click.echo(
+            f"Next: put your job in the place of the example, then "
+            f"`workbench verify {study}/v0` and `workbench profile {study}/v0`."
+        )
+        if not project.default_study:
+            click.echo(f'To write v0 for short, set default_study = "{study}" in the settings.')
+        return
+    _start_version(version, parent, study, title)
+
+
+def _start_version(version: str, parent: str | None, study: str | None, title: str) -> None:
+    from workbench.project import require_project
+    from workbench.scaffold import start_version
+    from workbench.study import load_study, parse_target
+
+    project = require_project()
+    study_name, name = parse_target(version, study or project.default_study)
+    if study is not None and study != study_name:
+        raise UsageError(
+            f"`{version}` lies in study {study_name}, not in {study}", "Name one study only."
+        )
+    loaded = load_study(project, study_name)
+    if parent is None:
+        ladder = [each for each in loaded.versions.values() if not each.baseline]
+        if not ladder:
+            raise UsageError(
+                f"study {study_name} has no version to start from",
+                f"Write kernels/{study_name}/v0_name.cu; docs/front-matter.md shows one.",
+            )
+        source = ladder[-1]
+    else:
+        _, parent = parse_target(parent, study_name)
+        source = loaded.version(parent)
+    path = start_version(loaded, project, name, source, title)
+    load_study(project, study_name)  # what was written must be readable
+    new_id = name.partition("_")[0]
+    prefix = "" if study_name == project.default_study else f"{study_name}/"
+    click.echo(f"wrote {path}, a copy of {source.id} ({source.title})")
+    click.echo("Next:")
+    click.echo("  1. change the kernel, and say what you changed in `change`")
+    click.echo("  2. predict a counter in [[expect]]")
+    click.echo(f"  3. workbench profile {prefix}{new_id}")
+    click.echo(f"  4. workbench diff {prefix}{source.id} {prefix}{new_id}")

@@ -1,0 +1,156 @@
+"""``workbench profile``: verify and profile versions, and keep what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.measuring import every_option, machine_options
+from workbench.commands.options import study_option
+
+if TYPE_CHECKING:
+    from workbench.model import Profile
+
+
+@click.command()
+@click.argument("versions", nargs=-1)
+@every_option
+@study_option
+@click.option("--problem", metavar="NAME", help="Problem (default: the first profiled one).")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "ncu", "emulator"]),
+    default="auto",
+    show_default=True,
+    help="What measures; auto takes ncu where a GPU and ncu are.",
+)
+@click.option("--time/--no-time", "timed", default=False, help="Time each version as well.")
+@click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set.")
+@click.option("--section", "sections", multiple=True, metavar="ID", help="ncu section.")
+@click.option("--metrics", multiple=True, metavar="NAMES", help="ncu metrics, comma-separated.")
+@click.option(
+    "--clock-control",
+    type=click.Choice(["none", "base", "boost", "reset"]),
+    default="none",
+    show_default=True,
+    help="Whether ncu locks the clocks.",
+)
+@click.option(
+    "--cache-control",
+    type=click.Choice(["all", "none"]),
+    default="all",
+    show_default=True,
+    help="Whether ncu flushes the caches before each pass.",
+)
+@click.option(
+    "--replay-mode",
+    type=click.Choice(["kernel", "application", "range", "app-range"]),
+    default="kernel",
+    show_default=True,
+    help="How ncu repeats a kernel for its passes.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Capture each launch N times, and keep how its counters vary.",
+)
+@click.option(
+    "--raw/--no-raw", "raw", default=None, help="Keep the raw report (default: if neutral)."
+)
+@click.option("--dry-run", is_flag=True, help="Print the exact ncu command and stop.")
+@machine_options
+def command(
+    versions: tuple[str, ...],
+    every: bool,
+    study: str | None,
+    problem: str | None,
+    engine: str,
+    timed: bool,
+    sets: tuple[str, ...],
+    sections: tuple[str, ...],
+    metrics: tuple[str, ...],
+    clock_control: str,
+    cache_control: str,
+    replay_mode: str,
+    repeat: int,
+    raw: bool | None,
+    dry_run: bool,
+    seed: int | None,
+    timeout_s: float,
+    arch: str,
+    launcher: str,
+) -> None:
+    """Verify and profile versions under an engine, and keep the profiles.
+
+    With --set or --section ncu collects those alone; without them the default
+    collection, to which --metrics adds.
+    """
+    import msgspec
+
+    from workbench.commands.measuring import experiment, pick, say
+    from workbench.engines import choose_engine
+    from workbench.engines.client import choose_where
+    from workbench.engines.job import TimeOptions
+    from workbench.engines.ncu import Options
+    from workbench.engines.presence import find_tool, need_ncu
+    from workbench.errors import UsageError
+    from workbench.experiment import chosen_problem
+
+    project, loaded, chosen = pick(versions, every, study)
+    try:
+        options = msgspec.convert(
+            {
+                "sets": sets,
+                "sections": sections,
+                "metrics": [name for given in metrics for name in given.split(",") if name],
+                "clock_control": clock_control,
+                "cache_control": cache_control,
+                "replay_mode": replay_mode,
+            },
+            Options,
+        )
+    except msgspec.ValidationError as error:
+        raise UsageError(f"an option of ncu: {error}", "See workbench profile --help.") from error
+    if not (dry_run and arch):
+        choose_engine(engine, launcher=bool(launcher))
+    where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))
+    runner = experiment(project, loaded, where, seed)
+    if dry_run:
+        ncu = "ncu" if launcher else find_tool("ncu", "WORKBENCH_NCU") or "ncu"
+        for version in chosen:
+            subject = runner.subject(version, chosen_problem(loaded, version, problem))
+            click.echo(runner.command(subject, options, ncu, repeat).shell)
+        return
+    ncu = "ncu" if launcher else need_ncu()
+    click.echo(
+        f"engine: ncu ({ncu}); times are taken outside of it"
+        + ("" if timed else ", by `workbench time`")
+    )
+    for version in chosen:
+        subject = runner.subject(version, chosen_problem(loaded, version, problem))
+        profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=raw)
+        shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+        click.echo(_summary(profile, str(shown)))
+        for notice in profile.notices:
+            say(f"note: {version.id}: {notice.message}")
+        if timed:
+            from workbench.views.measured import print_sheet, time_sheet
+
+            timing = runner.time(subject, TimeOptions())
+            print_sheet(time_sheet([timing]), "table")
+
+
+def _summary(profile: Profile, path: str) -> str:
+    from workbench.units import count, quantity
+
+    kernels = ", ".join(dict.fromkeys(launch.kernel for launch in profile.launches))
+    check = profile.verification
+    error = f", error {count(check.error)}" if check else ""
+    return (
+        f"{profile.version} {profile.problem}: {kernels}{error}, "
+        f"{quantity(profile.capture.wall_s, 's')} under ncu -> {path}"
+    )

@@ -1,0 +1,69 @@
+"""``workbench show``: one version's (or report file's) counters, lines and rules."""
+
+from __future__ import annotations
+
+import click
+
+from workbench.commands.options import (
+    all_option,
+    device_option,
+    engine_option,
+    format_option,
+    problem_option,
+    study_option,
+)
+
+
+@click.command()
+@click.argument("target")
+@problem_option
+@study_option
+@device_option
+@engine_option
+@all_option
+@format_option
+def command(
+    target: str,
+    problem: str | None,
+    study: str | None,
+    device: str | None,
+    engine: str | None,
+    all_: bool,
+    format_: str,
+) -> None:
+    """One version's (or report file's) counters, lines and rules.
+
+    TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel.
+    """
+    from workbench.commands.targets import Selection, resolve
+
+    found = resolve(target, Selection(study=study, problem=problem, device=device, engine=engine))
+    profile = found.profile
+    if format_ == "json":
+        from workbench.views.jsonout import dumps, show_document
+
+        document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)
+        click.echo(dumps(document), nl=False)
+    elif format_ in ("csv", "markdown"):
+        from workbench.views import flat
+
+        text = flat.show_csv(profile) if format_ == "csv" else flat.show_markdown(profile)
+        click.echo(text, nl=False)
+    else:
+        from rich.console import Console
+
+        from workbench.views.terminal import print_view
+        from workbench.views.terminal_show import show_view
+
+        print_view(
+            show_view(
+                profile,
+                label=f"{profile.study}/{found.label}" if found.version else found.label,
+                title=found.version.title if found.version else "",
+                timing=found.timing,
+                baseline=found.baseline,
+                notes=found.notes,
+                everything=all_,
+                width=Console().width,
+            )
+        )

@@ -1,0 +1,247 @@
+"""What a user typed, resolved to a profile: ``v3``, ``sgemm/v3``, ``x.ncu-rep::kernel``.
+
+Nothing heavy is imported before it is needed: a report brings the report reader, a
+version its study and the store.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.errors import MissingError, UsageError
+from workbench.model import Profile, Record, Timing, Version
+from workbench.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from workbench.project import Project
+    from workbench.store import Entry
+    from workbench.study import Study
+
+_REPORT_SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
+_VERSION_SUFFIXES = (".cu", ".py")
+
+
+class Selection(Record, frozen=True):
+    """Which of the recorded profiles is meant: the shared command line options."""
+
+    study: str | None = None
+    problem: str | None = None
+    device: str | None = None
+    engine: str | None = None
+
+
+class Target(Record, frozen=True):
+    """A profile with what belongs to it.
+
+    `stale` says that the version's source was edited after the capture; `notes` are
+    sentences that must stand beside any number that is shown.
+    """
+
+    label: str
+    profile: Profile
+    timing: Timing | None = None
+    baseline: Timing | None = None
+    version: Version | None = None
+    stale: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def is_report(text: str) -> bool:
+    """Whether `text` names a report file (with or without ``::kernel``), there or not."""
+    head = text.partition("::")[0]
+    return text.endswith(_REPORT_SUFFIXES) or head.endswith(_REPORT_SUFFIXES) or _is_file(head)
+
+
+def _is_file(text: str) -> bool:
+    # "sgemm/v3" could be a folder of that name, but a version's id never has a suffix.
+    try:
+        path = Path(text)
+        return path.suffix not in ("", *_VERSION_SUFFIXES) and path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _without_path(text: str) -> str:
+    """``kernels/sgemm/v3_padded.cu``, as a shell completes it -> ``sgemm/v3_padded``."""
+    if not text.endswith(_VERSION_SUFFIXES):
+        return text
+    path = Path(text)
+    return f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem
+
+
+def resolve(text: str, selection: Selection = Selection()) -> Target:  # noqa: B008 - frozen
+    """One target. See `resolve_all`."""
+    return resolve_all((text,), selection)[0]
+
+
+def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
+    """The profiles that `texts` mean, all on one device and problem where that is possible.
+
+    Raises:
+        UsageError: unknown study, version, problem, kernel or file; or nothing is
+            recorded of it (the hint says what is, and how to record it).
+        DataError: a damaged report or store file.
+    """
+    wanted = [(text, None if is_report(text) else _Recorded(text, selection)) for text in texts]
+    choices = [recorded for _, recorded in wanted if recorded is not None]
+    _agree(choices, selection)
+    return [
+        _report(text, selection) if recorded is None else recorded.target()
+        for text, recorded in wanted
+    ]
+
+
+def _report(text: str, selection: Selection) -> Target:
+    from workbench.ncurep.read import read_report, select_kernels, split_target
+
+    path, kernel = split_target(text)
+    profile = select_kernels(read_report(path), kernel)
+    if selection.engine == "emulator":
+        raise UsageError(f"{path} is a report of ncu, not of the emulator", "Leave --engine out.")
+    name = path.name
+    for suffix in reversed(_REPORT_SUFFIXES):
+        name = name.removesuffix(suffix)
+    return Target(label=f"{name}::{kernel}" if kernel else name, profile=profile)
+
+
+# --- recorded profiles ---------------------------------------------------------------
+
+
+class _Recorded:
+    """A version's recorded profiles, and the one among them that is meant."""
+
+    def __init__(self, text: str, selection: Selection) -> None:
+        from workbench.project import require_project
+        from workbench.store import Store
+        from workbench.study import load_study, parse_target
+
+        self.project: Project = require_project()
+        default = selection.study or self.project.default_study
+        self.study_name, name = parse_target(_without_path(text), default)
+        self.study: Study = load_study(self.project, self.study_name)
+        self.version = self.study.version(name)
+        if selection.problem is not None:
+            self.study.problem(selection.problem)
+        self.store = Store(self.project.profiles)
+        self.all: list[Entry] = self.store.find(study=self.study_name, version=self.version.id)
+        self.entries = [entry for entry in self.all if _matches(entry, selection)]
+        if not self.entries:
+            raise self._nothing(selection)
+        self.chosen = self.entries[0]
+
+    def _nothing(self, selection: Selection) -> UsageError:
+        """The error for "not recorded": what is, and how to record what is not."""
+        name = f"{self.study_name}/{self.version.id}"
+        wanted = [f"--{key} {value}" for key, value in _given(selection).items()]
+        what = f"no profile of {name} is recorded" + (f" for {' '.join(wanted)}" if wanted else "")
+        if self.all:
+            there = "; ".join(
+                dict.fromkeys(f"{e.problem} on {e.device} ({e.engine})" for e in self.all)
+            )
+            hint = f"Recorded of {name}: {there}."
+            if selection.device and selection.device not in {e.device for e in self.all}:
+                hint += " " + did_you_mean(
+                    selection.device, [entry.device for entry in self.all], "devices"
+                )
+        else:
+            others = self.store.find(study=self.study_name)
+            ids = ", ".join(dict.fromkeys(entry.version for entry in others))
+            hint = f"Recorded versions of {self.study_name}: {ids or 'none'}."
+        command = f"workbench profile {name}"
+        if selection.problem:
+            command += f" --problem {selection.problem}"
+        return UsageError(what, f"{hint} To record it, on a machine with a GPU: `{command}`.")
+
+    def target(self) -> Target:
+        """Load the chosen profile, its timing and the baseline's."""
+        from workbench.study import source_hash
+
+        profile = self.store.load(self.chosen.path)
+        now = source_hash(self.project, self.version)
+        stale = bool(profile.source_hash) and profile.source_hash != now
+        notes = []
+        if stale:
+            notes.append(
+                f"stale: {self.version.path} was edited after this capture; "
+                f"record it again with `workbench profile {self.version.id}`"
+            )
+        timing = self._timing(self.version.id)
+        if timing is not None and timing.source_hash not in ("", profile.source_hash):
+            notes.append("the time was taken of another state of the source than the counters")
+        baseline = self.study.baseline
+        return Target(
+            label=self.version.id,
+            profile=profile,
+            timing=timing,
+            baseline=self._timing(baseline.id) if baseline else None,
+            version=self.version,
+            stale=stale,
+            notes=tuple(notes),
+        )
+
+    def _timing(self, version: str) -> Timing | None:
+        found = self.store.timings(
+            study=self.study_name,
+            version=version,
+            problem=self.chosen.problem,
+            device=self.chosen.device,
+        )
+        return found[0] if found else None
+
+
+def _given(selection: Selection) -> dict[str, str]:
+    fields = {
+        "problem": selection.problem,
+        "device": selection.device,
+        "engine": selection.engine,
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _matches(entry: Entry, selection: Selection) -> bool:
+    from workbench.store import device_slug
+
+    if selection.device and entry.device not in (selection.device, device_slug(selection.device)):
+        return False
+    return (selection.problem or entry.problem, selection.engine or entry.engine) == (
+        entry.problem,
+        entry.engine,
+    )
+
+
+def _agree(recorded: list[_Recorded], selection: Selection) -> None:
+    """Choose one entry for each, of the same problem, device and engine where there is one.
+
+    Order of preference: what all have in common, ncu before the emulator, the
+    study's default problem, the device with the newest profile.
+    """
+    if not recorded:
+        return
+    keys = [{(e.problem, e.device, e.engine) for e in each.entries} for each in recorded]
+    common = set.intersection(*keys)
+    device = ""
+    for each, own in zip(recorded, keys, strict=True):
+        among = [e for e in each.entries if (e.problem, e.device, e.engine) in (common or own)]
+        among = _prefer(among, "engine", "ncu")
+        among = _prefer(among, "problem", _default_problem(each.study, selection))
+        among = _prefer(among, "device", device)
+        if len({entry.device for entry in among}) > 1:
+            # Only here do several files have to be read: paths do not tell their age.
+            newest = max(among, key=lambda entry: each.store.load(entry.path).captured)
+            among = _prefer(among, "device", newest.device)
+        each.chosen = among[0]
+        device = each.chosen.device
+
+
+def _prefer(entries: list[Entry], field: str, value: str) -> list[Entry]:
+    return [entry for entry in entries if getattr(entry, field) == value] or entries
+
+
+def _default_problem(study: Study, selection: Selection) -> str:
+    if selection.problem:
+        return selection.problem
+    try:
+        return study.problem().name
+    except (UsageError, MissingError):
+        return ""

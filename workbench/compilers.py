@@ -1,0 +1,336 @@
+"""The two compilers of device code: nvcc, and NVRTC out of PyPI wheels.
+
+Both compile in a neutral folder that mirrors the project, and every path that they
+write into PTX, cubin and line tables is made relative to it:
+
+* Both write absolute names, whatever name the source was given. nvcc's PTX is
+  therefore rewritten and then assembled as it stands, so its cubin says
+  ``kernels/sgemm/v3_padded.cu``. NVRTC gives the cubin directly; its folder names
+  are replaced in place by neutral ones of the same length, filled up with ``/``
+  (``kernels/sgemm///``), which every reader that normalises paths takes for the same.
+* Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines:
+  tests/test_build.py compares them over the ladder. NVRTC has fp16 and bf16 types built
+  in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no host
+  headers such as ``<cstdio>``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from workbench.errors import MissingError
+from workbench.model import Record
+
+#: No kernel file takes this long; a compiler that hangs must not hang the program.
+TIMEOUT_S = 600.0
+_HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+#: Variables by which nvcc takes further flags; they decide what it makes.
+FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+_FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
+
+
+class Output(Record, frozen=True):
+    """What a compiler made, or `failed`; `log` is its own words with neutral paths."""
+
+    log: str
+    failed: bool = False
+    cubin: bytes = b""
+    ptx: str = ""
+
+
+def find_nvcc() -> Path | None:
+    """nvcc: on PATH, in CUDA_HOME, CUDA_PATH or CUDA_ROOT, or in /usr/local/cuda."""
+    on_path = shutil.which("nvcc")
+    if on_path:
+        return Path(on_path)
+    homes = [os.environ[name] for name in _HOMES if os.environ.get(name)]
+    for home in (*homes, "/usr/local/cuda"):
+        candidate = Path(home, "bin", "nvcc")
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+@functools.lru_cache(maxsize=4)
+def _nvcc_version(nvcc: Path) -> str:
+    try:
+        done = subprocess.run(
+            [str(nvcc), "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MissingError(
+            f"{nvcc} does not run: {error}", "Repair or remove that CUDA toolkit."
+        ) from error
+    match = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout)
+    if match is None:
+        raise MissingError(
+            f"{nvcc} does not say its version", "Repair or remove that CUDA toolkit."
+        )
+    return match[1]
+
+
+def _run(
+    argv: list[str], folder: Path, env: dict[str, str], text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            argv,
+            cwd=folder,
+            env=env,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(
+            argv, 124, "", f"the compiler was stopped after {TIMEOUT_S:.0f} s"
+        )
+    except OSError as error:
+        raise MissingError(f"{argv[0]} does not run: {error}", "Repair it.") from error
+
+
+def neutral_path(path: str, folder: Path, toolkit: Path | None) -> str:
+    """A path as line tables may hold it: no part of it says which machine it was.
+
+    Args:
+        path: As the compiler wrote it.
+        folder: The folder it ran in; what lies in it becomes relative.
+        toolkit: Root of the CUDA toolkit; its headers become ``cuda/…``.
+    """
+    plain = posixpath.normpath(path)
+    for root in dict.fromkeys((str(folder), os.path.realpath(folder))):
+        if plain.startswith(f"{root}/"):
+            return posixpath.normpath(plain[len(root) + 1 :])
+    if not posixpath.isabs(plain):
+        return plain
+    if toolkit is not None:
+        for root in dict.fromkeys((str(toolkit), os.path.realpath(toolkit))):
+            if plain.startswith(f"{root}/"):
+                rest = plain[len(root) :]
+                return "cuda/" + (rest.partition("/include/")[2] or posixpath.basename(rest))
+    inside = plain.partition("/include/")[2]
+    return f"system/{inside or posixpath.basename(plain)}"
+
+
+def neutral_ptx(ptx: str, folder: Path, toolkit: Path | None) -> str:
+    """PTX with neutral paths in its ``.file`` directives."""
+
+    def replace(match: re.Match[str]) -> str:
+        return f'{match[1]}"{neutral_path(match[2], folder, toolkit)}"'
+
+    return _FILE.sub(replace, ptx)
+
+
+def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
+    """A cubin whose line tables name no folder of this machine, byte for byte as long."""
+    for root in dict.fromkeys((os.path.realpath(folder), str(folder))):
+        name = re.compile(re.escape(os.fsencode(root)) + rb"/?([^\0]*)\0")
+
+        def replace(match: re.Match[bytes]) -> bytes:
+            inner = posixpath.normpath(match[1].decode("utf-8", "replace")).encode()
+            return inner.ljust(len(match[0]) - 1, b"/") + b"\0"
+
+        cubin = name.sub(replace, cubin)
+    return cubin
+
+
+class Nvcc:
+    """nvcc of an installed CUDA toolkit."""
+
+    name = "nvcc"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.version = _nvcc_version(path)
+        self._toolkit = Path(os.path.realpath(path)).parent.parent
+
+    @property
+    def identity(self) -> list[str]:
+        """All of the compiler that decides what it makes, for the cache's key."""
+        return [self.name, self.version, *(os.environ.get(each, "") for each in FLAG_VARIABLES)]
+
+    def architectures(self) -> list[str]:
+        """The real architectures that it compiles for, like ``sm_90``."""
+        done = _run([str(self.path), "--list-gpu-code"], Path.cwd(), dict(os.environ))
+        return re.findall(r"^sm_\w+$", done.stdout, re.MULTILINE)
+
+    def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
+        """Compile `source` (relative to `folder`) to PTX, make that neutral, assemble it."""
+        # nvcc's own temporary files go where they are removed with all else.
+        env = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        base = [str(self.path), f"-arch={arch}", *flags]
+        first = _run([*base, "-ptx", "-o", "out.ptx", source], folder, env)
+        log = first.stderr + first.stdout
+        if first.returncode != 0:
+            return Output(log=_clean(log, folder), failed=True)
+        target = folder / "out.ptx"
+        ptx = neutral_ptx(target.read_text(encoding="utf-8"), folder, self._toolkit)
+        target.write_text(ptx, encoding="utf-8")
+        second = _run([*base, "-Xptxas", "-v", "-cubin", "-o", "out.cubin", "out.ptx"], folder, env)
+        log = _clean(log + second.stderr + second.stdout, folder)
+        if second.returncode != 0:
+            return Output(log=log, failed=True)
+        return Output(log=log, cubin=(folder / "out.cubin").read_bytes(), ptx=ptx)
+
+
+def _distribution(*names: str) -> str:
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def nvrtc_version() -> str:
+    """Version of the NVRTC wheel, or empty where it or its bindings are not installed."""
+    try:
+        if importlib.util.find_spec("cuda.bindings") is None:
+            return ""
+    except (ModuleNotFoundError, ValueError):
+        return ""
+    return _distribution("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+
+
+def wheel_headers() -> Path | None:
+    """The CUDA headers that came as wheels: ``nvidia/cu13/include`` in site-packages."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations if spec else None) or []:
+        for folder in ("cu13", "cu12", "cuda_runtime"):
+            candidate = Path(root, folder, "include")
+            if (candidate / "cuda.h").is_file() or (candidate / "cuda_runtime.h").is_file():
+                return candidate
+    return None
+
+
+class Nvrtc:
+    """NVRTC of the ``emulator`` extra, run in a child process (`workbench.nvrtc`).
+
+    The child has its own working folder, and a fault of the native library ends the
+    child alone.
+    """
+
+    name = "nvrtc"
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    @property
+    def identity(self) -> list[str]:
+        """All of the compiler that decides what it makes, for the cache's key."""
+        headers = _distribution("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12")
+        return [self.name, self.version, headers]
+
+    def architectures(self) -> list[str]:
+        """The real architectures that it compiles for, like ``sm_90``."""
+        names = self._ask(Path.cwd(), {}).get("architectures")
+        return [str(name) for name in names] if isinstance(names, list) else []
+
+    def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
+        """Compile `source` (relative to `folder`) to PTX and cubin with neutral paths."""
+        options = [f"-arch={arch}", *nvrtc_flags(flags), "--ptxas-options=-v"]
+        headers = wheel_headers()
+        if headers is not None:
+            # Through a link in the neutral folder, so that headers are "cuda/…" as well.
+            link = folder / "cuda"
+            if not link.exists():
+                link.symlink_to(headers, target_is_directory=True)
+            options += ["-Icuda", "-Icuda/cccl"]
+        answer = self._ask(folder, {"source": source, "options": options})
+        log = _clean(str(answer.get("log", "")), folder)
+        if not answer.get("ok"):
+            return Output(log=log, failed=True)
+        ptx = neutral_ptx((folder / "out.ptx").read_text(encoding="utf-8"), folder, None)
+        cubin = neutral_cubin((folder / "out.cubin").read_bytes(), folder)
+        return Output(log=log, cubin=cubin, ptx=ptx)
+
+    def _ask(self, folder: Path, request: dict[str, object]) -> dict[str, object]:
+        package_parent = str(Path(__file__).resolve().parent.parent)
+        paths = [package_parent, os.environ.get("PYTHONPATH", "")]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        done = _run(
+            [sys.executable, "-m", "workbench.nvrtc"], folder, env, text=json.dumps(request)
+        )
+        try:
+            answer = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+            raise MissingError(
+                f"NVRTC {self.version} does not run here: {last}",
+                "Reinstall it: pip install --force-reinstall 'workbench[emulator]'.",
+            ) from None
+        if not isinstance(answer, dict) or "missing" in answer:
+            raise MissingError(
+                f"NVRTC {self.version} does not load: {answer['missing']}",
+                "Reinstall it: pip install --force-reinstall 'workbench[emulator]'.",
+            )
+        return answer
+
+
+def nvrtc_flags(flags: tuple[str, ...]) -> list[str]:
+    """The flags of nvcc as NVRTC knows them.
+
+    ``-O3`` is NVRTC's only level and goes; ``-Xptxas X`` has one spelling; a flag
+    that takes its value as a word of its own is joined with it.
+    """
+    joined = {"-Xptxas": "--ptxas-options=", "--ptxas-options": "--ptxas-options="}
+    joined |= {"-I": "-I", "-D": "-D", "-maxrregcount": "-maxrregcount="}
+    found: list[str] = []
+    words = iter(flags)
+    for flag in words:
+        if flag in joined:
+            found.append(joined[flag] + next(words, ""))
+        elif flag.startswith("-Xptxas="):
+            found.append("--ptxas-options=" + flag.partition("=")[2])
+        elif not re.fullmatch(r"-O[0-3]|--optimize=[0-3]", flag):
+            found.append(flag)
+    return found
+
+
+def _clean(log: str, folder: Path) -> str:
+    for root in dict.fromkeys((os.path.realpath(folder), str(folder))):
+        log = log.replace(f"{root}/", "")
+    return log.strip()
+
+
+def available() -> list[Nvcc | Nvrtc]:
+    """The compilers that are here, the preferred one first."""
+    found: list[Nvcc | Nvrtc] = []
+    nvcc = find_nvcc()
+    if nvcc is not None:
+        found.append(Nvcc(nvcc))
+    version = nvrtc_version()
+    if version:
+        found.append(Nvrtc(version))
+    return found
+
+
+def choose(name: str = "auto") -> Nvcc | Nvrtc:
+    """The compiler to use: nvcc where it is, else NVRTC; or the one that is named.
+
+    Raises:
+        MissingError: not here; says how to get one and what works without.
+    """
+    found = [each for each in available() if name in ("auto", each.name)]
+    if found:
+        return found[0]
+    what = "no CUDA compiler (neither nvcc nor NVRTC)" if name == "auto" else f"no {name}"
+    raise MissingError(
+        f"there is {what} on this machine",
+        "Install a CUDA toolkit (nvcc on PATH or CUDA_HOME set), or NVRTC alone: "
+        "pip install 'workbench[emulator]'. Without one, recorded profiles still work: "
+        "workbench list, show, diff, report.",
+    )

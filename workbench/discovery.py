@@ -1,0 +1,194 @@
+"""The versions of a study, discovered by their file names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from workbench import frontmatter
+from workbench.errors import UsageError
+from workbench.frontmatter import FrontMatter
+from workbench.model import Version
+from workbench.nearest import did_you_mean
+from workbench.project import Project
+from workbench.sources import local_sources, read_source
+
+_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+#: Attributes between __global__ and the name that look like a call.
+_ATTRIBUTE = re.compile(
+    r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__)"
+    r"\s*\((?:[^()]|\([^()]*\))*\)"
+)
+_GLOBAL = re.compile(r"__global__\b([^;{}()]*?)\b(\w+)\s*\(")
+
+
+def kernel_names(code: str) -> list[str]:
+    """The functions that a CUDA source declares ``__global__``, in order."""
+    plain = _ATTRIBUTE.sub(" ", _COMMENT.sub(" ", code))
+    return list(dict.fromkeys(match[2] for match in _GLOBAL.finditer(plain)))
+
+
+def load_versions(project: Project, study: str) -> dict[str, Version]:
+    """All versions of a study, v0, v1, … by number, then the baselines by name.
+
+    Raises:
+        UsageError: wrong front matter, two files with one id, an unknown parent, a
+            cycle of parents, a kernel or counter that does not exist.
+    """
+    folder = project.kernels / study
+    numbered: list[tuple[int, Version, FrontMatter]] = []
+    others: list[tuple[Version, FrontMatter]] = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in (".cu", ".py") or path.name == "study.py" or not path.is_file():
+            continue
+        match = _NAME.match(path.stem)
+        found = _read(path, study, f"v{int(match[1])}" if match else path.stem, bool(match))
+        if found is None:
+            continue
+        if match:
+            numbered.append((int(match[1]), *found))
+        else:
+            others.append(found)
+    numbered.sort(key=lambda entry: (entry[0], entry[1].name))
+    ordered = [(version, front) for _, version, front in numbered] + others
+    _check_unique([version for version, _ in ordered])
+    linked = _link([version for version, _ in ordered], dict(_fronts(ordered)))
+    for version, front in ordered:
+        _check_kernels(project, version, front)
+        _check_counters(version, front)
+    return linked
+
+
+def _fronts(ordered: list[tuple[Version, FrontMatter]]) -> list[tuple[str, FrontMatter]]:
+    return [(version.id, front) for version, front in ordered]
+
+
+def _read(
+    path: Path, study: str, version_id: str, numbered: bool
+) -> tuple[Version, FrontMatter] | None:
+    shown = f"kernels/{study}/{path.name}"
+    kind: Literal["cuda", "python"] = "cuda" if path.suffix == ".cu" else "python"
+    text = read_source(path, shown)
+    # A file that is neither numbered nor described is a helper of the others.
+    if not numbered and not frontmatter.present(text, path=shown, kind=kind):
+        return None
+    front = frontmatter.parse(text, path=shown, kind=kind)
+    if not numbered and not front.baseline:
+        raise UsageError(
+            f"{shown}:{front.lines[0]}: neither a version nor a baseline",
+            f"Name it v<number>_{path.stem}{path.suffix}, or write baseline = true.",
+        )
+    version = Version(
+        study=study,
+        id=version_id,
+        name=path.stem,
+        path=shown,
+        kind=kind,
+        title=front.title,
+        text=text,
+        parent=front.parent,
+        change=front.change,
+        baseline=front.baseline,
+        launches=front.launches,
+        scratch=front.scratch,
+        defines=front.defines,
+        flags=front.flags,
+        requires=front.requires,
+        requires_why=front.requires_why,
+        expectations=front.expectations,
+        front_matter_lines=front.lines,
+    )
+    return version, front
+
+
+def _check_unique(versions: list[Version]) -> None:
+    seen: dict[str, Version] = {}
+    for version in versions:
+        other = seen.setdefault(version.id, version)
+        if other is not version:
+            raise UsageError(
+                f"{version.path}: version {version.id} is also {other.path}",
+                "Give one of them another number.",
+            )
+
+
+def _link(versions: list[Version], fronts: dict[str, FrontMatter]) -> dict[str, Version]:
+    """Fill in each version's parent: named, or the version before it in the ladder."""
+    import msgspec
+
+    by_name = {version.name: version.id for version in versions}
+    linked: dict[str, Version] = {}
+    before: str | None = None
+    for version in versions:
+        parent = version.parent
+        if parent is None:
+            parent = None if version.baseline else before
+        elif parent == "":
+            parent = None  # parent = "": the first of a ladder of its own
+        elif parent not in fronts:
+            if parent not in by_name:
+                raise UsageError(
+                    f"{version.path}:{fronts[version.id].key_lines['parent']}: "
+                    f"unknown parent `{parent}`",
+                    did_you_mean(parent, fronts, "versions"),
+                )
+            parent = by_name[parent]
+        if not version.baseline:
+            before = version.id
+        linked[version.id] = msgspec.structs.replace(version, parent=parent)
+    _check_cycles(linked, fronts)
+    return linked
+
+
+def _check_cycles(versions: dict[str, Version], fronts: dict[str, FrontMatter]) -> None:
+    for version in versions.values():
+        path = [version.id]
+        parent = version.parent
+        while parent is not None and parent not in path:
+            path.append(parent)
+            parent = versions[parent].parent
+        if parent == version.id:
+            front = fronts[version.id]
+            line = front.key_lines.get("parent", front.lines[0])
+            raise UsageError(
+                f"{version.path}:{line}: a cycle of parents: {' → '.join([*path, parent])}",
+                "A ladder has a first version: name an earlier one as parent.",
+            )
+
+
+def _check_kernels(project: Project, version: Version, front: FrontMatter) -> None:
+    """Refuse a kernel that is named nowhere in the version's code or its includes.
+
+    Any mention counts, so that a kernel that a macro defines is accepted; the
+    build looks again, at what the compiler really made.
+    """
+    if version.kind != "cuda":
+        return
+    code = frontmatter.code(version.text, kind="cuda")
+    texts = [code, *(each.text or "" for each in local_sources(project, version)[1:])]
+    plain = _COMMENT.sub(" ", "\n".join(texts))
+    for index, launch in enumerate(version.launches):
+        if not re.search(rf"\b{launch.kernel}\b", plain):
+            line = front.key_lines[f"launch[{index}].kernel"]
+            raise UsageError(
+                f"{version.path}:{line}: there is no kernel `{launch.kernel}` in this file",
+                did_you_mean(launch.kernel, kernel_names(plain), "kernels"),
+            )
+
+
+def _check_counters(version: Version, front: FrontMatter) -> None:
+    if not version.expectations:
+        return
+    # Only a version that expects something pays for reading the catalog.
+    from workbench.counters import catalog
+
+    known = catalog()
+    for index, expectation in enumerate(version.expectations):
+        if expectation.counter not in known:
+            line = front.key_lines[f"expect[{index}].counter"]
+            raise UsageError(
+                f"{version.path}:{line}: unknown counter `{expectation.counter}`",
+                did_you_mean(expectation.counter, [each.id for each in known], "counters"),
+            )

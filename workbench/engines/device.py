@@ -1,0 +1,276 @@
+"""The GPU as the worker sees it: one primary context, one stream, plain buffers.
+
+Only the worker process imports this module's PyCUDA side. The context is the
+device's *primary* one, which the CUDA runtime uses too: PyTorch in the same
+process shares memory and modules with us without a copy.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.engines.check import poison_byte
+from workbench.engines.job import BufferSpec, Failure, FailureKind
+from workbench.model import Device
+from workbench.store import device_slug
+
+#: Bytes of poison on both sides of a guarded buffer. A multiple of 512, so that the
+#: buffer keeps the alignment that cuMemAlloc promises (256 bytes).
+GUARD = 4096
+_GUARD_BYTE = 0xFF
+_ALIGN = 512
+
+
+class WorkerError(Exception):
+    """A failure with its kind already known; becomes the result's `failure`."""
+
+    def __init__(self, kind: FailureKind, message: str, step: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.failure = Failure(kind=kind, message=message, step=step, code=code)
+
+
+#: Words of the driver's error texts -> kind. First match wins.
+_DRIVER_ERRORS: tuple[tuple[str, FailureKind, str], ...] = (
+    ("out of memory", "out-of-memory", "the device has too little free memory"),
+    ("illegal memory access", "crash", "it read or wrote memory that is not its own"),
+    ("misaligned address", "crash", "it used an address that is not aligned to its type"),
+    ("illegal instruction", "crash", "it hit an illegal instruction"),
+    ("invalid program counter", "crash", "it jumped to an invalid address"),
+    ("invalid address space", "crash", "it used an address of the wrong memory space"),
+    ("stack", "crash", "its stack overflowed"),
+    ("assert", "crash", "a device-side assertion failed"),
+    ("unspecified launch failure", "crash", "it stopped with an unspecified launch failure"),
+    ("timed out", "crash", "the driver stopped it for running too long"),
+    ("too many resources", "launch-failed", "a block asks for more registers or threads than fit"),
+    ("no kernel image", "not-loadable", "the build holds no code for this device"),
+    ("image is invalid", "not-loadable", "the build is not a valid image"),
+    ("unsupported toolchain", "not-loadable", "the driver is older than the compiler"),
+    ("named symbol not found", "not-loadable", "the build has no kernel of that name"),
+    ("named symbol", "not-loadable", "the build has no kernel of that name"),
+    ("invalid argument", "launch-failed", "the driver refused the launch's arguments"),
+    ("invalid configuration", "launch-failed", "the driver refused grid or block"),
+    ("cluster", "launch-failed", "the driver refused the cluster size"),
+)
+
+
+def classify(text: str) -> tuple[FailureKind, str]:
+    """Kind and plain meaning of a driver error text such as PyCUDA raises."""
+    low = text.lower()
+    for word, kind, meaning in _DRIVER_ERRORS:
+        if word in low:
+            return kind, meaning
+    return "internal", "the driver reported an error"
+
+
+class DeviceArray:
+    """Device memory that others can wrap without a copy (``torch.as_tensor(x)``).
+
+    It does not own the memory; the session does.
+    """
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.address = address
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+        }
+
+
+class Session:
+    """An open device: allocate, copy, poison, synchronise. Use as a context manager.
+
+    Raises:
+        WorkerError: ``no-pycuda`` or ``no-device`` on entry.
+    """
+
+    def __init__(self) -> None:
+        self.guards = True
+        self.step = "starting"
+        self._memory: list[Any] = []
+        self._guarded: dict[str, tuple[int, int]] = {}
+
+    def __enter__(self) -> Session:
+        try:
+            import pycuda.driver as cuda
+        except ImportError as error:
+            raise WorkerError("no-pycuda", f"PyCUDA cannot be imported: {error}") from error
+        self.cuda = cuda
+        try:
+            cuda.init()
+            if cuda.Device.count() == 0:
+                raise WorkerError("no-device", "the driver sees no GPU")
+            self._device = cuda.Device(0)
+            self._context = self._device.retain_primary_context()
+            self._context.push()
+        except cuda.Error as error:
+            raise WorkerError("no-device", "the GPU cannot be opened", code=str(error)) from error
+        # A blocking stream: work that a library puts on the legacy default stream is
+        # ordered with ours, so that events around it still bracket it.
+        self.stream = cuda.Stream()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        # Everything that needs the context must be gone before it is popped, and the
+        # context must be popped before the interpreter ends: PyCUDA otherwise aborts
+        # the process (exit code 6), after a good profile was already written.
+        with suppress(Exception):  # after a crash the context is lost: nothing is left to free
+            del self.stream
+            self.release()
+            self._context.pop()
+            del self._context
+            gc.collect()
+
+    # --- what the device is ---------------------------------------------------
+
+    def describe(self) -> Device:
+        """The device record; clocks are the chip's maximum, in hertz."""
+        attribute = self.cuda.device_attribute
+        get = self._device.get_attribute
+        name = self._device.name()
+        major, minor = self._device.compute_capability()
+        return Device(
+            name=name,
+            slug=device_slug(name),
+            compute_capability=(int(major), int(minor)),
+            sms=int(get(attribute.MULTIPROCESSOR_COUNT)),
+            sm_clock=float(get(attribute.CLOCK_RATE)) * 1e3,
+            memory_clock=float(get(attribute.MEMORY_CLOCK_RATE)) * 1e3,
+            memory_bus_bits=int(get(attribute.GLOBAL_MEMORY_BUS_WIDTH)),
+            l2_bytes=int(get(attribute.L2_CACHE_SIZE)),
+            memory_bytes=int(self._device.total_memory()),
+        )
+
+    @property
+    def bus_id(self) -> str:
+        """PCI address, by which NVML finds the same device."""
+        return str(self._device.pci_bus_id())
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the driver's CUDA interface and of PyCUDA."""
+        import pycuda
+
+        number = int(self.cuda.get_driver_version())
+        return {
+            "cuda driver": f"{number // 1000}.{number % 1000 // 10}",
+            "pycuda": str(pycuda.VERSION_TEXT),
+        }
+
+    def free_bytes(self) -> int:
+        """Free device memory now."""
+        free, _total = self.cuda.mem_get_info()
+        return int(free)
+
+    # --- memory -----------------------------------------------------------------
+
+    def allocate(self, spec: BufferSpec) -> DeviceArray:
+        """One buffer of its own, with guard bytes on both sides where asked for."""
+        dtype = np.dtype(spec.dtype)
+        array = DeviceArray(0, spec.shape, dtype)
+        size = array.nbytes
+        margin = GUARD if self.guards else 0
+        # The driver refuses an allocation of no bytes.
+        memory = self.cuda.mem_alloc(max(1, size) + 2 * margin)
+        self._memory.append(memory)
+        array.address = int(memory) + margin
+        if margin:
+            self.cuda.memset_d8(int(memory), _GUARD_BYTE, size + 2 * margin)
+            self._guarded[spec.name] = (int(memory), size)
+        return array
+
+    def arena(self, size: int) -> int:
+        """One large piece of memory for rotating buffer sets; its address."""
+        memory = self.cuda.mem_alloc(max(1, size))
+        self._memory.append(memory)
+        return int(memory)
+
+    def upload(self, array: DeviceArray, values: NDArray[Any]) -> None:
+        """Copy host values into a buffer of the same shape and type."""
+        host = np.ascontiguousarray(values, dtype=array.dtype)
+        if host.shape != array.shape:
+            raise WorkerError(
+                "bad-study", f"an input has shape {host.shape} where {array.shape} was said"
+            )
+        if host.nbytes:
+            self.cuda.memcpy_htod(array.address, host)
+
+    def download(self, array: DeviceArray) -> NDArray[Any]:
+        """A host copy of a buffer."""
+        host = np.empty(array.shape, dtype=array.dtype)
+        if host.nbytes:
+            self.cuda.memcpy_dtoh(host, array.address)
+        return host
+
+    def poison(self, array: DeviceArray) -> None:
+        """Fill a buffer with what no kernel computes (see `workbench.engines.check`)."""
+        if array.nbytes:
+            self.cuda.memset_d8(array.address, poison_byte(array.dtype.str), array.nbytes)
+
+    def copy(self, target: DeviceArray, source: DeviceArray) -> None:
+        """Copy on the device."""
+        if source.nbytes:
+            self.cuda.memcpy_dtod(target.address, source.address, source.nbytes)
+
+    def strayed(self) -> tuple[str, ...]:
+        """Names of the buffers around which something was written."""
+        touched = []
+        margin = np.empty(GUARD, dtype=np.uint8)
+        for name, (start, size) in self._guarded.items():
+            for address in (start, start + GUARD + size):
+                self.cuda.memcpy_dtoh(margin, address)
+                if np.any(margin != _GUARD_BYTE):
+                    touched.append(name)
+                    break
+        return tuple(touched)
+
+    def release(self) -> None:
+        """Free everything that was allocated."""
+        self._memory.clear()
+        self._guarded.clear()
+        gc.collect()
+
+    # --- errors -------------------------------------------------------------------
+
+    def synchronize(self) -> None:
+        """Wait for our stream and for the whole context; raises what the kernels did."""
+        self.cuda.Context.synchronize()
+
+    @contextmanager
+    def doing(self, step: str) -> Iterator[None]:
+        """Name the step, and turn driver errors within it into `WorkerError`."""
+        self.step = step
+        try:
+            yield
+        except self.cuda.Error as error:
+            kind, meaning = classify(str(error))
+            raise WorkerError(kind, meaning, step=step, code=str(error)) from error
+
+
+def set_bytes(specs: Iterable[BufferSpec]) -> int:
+    """Bytes of one set of buffers, each rounded up to the arena's alignment."""
+    total = 0
+    for spec in specs:
+        total += aligned(DeviceArray(0, spec.shape, np.dtype(spec.dtype)).nbytes)
+    return total
+
+
+def aligned(size: int) -> int:
+    """Round up to the alignment of buffers within an arena."""
+    return -(-size // _ALIGN) * _ALIGN

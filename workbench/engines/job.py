@@ -1,0 +1,188 @@
+"""The records that cross the border between the program and its worker process.
+
+A list of `Job`s is written to a file, the worker writes a list of `Result`s to another. Nothing is
+read from the worker's output streams, because a kernel's ``printf``, a library's
+banner or ncu's own lines may stand there.
+
+JSON has no NaN: numbers that may be NaN are ``float | None`` (None: not a number).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from workbench.launches import ResolvedLaunch, ResolvedScratch
+from workbench.model import Device, DeviceState, Estimate, Notice, Record
+
+Task = Literal["verify", "time", "profile"]
+
+#: What went wrong, in the worker's words. `workbench.engines.client` turns each into an error.
+FailureKind = Literal[
+    "wrong-result",  # the outputs differ from the reference
+    "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
+    "launch-failed",  # the driver refused the launch: too many resources, bad grid
+    "out-of-memory",  # the device has too little memory for this problem
+    "no-device",  # no GPU, or no driver
+    "no-pycuda",  # PyCUDA is not installed
+    "unavailable",  # a Python version says that it cannot run here
+    "bad-version",  # the version's own Python code failed
+    "bad-study",  # study.py failed or gave a reference that is not finite
+    "not-loadable",  # the cubin does not fit the device, or lacks the kernel
+    "unsupported",  # the driver lacks something that the version asks for
+    "internal",  # anything else
+]
+
+
+class BufferSpec(Record, frozen=True):
+    """A device buffer: an input, an output, or scratch memory of one version."""
+
+    name: str
+    role: Literal["input", "output", "scratch"]
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Program(Record, frozen=True):
+    """A version as the worker runs it: a cubin and its launches, or a Python file.
+
+    Paths are relative to the project root, which is the worker's working folder.
+    """
+
+    version: str
+    kind: Literal["cuda", "python"]
+    path: str
+    cubin: str = ""
+    launches: tuple[ResolvedLaunch, ...] = ()
+    scratch: tuple[ResolvedScratch, ...] = ()
+
+
+class TimeOptions(Record, frozen=True):
+    """How long to measure, and in what state of the caches.
+
+    `width` is the wanted width of the 95% interval relative to the median;
+    `limit_s` bounds the sampling of one version (and its baseline) in wall time.
+    """
+
+    cache: Literal["cold", "warm"] = "cold"
+    width: float = 0.01
+    min_samples: int = 20
+    max_samples: int = 2560
+    limit_s: float = 10.0
+    graph_below_s: float = 20e-6
+
+
+class Job(Record, frozen=True):
+    """What the worker has to do, for one version on one problem."""
+
+    task: Task
+    study: str
+    problem: str
+    seed: int
+    program: Program
+    baseline: Program | None = None
+    sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
+    repeats: int = 1  # profiled executions of the version
+    time: TimeOptions = TimeOptions()
+
+
+class Failure(Record, frozen=True):
+    """Why there is no result: the kind, what happened, and at which step."""
+
+    kind: FailureKind
+    message: str
+    step: str = ""
+    code: str = ""  # the driver's own words
+
+
+class Worst(Record, frozen=True):
+    """The output element that is furthest from the reference.
+
+    `got` and `want` are text, because either may be NaN or infinite.
+    """
+
+    output: str
+    index: tuple[int, ...]
+    got: str
+    want: str
+
+
+class Check(Record, frozen=True):
+    """The comparison of all outputs of one version with the float64 reference.
+
+    `error` is the largest ``‖out − ref‖ / ‖ref‖`` of the outputs and `largest` the
+    largest ``|out − ref|`` (None where an output is not a number). `unwritten`
+    counts elements that still hold the poison, `strayed` names buffers around
+    which the version wrote. `sampled` is 0 where every element was compared.
+    """
+
+    ok: bool
+    error: float | None
+    largest: float | None
+    tolerance: float
+    compared: int
+    sampled: int = 0
+    unwritten: int = 0
+    not_a_number: int = 0
+    far_off: int = 0
+    strayed: tuple[str, ...] = ()
+    worst: Worst | None = None
+
+
+class Times(Record, frozen=True):
+    """What the worker measured for one version (and the baseline beside it)."""
+
+    time: Estimate
+    method: Literal["events", "graph"]
+    converged: bool
+    first_launch: float
+    sets: int
+    enqueue: float  # host seconds to enqueue one execution
+    launches: dict[str, float] = msgspec.field(default_factory=dict)
+    baseline_time: Estimate | None = None
+    ratio: Estimate | None = None
+
+
+class Result(Record, frozen=True):
+    """What the worker says when it ends. `failure` None means that all went well."""
+
+    task: Task
+    failure: Failure | None = None
+    device: Device | None = None
+    check: Check | None = None
+    baseline_check: Check | None = None
+    times: Times | None = None
+    state: DeviceState | None = None
+    parameters: dict[str, int] = msgspec.field(default_factory=dict)
+    flops: int = 0
+    bytes: int = 0
+    tools: dict[str, str] = msgspec.field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+
+def encode(records: Sequence[Job] | Sequence[Result]) -> bytes:
+    """The records as an indented JSON array, so that a person can read what was asked."""
+    return msgspec.json.format(msgspec.json.encode(list(records)), indent=1)
+
+
+def write_results(path: Path, results: Sequence[Result]) -> None:
+    """Write the results so far in one step, so that a reader never sees half of them."""
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(encode(results))
+    partial.replace(path)
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """Read a job file; raises msgspec.DecodeError on anything else."""
+    return msgspec.json.decode(path.read_bytes(), type=list[Job])
+
+
+def read_results(path: Path) -> list[Result]:
+    """The worker's results, as many as it came to; none where it ended before."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[Result])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return []

@@ -1,0 +1,185 @@
+"""The few driver calls that PyCUDA lacks, through ctypes: graphs and clusters.
+
+Stream capture, graph launch and cluster launches have no wrapper in PyCUDA 2026.1.
+The driver's own C interface is stable across CUDA 12 and 13 and is on every machine
+that can run a kernel, so plain ctypes needs no package that could be missing or of
+another CUDA version. Names carry the version suffix that ``cuda.h`` maps them to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.model import Dim3
+
+#: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.
+_CAPTURE_RELAXED = 2
+#: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_CLUSTER_DIMENSION = 4
+#: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_MAX_DYNAMIC_SHARED = 8
+#: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+_NON_PORTABLE_CLUSTER = 14
+#: A cluster of up to eight blocks runs on every chip that has clusters (CUDA C++
+#: Programming Guide, "Thread Block Clusters").
+_PORTABLE_CLUSTER = 8
+
+
+class DriverError(Exception):
+    """A driver call failed; the text names the call and the driver's reason."""
+
+
+class _AttributeValue(ctypes.Union):
+    _fields_ = (("cluster", ctypes.c_uint * 3), ("pad", ctypes.c_char * 64))
+
+
+class _Attribute(ctypes.Structure):
+    # CUlaunchAttribute_st: a 4-byte id padded to 8, then a union of 64 bytes.
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", _AttributeValue))
+
+
+class _LaunchConfig(ctypes.Structure):
+    # CUlaunchConfig_st
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+class Driver:
+    """libcuda, with every call checked.
+
+    Raises:
+        DriverError: the library is not here, or a call fails.
+    """
+
+    def __init__(self) -> None:
+        for name in ("libcuda.so.1", "nvcuda.dll"):
+            try:
+                self._lib = ctypes.CDLL(name)
+                return
+            except OSError:
+                continue
+        raise DriverError("the CUDA driver library (libcuda.so.1) cannot be loaded")
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a driver function that returns a CUresult."""
+        try:
+            function = getattr(self._lib, name)
+        except AttributeError:
+            raise DriverError(f"this driver has no {name}") from None
+        status = int(function(*args))
+        if status:
+            text = ctypes.c_char_p()
+            self._lib.cuGetErrorString(ctypes.c_int(status), ctypes.byref(text))
+            reason = (text.value or b"unknown error").decode()
+            raise DriverError(f"{name} failed: {reason}")
+
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> Graph:
+        """Record what `enqueue` puts on the stream, ready to be replayed.
+
+        Args:
+            stream: Handle of a stream that is not the default one.
+            enqueue: Called once; nothing runs on the device meanwhile.
+        """
+        handle = ctypes.c_void_p(stream)
+        graph = ctypes.c_void_p()
+        self.call("cuStreamBeginCapture_v2", handle, ctypes.c_int(_CAPTURE_RELAXED))
+        try:
+            enqueue()
+        except BaseException:
+            # Leave the stream usable: an invalid capture must still be ended.
+            self._lib.cuStreamEndCapture(handle, ctypes.byref(graph))
+            if graph.value:
+                self._lib.cuGraphDestroy(graph)
+            raise
+        self.call("cuStreamEndCapture", handle, ctypes.byref(graph))
+        if not graph.value:
+            raise DriverError("cuStreamEndCapture gave no graph")
+        executable = ctypes.c_void_p()
+        try:
+            self.call(
+                "cuGraphInstantiateWithFlags",
+                ctypes.byref(executable),
+                graph,
+                ctypes.c_ulonglong(0),
+            )
+        finally:
+            self._lib.cuGraphDestroy(graph)
+        return Graph(self, executable)
+
+    def cluster_kernel(
+        self,
+        cubin: bytes,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        cluster: Dim3,
+        stream: int,
+        values: Sequence[np.generic],
+    ) -> Callable[[], None]:
+        """A launch of a kernel in clusters, ready to be called again and again.
+
+        PyCUDA keeps its module and function handles to itself, so the cubin is
+        loaded a second time here, into the same context.
+        """
+        module = ctypes.c_void_p()
+        function = ctypes.c_void_p()
+        image = ctypes.create_string_buffer(cubin, len(cubin))
+        self.call("cuModuleLoadData", ctypes.byref(module), image)
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
+        if shared:
+            self.call(
+                "cuFuncSetAttribute",
+                function,
+                ctypes.c_int(_MAX_DYNAMIC_SHARED),
+                ctypes.c_int(shared),
+            )
+        if cluster[0] * cluster[1] * cluster[2] > _PORTABLE_CLUSTER:
+            self.call(
+                "cuFuncSetAttribute", function, ctypes.c_int(_NON_PORTABLE_CLUSTER), ctypes.c_int(1)
+            )
+        attribute = _Attribute(id=_CLUSTER_DIMENSION)
+        attribute.value.cluster[:] = cluster
+        config = _LaunchConfig(shared=shared, stream=stream, count=1)
+        config.grid[:] = grid
+        config.block[:] = block
+        config.attributes = ctypes.pointer(attribute)
+        cells = [ctypes.create_string_buffer(value.tobytes(), value.nbytes) for value in values]
+        parameters = (ctypes.c_void_p * max(1, len(cells)))(*(ctypes.addressof(c) for c in cells))
+
+        def launch() -> None:
+            # `image` and `cells` are named so that they live as long as the closure.
+            _ = (image, cells, attribute)
+            self.call(
+                "cuLaunchKernelEx", ctypes.byref(config), function, parameters, ctypes.c_void_p()
+            )
+
+        return launch
+
+
+class Graph:
+    """An instantiated graph. `close` frees it; replaying is one driver call."""
+
+    def __init__(self, driver: Driver, executable: ctypes.c_void_p) -> None:
+        self._driver = driver
+        self._executable = executable
+
+    def launch(self, stream: int) -> None:
+        """Put one replay on the stream."""
+        self._driver.call("cuGraphLaunch", self._executable, ctypes.c_void_p(stream))
+
+    def close(self) -> None:
+        """Free the executable graph."""
+        if self._executable.value:
+            self._driver.call("cuGraphExecDestroy", self._executable)
+            self._executable = ctypes.c_void_p()

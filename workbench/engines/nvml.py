@@ -1,0 +1,185 @@
+"""NVML: which GPUs are here, and what their clocks do while something is timed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from workbench.model import DeviceState, Record
+
+#: Bits of NVML's clock-event reasons that slow a chip down -> the words for them
+#: (nvml.h, nvmlClocksEventReasons). Idle and user-set clocks are not listed.
+_REASONS = {
+    0x0000000000000004: "power cap",
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000020: "thermal slowdown (software)",
+    0x0000000000000040: "thermal slowdown (hardware)",
+    0x0000000000000080: "power brake",
+}
+
+
+class Gpu(Record, frozen=True):
+    """A GPU as NVML lists it, before any context exists."""
+
+    index: int
+    name: str
+    uuid: str
+    driver: str
+    compute_capability: tuple[int, int]
+    memory_bytes: int
+
+
+class NvmlError(Exception):
+    """NVML cannot answer: not installed, no driver, no device."""
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _nvml() -> Any:
+    try:
+        import pynvml
+    except ImportError as error:
+        raise NvmlError("the package nvidia-ml-py is not installed") from error
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise NvmlError(f"NVML does not start: {error}") from error
+    return pynvml
+
+
+def _visible(gpus: list[Gpu]) -> list[Gpu]:
+    """Those that CUDA_VISIBLE_DEVICES leaves, in its order."""
+    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if setting is None:
+        return gpus
+    chosen: list[Gpu] = []
+    for word in (part.strip() for part in setting.split(",")):
+        match = [
+            gpu
+            for gpu in gpus
+            if word == str(gpu.index) or (len(word) > 4 and gpu.uuid.startswith(word))
+        ]
+        if not match:
+            # CUDA itself ignores everything after the first entry that names no device.
+            break
+        chosen.extend(match)
+    return chosen
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs that CUDA programs started from here can see.
+
+    Raises:
+        NvmlError: NVML is not installed, does not start, or does not answer.
+    """
+    nvml = _nvml()
+    try:
+        driver = _text(nvml.nvmlSystemGetDriverVersion())
+        found = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+            found.append(
+                Gpu(
+                    index=index,
+                    name=_text(nvml.nvmlDeviceGetName(handle)),
+                    uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+                    driver=driver,
+                    compute_capability=(int(major), int(minor)),
+                    memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+                )
+            )
+    except nvml.NVMLError as error:
+        raise NvmlError(f"NVML does not answer: {error}") from error
+    finally:
+        nvml.nvmlShutdown()
+    return _visible(found)
+
+
+class Sampler:
+    """Samples clocks, power and temperature in a thread, from `start` to `stop`.
+
+    Where NVML is not here, `stop` returns None and timing goes on without it.
+
+    Args:
+        bus_id: PCI address of the device, as CUDA gives it.
+        interval_s: Seconds between two samples.
+    """
+
+    def __init__(self, bus_id: str, interval_s: float = 0.05) -> None:
+        self._interval = interval_s
+        self._done = threading.Event()
+        self._rows: list[tuple[float, float, float, float]] = []
+        self._reasons = 0
+        self._thread: threading.Thread | None = None
+        self.problem = ""
+        try:
+            self._nvml = _nvml()
+        except NvmlError as error:
+            self.problem = str(error)
+            return
+        try:
+            self._handle = self._nvml.nvmlDeviceGetHandleByPciBusId(bus_id.encode())
+        except self._nvml.NVMLError as error:
+            self.problem = f"NVML does not know the device: {error}"
+            return
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin sampling, with one sample at once."""
+        if self._thread is not None:
+            self._sample()
+            self._thread.start()
+
+    def stop(self) -> DeviceState | None:
+        """End sampling; the lowest and highest of each value, or None."""
+        if self._thread is not None and self._thread.is_alive():
+            self._sample()
+            self._done.set()
+            self._thread.join()
+        if not self._rows:
+            return None
+        columns = list(zip(*self._rows, strict=True))
+        ranges = [(min(column), max(column)) for column in columns]
+        return DeviceState(
+            sm_clock=ranges[0], memory_clock=ranges[1], power=ranges[2], temperature=ranges[3]
+        )
+
+    @property
+    def slowed_by(self) -> tuple[str, ...]:
+        """Why the chip lowered its clocks while we sampled; empty if it did not."""
+        return tuple(word for bit, word in _REASONS.items() if self._reasons & bit)
+
+    def _run(self) -> None:
+        while not self._done.wait(self._interval):
+            self._sample()
+
+    def _sample(self) -> None:
+        nvml = self._nvml
+        try:
+            self._rows.append(
+                (
+                    nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM) * 1e6,
+                    nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM) * 1e6,
+                    nvml.nvmlDeviceGetPowerUsage(self._handle) * 1e-3,
+                    float(nvml.nvmlDeviceGetTemperature(self._handle, nvml.NVML_TEMPERATURE_GPU)),
+                )
+            )
+            self._reasons |= int(self._read_reasons())
+        except nvml.NVMLError as error:
+            # Some boards lack a sensor; the rest of the measurement stands.
+            self.problem = str(error)
+
+    def _read_reasons(self) -> int:
+        # Renamed from "throttle" to "event" reasons in NVML 12.2; either may be missing.
+        for name in (
+            "nvmlDeviceGetCurrentClocksEventReasons",
+            "nvmlDeviceGetCurrentClocksThrottleReasons",
+        ):
+            function = getattr(self._nvml, name, None)
+            if function is not None:
+                return int(function(self._handle))
+        return 0

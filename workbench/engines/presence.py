@@ -1,0 +1,166 @@
+"""What is here to measure with: the GPU, ncu, compute-sanitizer, PyCUDA.
+
+Each `need_*` function returns it or raises a `MissingError` that says how to get it
+and what works without it. `doctor` asks the same functions.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from workbench.engines.nvml import Gpu, NvmlError, gpus
+from workbench.errors import MissingError
+
+WITHOUT_GPU = (
+    "Without a GPU, show, diff, list and report work on the recorded profiles, and on "
+    "any .ncu-rep file."
+)
+#: Where NVIDIA's installers put the tools when PATH does not name them.
+_FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
+
+
+def _smi() -> list[Gpu]:
+    """The GPUs by nvidia-smi, where NVML's Python package is not installed."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    fields = "index,name,uuid,driver_version,compute_cap,memory.total"
+    try:
+        answer = subprocess.run(
+            [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = []
+    for line in answer.stdout.splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) != 6 or not re.fullmatch(r"\d+\.\d+", parts[4]) or not parts[5].isdigit():
+            continue
+        major, minor = parts[4].split(".")
+        found.append(
+            Gpu(
+                index=int(parts[0]),
+                name=parts[1],
+                uuid=parts[2],
+                driver=parts[3],
+                compute_capability=(int(major), int(minor)),
+                memory_bytes=int(parts[5]) * 2**20,
+            )
+        )
+    return found
+
+
+def find_gpus() -> tuple[list[Gpu], str]:
+    """The GPUs that CUDA will see, and where there are none the reason."""
+    try:
+        found = gpus()
+    except NvmlError as error:
+        found = _smi()
+        return found, "" if found else str(error)
+    return found, "" if found else "the driver lists no GPU that CUDA may use"
+
+
+def need_gpu() -> Gpu:
+    """The GPU that a worker would take.
+
+    Raises:
+        MissingError: there is none, or no driver.
+    """
+    found, why = find_gpus()
+    if not found:
+        raise MissingError(
+            f"no NVIDIA GPU can be used here: {why}",
+            "Run this on a machine with a GPU and its driver, or reach one with --launcher "
+            f'(for example --launcher "srun --gres=gpu:1" --arch sm_90). {WITHOUT_GPU}',
+        )
+    return found[0]
+
+
+def arch_of(gpu: Gpu) -> str:
+    """``sm_90`` for compute capability 9.0."""
+    return f"sm_{gpu.compute_capability[0]}{gpu.compute_capability[1]}"
+
+
+def find_tool(name: str, variable: str) -> str | None:
+    """Path of one of NVIDIA's tools: the variable, then PATH, then the usual folders."""
+    chosen = os.environ.get(variable)
+    if chosen:
+        return shutil.which(chosen)
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    for pattern in _FOLDERS:
+        folders = sorted(Path("/").glob(pattern.lstrip("/")), reverse=True)
+        for folder in folders:
+            if (found := shutil.which(name, path=str(folder))) is not None:
+                return found
+    return None
+
+
+def need_ncu() -> str:
+    """Path of ncu.
+
+    Raises:
+        MissingError: Nsight Compute is not installed.
+    """
+    found = find_tool("ncu", "WORKBENCH_NCU")
+    if found is None:
+        raise MissingError(
+            "ncu (Nsight Compute's command line) is not installed here",
+            "It comes with the CUDA toolkit (package nsight-compute-*); put it on PATH or "
+            "name it in WORKBENCH_NCU. Without it verify and time work, and show, diff, "
+            "list and report on recorded profiles.",
+        )
+    return found
+
+
+def need_sanitizer() -> str:
+    """Path of compute-sanitizer.
+
+    Raises:
+        MissingError: it is not installed.
+    """
+    found = find_tool("compute-sanitizer", "WORKBENCH_SANITIZER")
+    if found is None:
+        raise MissingError(
+            "compute-sanitizer is not installed here",
+            "It comes with the CUDA toolkit (package cuda-sanitizer-*); put it on PATH or "
+            "name it in WORKBENCH_SANITIZER. Without it verify still compares results, "
+            "counts unwritten elements and watches the bytes around every buffer.",
+        )
+    return found
+
+
+def need_pycuda() -> None:
+    """Refuse to go on without PyCUDA, which the worker runs kernels with.
+
+    Raises:
+        MissingError: it is not installed.
+    """
+    if importlib.util.find_spec("pycuda") is None:
+        raise MissingError(
+            "PyCUDA is not installed, and kernels are run with it",
+            'Install it: pip install "workbench[gpu]" (it is compiled against the CUDA '
+            f"toolkit, which takes a minute or two). {WITHOUT_GPU}",
+        )
+
+
+def counters_locked() -> bool | None:
+    """Whether the driver keeps the counters from users who are not root; None: unknown."""
+    try:
+        text = Path("/proc/driver/nvidia/params").read_text()
+    except OSError:
+        return None
+    match = re.search(r"^RmProfilingAdminOnly:\s*(\d)", text, re.MULTILINE)
+    if match is None:
+        return None
+    return match.group(1) == "1" and os.geteuid() != 0

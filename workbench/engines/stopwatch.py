@@ -1,0 +1,329 @@
+"""Measuring times on the device: warm-up, rotation, events or graph replay, stopping.
+
+The version and its baseline take turns (ABAB …), so that a slow change of clocks or
+temperature reaches both alike. Every execution takes the next set of buffers; with
+the caches asked to be cold, the sets together exceed twice the L2, and by the time a
+set comes round again nothing of it is left there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.analysis.timing import (
+    drifted,
+    median,
+    median_interval,
+    minimum_samples,
+    paired_ratio,
+    relative_width,
+)
+from workbench.engines.device import DeviceArray, Session, aligned, set_bytes
+from workbench.engines.job import BufferSpec, TimeOptions, Times
+from workbench.engines.libcuda import Driver, DriverError, Graph
+from workbench.engines.programs import Loaded, Step
+from workbench.model import Notice
+from workbench.units import quantity
+
+#: More sets than this only cost time to prepare; buffers so small stay in the L2.
+MAX_SETS = 8192
+#: GPU time of one graph replay: long against the event's resolution of about 0.5 µs
+#: (CUDA Runtime API, cudaEventElapsedTime), short enough to give many samples.
+_REPLAY_S = 200e-6
+_MAX_GRAPHS = 64
+#: Device seconds of one batch of samples between two synchronisations.
+_BATCH_S = 0.1
+_WARM_UP_S = 0.1
+#: A memset of this size holds the device back while the host fills the queue.
+_HOLD_BYTES = 256 * 2**20
+
+
+@dataclass
+class Contestant:
+    """A version or its baseline, bound to every set of buffers."""
+
+    name: str
+    sets: Sequence[tuple[Step, ...]]
+    first_launch: float
+    turn: int = 0
+    graphs: list[Graph] = field(default_factory=list)
+    per_graph: int = 1
+    samples: list[float] = field(default_factory=list)
+
+    def run(self, index: int) -> None:
+        """Enqueue one execution on a set of buffers."""
+        for _kernel, step in self.sets[index % len(self.sets)]:
+            step()
+
+
+def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
+    """How many sets of buffers keep the caches cold.
+
+    Args:
+        l2_bytes: Size of the L2.
+        one_set: Bytes of one set of inputs and outputs.
+        room: Device bytes that the sets may take.
+
+    Returns:
+        The number of sets, and whether those used between two visits of a set
+        really exceed twice the L2.
+    """
+    wanted = max(2, 1 + -(-2 * l2_bytes // max(1, one_set)))
+    possible = max(1, min(wanted, MAX_SETS, room // max(1, one_set)))
+    return possible, (possible - 1) * one_set >= 2 * l2_bytes
+
+
+def make_sets(
+    session: Session,
+    specs: Sequence[BufferSpec],
+    first: dict[str, DeviceArray],
+    count: int,
+) -> list[dict[str, DeviceArray]]:
+    """`count` sets of inputs and outputs, the first as given, the others copies of it."""
+    sets = [first]
+    if count < 2:
+        return sets
+    base = session.arena(set_bytes(specs) * (count - 1))
+    for _ in range(count - 1):
+        arrays = {}
+        for spec in specs:
+            source = first[spec.name]
+            arrays[spec.name] = DeviceArray(base, spec.shape, source.dtype)
+            session.copy(arrays[spec.name], source)
+            base += aligned(source.nbytes)
+        sets.append(arrays)
+    return sets
+
+
+def bind_all(
+    loaded: Loaded, sets: Sequence[dict[str, DeviceArray]], scratch: dict[str, DeviceArray]
+) -> list[tuple[Step, ...]]:
+    """Bind a version to every set; its scratch memory is one and the same in all of them."""
+    return [loaded.bind({**arrays, **scratch}) for arrays in sets]
+
+
+class Stopwatch:
+    """Times one version, and a baseline beside it."""
+
+    def __init__(self, session: Session, options: TimeOptions) -> None:
+        self._session = session
+        self._options = options
+        self._stream = session.stream
+        self._hold = 0
+        self.notices: list[Notice] = []
+
+    def measure(self, version: Contestant, baseline: Contestant | None) -> Times:
+        """Warm up, choose the method, sample until the interval is narrow enough.
+
+        Raises:
+            WorkerError: a launch failed.
+        """
+        both = [version] if baseline is None else [version, baseline]
+        if baseline is not None:
+            # Half a round apart, so that one never finds in the caches what the other left.
+            baseline.turn = len(baseline.sets) // 2
+        session = self._session
+        with session.doing(f"timing {version.name}"):
+            self._hold = session.arena(_HOLD_BYTES)
+            self._warm_up(both)
+            first = [self._estimate(contestant) for contestant in both]
+            device, host = first[0]
+            method: str = "events"
+            if device < self._options.graph_below_s or any(d < h for d, h in first):
+                method = self._capture(both, [d for d, _ in first])
+            try:
+                converged = self._sample(both, method, sum(d for d, _ in first))
+            finally:
+                for contestant in both:
+                    for graph in contestant.graphs:
+                        graph.close()
+            kernels = self._kernels(version)
+        self._judge(version, both, converged, device, host)
+        return Times(
+            time=median_interval(version.samples),
+            method="graph" if method == "graph" else "events",
+            converged=converged,
+            first_launch=version.first_launch,
+            sets=len(version.sets),
+            enqueue=host,
+            launches=kernels,
+            baseline_time=median_interval(baseline.samples) if baseline else None,
+            ratio=paired_ratio(baseline.samples, version.samples) if baseline else None,
+        )
+
+    # --- steps --------------------------------------------------------------------
+
+    def _event(self) -> Any:
+        return self._session.cuda.Event()
+
+    def _next(self, contestant: Contestant) -> None:
+        contestant.run(contestant.turn)
+        contestant.turn += 1
+
+    def _hold_back(self) -> None:
+        self._session.cuda.memset_d8_async(self._hold, 0, _HOLD_BYTES, self._stream)
+
+    def _warm_up(self, both: Sequence[Contestant]) -> None:
+        begin = time.perf_counter()
+        rounds = 0
+        while rounds < 2 or (time.perf_counter() - begin < _WARM_UP_S and rounds < 1000):
+            for contestant in both:
+                self._next(contestant)
+            self._stream.synchronize()
+            rounds += 1
+
+    def _estimate(self, contestant: Contestant) -> tuple[float, float]:
+        """Device seconds and host seconds of one execution, roughly."""
+        count = 5
+        start, stop = self._event(), self._event()
+        self._hold_back()
+        start.record(self._stream)
+        begin = time.perf_counter()
+        for _ in range(count):
+            self._next(contestant)
+        host = (time.perf_counter() - begin) / count
+        stop.record(self._stream)
+        self._stream.synchronize()
+        return stop.time_since(start) * 1e-3 / count, host
+
+    def _capture(self, both: Sequence[Contestant], estimates: Sequence[float]) -> str:
+        """Build the graphs of all contestants, or say why events are used instead."""
+        try:
+            driver = Driver()
+            handle = int(self._stream.handle)
+            for contestant, estimate in zip(both, estimates, strict=True):
+                count = len(contestant.sets)
+                per = max(10, int(_REPLAY_S / max(estimate, 1e-7)), -(-count // _MAX_GRAPHS))
+                per = min(per, 2000)
+                contestant.per_graph = per
+                for first in range(0, count, per):
+                    contestant.graphs.append(driver.capture(handle, _burst(contestant, first, per)))
+                contestant.turn = 0
+        except (DriverError, self._session.cuda.Error) as error:
+            for contestant in both:
+                for graph in contestant.graphs:
+                    graph.close()
+                contestant.graphs.clear()
+                contestant.per_graph = 1
+            self.notices.append(
+                Notice(
+                    code="no-graph",
+                    message="No CUDA graph could be made, so the times of this short kernel "
+                    f"hold some launch latency: {error}",
+                )
+            )
+            return "events"
+        if len(both) > 1:
+            both[1].turn = len(both[1].graphs) // 2
+        return "graph"
+
+    def _once(self, contestant: Contestant, method: str) -> tuple[Any, Any]:
+        start, stop = self._event(), self._event()
+        start.record(self._stream)
+        if method == "graph":
+            graph = contestant.graphs[contestant.turn % len(contestant.graphs)]
+            graph.launch(int(self._stream.handle))
+            contestant.turn += 1
+        else:
+            self._next(contestant)
+        stop.record(self._stream)
+        return start, stop
+
+    def _sample(self, both: Sequence[Contestant], method: str, estimate: float) -> bool:
+        """Sample in turns until all intervals are narrow enough; whether they are."""
+        options = self._options
+        begin = time.perf_counter()
+        per_round = estimate * (both[0].per_graph if method == "graph" else 1)
+        batch = max(1, min(20, int(_BATCH_S / max(per_round, 1e-9))))
+        goal = options.min_samples
+        late = False
+        while True:
+            while len(both[0].samples) < goal:
+                self._hold_back()
+                events = [
+                    (contestant, *self._once(contestant, method))
+                    for _ in range(min(batch, goal - len(both[0].samples)))
+                    for contestant in both
+                ]
+                self._stream.synchronize()
+                for contestant, start, stop in events:
+                    contestant.samples.append(stop.time_since(start) * 1e-3 / contestant.per_graph)
+                late = time.perf_counter() - begin > options.limit_s
+                if late and len(both[0].samples) >= minimum_samples():
+                    break
+            intervals = [median_interval(contestant.samples) for contestant in both]
+            if all(relative_width(interval) <= options.width for interval in intervals):
+                return True
+            if late or goal >= options.max_samples:
+                return False
+            # Doubling keeps the number of looks small: every look is another chance to
+            # stop on a lucky interval.
+            goal = min(2 * goal, options.max_samples)
+
+    def _kernels(self, version: Contestant) -> dict[str, float]:
+        """Median seconds of each launch, where the version has several."""
+        if len(version.sets[0]) < 2:
+            return {}
+        rounds: dict[str, list[float]] = {}
+        for index in range(self._options.min_samples):
+            steps = version.sets[index % len(version.sets)]
+            self._hold_back()
+            marks = [self._event().record(self._stream)]
+            for _name, step in steps:
+                step()
+                marks.append(self._event().record(self._stream))
+            self._stream.synchronize()
+            once: dict[str, float] = {}
+            for (name, _), start, stop in zip(steps, marks, marks[1:], strict=False):
+                once[name] = once.get(name, 0.0) + stop.time_since(start) * 1e-3
+            for name, seconds in once.items():
+                rounds.setdefault(name, []).append(seconds)
+        return {name: median(samples) for name, samples in rounds.items()}
+
+    def _judge(
+        self,
+        version: Contestant,
+        both: Sequence[Contestant],
+        converged: bool,
+        device: float,
+        host: float,
+    ) -> None:
+        add = self.notices.append
+        if host > device:
+            add(
+                Notice(
+                    code="launch-overhead",
+                    message=f"Enqueueing {version.name} takes the host {quantity(host, 's')}, "
+                    f"the device {quantity(device, 's')}: launched one at a time from Python, "
+                    "it waits for the host.",
+                )
+            )
+        if not converged:
+            add(
+                Notice(
+                    code="not-converged",
+                    message="The 95% interval of the median stayed wider than "
+                    f"{quantity(100 * self._options.width, '%')} of it after "
+                    f"{len(version.samples)} samples.",
+                )
+            )
+        for contestant in both:
+            if drifted(contestant.samples):
+                add(
+                    Notice(
+                        code="drift",
+                        message=f"The times of {contestant.name} drifted while they were taken; "
+                        "the interval is narrower than it should be.",
+                    )
+                )
+
+
+def _burst(contestant: Contestant, first: int, count: int) -> Callable[[], None]:
+    def enqueue() -> None:
+        for index in range(first, first + count):
+            contestant.run(index)
+
+    return enqueue

@@ -1,0 +1,383 @@
+"""The worker: ``python -m workbench.engines.worker JOBS --result RESULTS``.
+
+One process for verifying, timing and profiling, so that what ncu profiles is what was
+verified: the same module in the same context on the same buffers. It runs in the
+project root, reads a file of jobs and writes one of results; what it prints is of no
+consequence. Its exit code is 0 where all went well, 1 where a result names a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.engines.check import compare
+from workbench.engines.device import DeviceArray, Session, WorkerError, set_bytes
+from workbench.engines.job import (
+    BufferSpec,
+    Check,
+    Failure,
+    Job,
+    Program,
+    Result,
+    read_jobs,
+    write_results,
+)
+from workbench.engines.programs import Loaded, Step, load
+from workbench.errors import WorkbenchError
+from workbench.model import Notice, Problem
+
+if TYPE_CHECKING:
+    from workbench.study import Study
+
+#: A study may give the reference of chosen elements alone (`reference_at`). It is
+#: used from this many operations on, where the whole float64 reference takes the host
+#: tens of seconds, and for this many elements.
+SAMPLE_ABOVE_FLOPS = 1_000_000_000_000
+SAMPLE_SIZE = 4096
+
+
+class Bench:
+    """The study's side of a job: inputs, outputs and reference of one problem."""
+
+    def __init__(self, study: Study, problem: Problem, seed: int) -> None:
+        self.study = study
+        self.problem = problem
+        self.parameters = dict(study.parameters(problem))
+        self._rng = np.random.default_rng(seed)
+        self.inputs: dict[str, NDArray[Any]] = dict(study.inputs(problem, self._rng))
+        self.specs = tuple(
+            BufferSpec(name=name, role="input", shape=values.shape, dtype=values.dtype.str)
+            for name, values in self.inputs.items()
+        ) + tuple(
+            BufferSpec(name=name, role="output", shape=tuple(shape), dtype=np.dtype(dtype).str)
+            for name, (shape, dtype) in study.outputs(problem).items()
+        )
+        self._reference: dict[str, NDArray[np.float64]] | None = None
+        self._sample: dict[str, NDArray[np.int64]] | None = None
+
+    @property
+    def outputs(self) -> tuple[BufferSpec, ...]:
+        """The output buffers."""
+        return tuple(spec for spec in self.specs if spec.role == "output")
+
+    def check(self, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]) -> Check:
+        """Compare outputs with the reference, which is computed once."""
+        if self._reference is None:
+            study = self.study
+            if study.can_sample and study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
+                self._sample = {
+                    spec.name: np.sort(
+                        self._rng.choice(
+                            int(np.prod(spec.shape, dtype=np.int64)),
+                            size=min(SAMPLE_SIZE, int(np.prod(spec.shape, dtype=np.int64))),
+                            replace=False,
+                        )
+                    )
+                    for spec in self.outputs
+                }
+                self._reference = study.reference_at(self.problem, self.inputs, self._sample)
+            else:
+                self._reference = study.reference(self.problem, self.inputs)
+        return compare(
+            outputs,
+            self._reference,
+            self.study.tolerance,
+            sample=self._sample,
+            strayed=strayed,
+        )
+
+
+def _open_bench(job: Job, studies: dict[str, Study]) -> Bench:
+    from workbench.project import require_project
+    from workbench.study import load_study
+
+    try:
+        study = studies.get(job.study) or load_study(require_project(Path.cwd()), job.study)
+        studies[job.study] = study
+        return Bench(study, study.problem(job.problem), job.seed)
+    except WorkbenchError as error:
+        raise WorkerError("bad-study", error.message) from error
+
+
+class Run:
+    """One version on the job's first set of buffers."""
+
+    def __init__(
+        self,
+        session: Session,
+        bench: Bench,
+        program: Program,
+        arrays: dict[str, DeviceArray],
+        *,
+        poison: bool,
+    ) -> None:
+        self.session = session
+        self.bench = bench
+        self.program = program
+        self.arrays = arrays
+        self.poison = poison
+        with session.doing(f"allocating the scratch memory of {program.version}"):
+            self.scratch = {
+                each.name: session.allocate(
+                    BufferSpec(name=each.name, role="scratch", shape=each.shape, dtype=each.dtype)
+                )
+                for each in program.scratch
+            }
+        begin = time.perf_counter()
+        self.loaded: Loaded = load(session, program, bench.problem, bench.parameters)
+        self.steps: tuple[Step, ...] = self.loaded.bind({**arrays, **self.scratch})
+        self._load_s = time.perf_counter() - begin
+        self.first_launch = 0.0
+
+    def execute(self) -> None:
+        """Poison what will be written, run every launch, wait for the end."""
+        if self.poison:
+            for spec in self.bench.outputs:
+                self.session.poison(self.arrays[spec.name])
+            for array in self.scratch.values():
+                self.session.poison(array)
+        self.session.synchronize()
+        begin = time.perf_counter()
+        for kernel, step in self.steps:
+            with self.session.doing(f"launching {kernel} of {self.program.version}"):
+                step()
+        names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.steps))
+        with self.session.doing(f"running {names} of {self.program.version}"):
+            self.session.synchronize()
+        if not self.first_launch:
+            self.first_launch = self._load_s + time.perf_counter() - begin
+
+    def check(self) -> Check:
+        """Copy the outputs and compare them."""
+        with self.session.doing(f"reading the outputs of {self.program.version}"):
+            outputs = {
+                spec.name: self.session.download(self.arrays[spec.name])
+                for spec in self.bench.outputs
+            }
+            strayed = self.session.strayed()
+        try:
+            return self.bench.check(outputs, strayed)
+        except WorkbenchError as error:
+            raise WorkerError("bad-study", error.message) from error
+        except ValueError as error:
+            raise WorkerError("bad-study", str(error)) from error
+
+
+def _wrong(program: Program) -> Failure:
+    return Failure(
+        kind="wrong-result",
+        message=f"{program.version} gives a wrong result",
+        step=f"checking {program.version}",
+    )
+
+
+def _upload(session: Session, bench: Bench) -> dict[str, DeviceArray]:
+    with session.doing("allocating inputs and outputs"):
+        arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
+        for name, values in bench.inputs.items():
+            session.upload(arrays[name], values)
+    return arrays
+
+
+def _profile(run: Run, job: Job) -> None:
+    import nvtx
+
+    for _ in range(job.repeats):
+        if run.poison:
+            for spec in run.bench.outputs:
+                run.session.poison(run.arrays[spec.name])
+        run.session.synchronize()
+        # Exactly the version's launches, and nothing else, stand inside the range.
+        with nvtx.annotate(message=job.program.version, domain="workbench"):
+            for kernel, step in run.steps:
+                with run.session.doing(f"launching {kernel} of {job.program.version}"):
+                    step()
+            with run.session.doing(f"running {job.program.version}"):
+                run.session.synchronize()
+
+
+def _baseline(
+    session: Session, bench: Bench, job: Job, arrays: dict[str, DeviceArray], notices: list[Notice]
+) -> tuple[Run | None, Check | None]:
+    """The baseline, verified as well; a baseline that cannot run is no failure of the version."""
+    if job.baseline is None:
+        return None, None
+    try:
+        run = Run(session, bench, job.baseline, arrays, poison=True)
+        run.execute()
+        check = run.check()
+    except WorkerError as error:
+        if error.failure.kind in ("crash", "internal"):
+            raise
+        notices.append(
+            Notice(
+                code="no-baseline",
+                message=f"The baseline {job.baseline.version} was not timed: {error}.",
+            )
+        )
+        return None, None
+    if not check.ok:
+        notices.append(
+            Notice(
+                code="no-baseline",
+                message=f"The baseline {job.baseline.version} was not timed: its result is wrong.",
+            )
+        )
+        return None, check
+    return run, check
+
+
+def _time(
+    session: Session, bench: Bench, job: Job, run: Run, notices: list[Notice]
+) -> dict[str, Any]:
+    from workbench.engines.conditions import Conditions
+    from workbench.engines.stopwatch import (
+        Contestant,
+        Stopwatch,
+        bind_all,
+        make_sets,
+        rotation,
+    )
+
+    rival, rival_check = _baseline(session, bench, job, run.arrays, notices)
+    count = 1
+    if job.time.cache == "cold":
+        l2 = session.describe().l2_bytes
+        count, cold = rotation(l2, set_bytes(bench.specs), session.free_bytes() // 2)
+        if not cold:
+            notices.append(
+                Notice(
+                    code="not-cold",
+                    message="The buffers of this problem cannot rotate over twice the L2 "
+                    f"({count} sets of them); part of them stays in the caches.",
+                )
+            )
+    with session.doing("preparing the buffers to rotate over"):
+        sets = make_sets(session, bench.specs, run.arrays, count)
+    version = Contestant(
+        job.program.version, bind_all(run.loaded, sets, run.scratch), run.first_launch
+    )
+    other = (
+        Contestant(
+            rival.program.version, bind_all(rival.loaded, sets, rival.scratch), rival.first_launch
+        )
+        if rival is not None
+        else None
+    )
+    stopwatch = Stopwatch(session, job.time)
+    with Conditions(session.bus_id) as conditions:
+        times = stopwatch.measure(version, other)
+    notices.extend(stopwatch.notices)
+    notices.extend(conditions.notices)
+    return {"times": times, "baseline_check": rival_check, "state": conditions.state}
+
+
+def work(jobs: Sequence[Job], done: Callable[[Sequence[Result]], None]) -> list[Result]:
+    """Do the jobs one after another, in one context.
+
+    Args:
+        jobs: What to do.
+        done: Called with all results so far, after every job.
+
+    Returns:
+        One result a job; fewer where a crash took the context with it.
+    """
+    results: list[Result] = []
+    session = Session()
+    studies: dict[str, Study] = {}
+    try:
+        with session:
+            for job in jobs:
+                results.append(_one(session, studies, job))
+                done(results)
+                if (failure := results[-1].failure) and failure.kind not in ("wrong-result",):
+                    break
+                session.release()
+    except WorkerError as error:  # the device could not even be opened
+        results.append(Result(task=jobs[0].task, failure=error.failure))
+        done(results)
+    return results
+
+
+def _one(session: Session, studies: dict[str, Study], job: Job) -> Result:
+    """One job; every failure that can be foreseen is in the result."""
+    result = Result(task=job.task)
+    session.guards = not job.sanitize
+    session.step = f"preparing {job.problem}"
+    try:
+        bench = _open_bench(job, studies)
+        result = msgspec.structs.replace(
+            result,
+            parameters=bench.parameters,
+            flops=bench.study.flops(bench.problem),
+            bytes=bench.study.bytes(bench.problem),
+        )
+        return _on_device(session, bench, job, result)
+    except WorkerError as error:
+        failure = error.failure
+        if not failure.step:
+            failure = msgspec.structs.replace(failure, step=session.step)
+    except MemoryError:
+        failure = Failure(kind="out-of-memory", message="the host has too little memory")
+    except Exception as error:
+        traceback.print_exc()
+        failure = Failure(
+            kind="internal", message=f"{type(error).__name__}: {error}", step=session.step
+        )
+    return msgspec.structs.replace(result, failure=failure)
+
+
+def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Result:
+    result = msgspec.structs.replace(result, device=session.describe(), tools=session.versions())
+    notices: list[Notice] = []
+    arrays = _upload(session, bench)
+    run = Run(session, bench, job.program, arrays, poison=not job.sanitize)
+    run.execute()
+    if job.sanitize:
+        # The sanitizer judges; a comparison would read what initcheck watches over.
+        return result
+    check = run.check()
+    result = msgspec.structs.replace(result, check=check)
+    if not check.ok:
+        return msgspec.structs.replace(result, failure=_wrong(job.program))
+    if job.task == "profile":
+        _profile(run, job)
+    elif job.task == "time":
+        result = msgspec.structs.replace(result, **_time(session, bench, job, run, notices))
+    return msgspec.structs.replace(result, notices=tuple(notices))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Entry point of the child process."""
+    if len(argv) != 3 or argv[1] != "--result":
+        print("usage: python -m workbench.engines.worker JOBS --result RESULTS", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        jobs = read_jobs(Path(argv[0]))
+    except (OSError, msgspec.DecodeError) as error:
+        print(f"{argv[0]}: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    target = Path(argv[2])
+    results = work(jobs, lambda so_far: write_results(target, so_far))
+    return 0 if all(result.failure is None for result in results) else 1
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        # After a crash the context is lost, and PyCUDA would abort while it tidies up,
+        # which would hide our exit code.
+        os._exit(code)
+    sys.exit(code)

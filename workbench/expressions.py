@@ -1,0 +1,226 @@
+"""Launch expressions: integer arithmetic over a problem's parameters, and no more.
+
+``cdiv(M, 128) * 2`` in a version's front matter is evaluated by `simpleeval`,
+restricted to integers: no attribute, no subscript, no string, no call but
+``min``, ``max``, ``abs`` and ``cdiv``. The cost is bounded as well: an expression
+is at most 500 characters long and every intermediate value stays within 63 bits,
+so that ``9**9**9`` is an error and not a wait.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+from workbench.errors import UsageError
+from workbench.nearest import did_you_mean
+
+MAX_LENGTH = 500
+#: Every value stays below this magnitude; sizes in bytes of any memory are far below.
+LIMIT = 2**63
+
+
+class _RefusedError(Exception):
+    """An operation whose operands are out of bounds; becomes a UsageError."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def cdiv(a: int, b: int) -> int:
+    """Quotient rounded up: how many tiles of `b` cover `a`."""
+    if b == 0:
+        raise _RefusedError("division by zero")
+    return -(-a // b)
+
+
+def _bounded(value: int) -> int:
+    if abs(value) >= LIMIT:
+        raise _RefusedError("a value does not fit into 63 bits")
+    return value
+
+
+def _power(base: int, exponent: int) -> int:
+    if exponent < 0:
+        raise _RefusedError("a negative exponent gives no integer")
+    # Checked before the power is taken: the result has at most this many bits.
+    if abs(base) > 1 and abs(base).bit_length() * exponent > 128:
+        raise _RefusedError("a power does not fit into 63 bits")
+    return _bounded(int(base**exponent))
+
+
+def _division(name: str) -> Callable[[int, int], int]:
+    function: Callable[[int, int], int] = getattr(operator, name)
+
+    def divide(a: int, b: int) -> int:
+        if b == 0:
+            raise _RefusedError("division by zero")
+        return function(a, b)
+
+    return divide
+
+
+def _least(first: int, *rest: int) -> int:
+    return min((first, *rest))
+
+
+def _greatest(first: int, *rest: int) -> int:
+    return max((first, *rest))
+
+
+_OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
+    ast.Add: lambda a, b: _bounded(a + b),
+    ast.Sub: lambda a, b: _bounded(a - b),
+    ast.Mult: lambda a, b: _bounded(a * b),
+    ast.FloorDiv: _division("floordiv"),
+    ast.Mod: _division("mod"),
+    ast.Pow: _power,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Not: operator.not_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "min": _least,
+    "max": _greatest,
+    "abs": abs,
+    "cdiv": cdiv,
+}
+#: Number of arguments of each function: (least, most).
+_ARITY = {"min": (1, 64), "max": (1, 64), "abs": (1, 1), "cdiv": (2, 2)}
+
+#: Names that a parameter cannot have.
+FUNCTIONS = frozenset(_FUNCTIONS)
+
+_HINT = "Integer arithmetic only: + - * // % **, comparisons, and/or/not, min, max, abs, cdiv."
+
+
+def _error(expression: str, what: str, hint: str, where: str) -> UsageError:
+    place = f"{where}: " if where else ""
+    shown = expression if len(expression) <= 80 else f"{expression[:77]}…"
+    return UsageError(f"{place}`{shown}`: {what}", hint or _HINT)
+
+
+def _parse(expression: str, where: str) -> ast.expr:
+    if len(expression) > MAX_LENGTH:
+        raise _error(expression, f"longer than {MAX_LENGTH} characters", "Shorten it.", where)
+    try:
+        return ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        what = error.msg if isinstance(error, SyntaxError) else "nested too deeply"
+        raise _error(expression, f"not an expression ({what})", "", where) from None
+
+
+def _check_call(node: ast.Call, expression: str, where: str) -> None:
+    if not isinstance(node.func, ast.Name):
+        raise _error(expression, "only plain functions can be called", "", where)
+    name = node.func.id
+    if name not in _FUNCTIONS:
+        hint = did_you_mean(name, _FUNCTIONS, "functions")
+        raise _error(expression, f"there is no function `{name}`", hint, where)
+    if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
+        raise _error(expression, f"`{name}` takes plain arguments only", "", where)
+    least, most = _ARITY[name]
+    if not least <= len(node.args) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise _error(
+            expression, f"`{name}` takes {wanted} arguments, not {len(node.args)}", "", where
+        )
+
+
+def _check(node: ast.expr, expression: str, where: str) -> None:
+    """Refuse whatever is not integer arithmetic, before anything is evaluated."""
+    children: list[ast.expr]
+    match node:
+        case ast.Constant(value=value):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise _error(expression, f"{value!r} is not an integer", "", where)
+            if value >= LIMIT:
+                raise _error(expression, "a value does not fit into 63 bits", "", where)
+            return
+        case ast.Name():
+            if node.id in _FUNCTIONS:
+                hint = f"Write {node.id}(…), and give no parameter this name."
+                raise _error(expression, f"`{node.id}` is a function", hint, where)
+            return
+        case ast.BinOp(op=ast.Div()):
+            hint = "Write `//` (rounded down) or `cdiv(a, b)` (rounded up)."
+            raise _error(expression, "`/` gives no integer", hint, where)
+        case ast.BinOp(op=op) if type(op) in _OPERATORS:
+            children = [node.left, node.right]
+        case ast.UnaryOp(op=op) if type(op) in _OPERATORS:
+            children = [node.operand]
+        case ast.BoolOp():
+            children = node.values
+        case ast.Compare() if all(type(op) in _OPERATORS for op in node.ops):
+            children = [node.left, *node.comparators]
+        case ast.Call():
+            _check_call(node, expression, where)
+            children = node.args
+        case _:
+            text = ast.get_source_segment(expression.strip(), node) or expression
+            raise _error(expression, f"`{text}` is not integer arithmetic", "", where)
+    for child in children:
+        _check(child, expression, where)
+
+
+def _prepared(expression: str, where: str) -> ast.expr:
+    tree = _parse(expression, where)
+    try:
+        _check(tree, expression, where)
+    except RecursionError:
+        raise _error(expression, "nested too deeply", "Shorten it.", where) from None
+    return tree
+
+
+def names_in(expression: str, *, where: str = "") -> list[str]:
+    """The parameters that an expression uses, each once, as written from left to right.
+
+    Raises:
+        UsageError: the expression is not integer arithmetic.
+    """
+    tree = _prepared(expression, where)
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    used = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions
+    ]
+    used.sort(key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(node.id for node in used))
+
+
+def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> int:
+    """The value of an integer expression. A comparison gives 0 or 1.
+
+    Args:
+        expression: For example ``cdiv(M, 128)``.
+        names: Parameter name -> value.
+        where: Place for the message, ``kernels/sgemm/v3_padded.cu:7: grid``.
+
+    Raises:
+        UsageError: not integer arithmetic, an unknown name (the nearest one is
+            named), a division by zero, or a value beyond 63 bits.
+    """
+    tree = _prepared(expression, where)
+    for name in names_in(expression, where=where):
+        if name not in names:
+            hint = did_you_mean(name, names, "parameters")
+            raise _error(expression, f"unknown name `{name}`", hint, where)
+    # simpleeval is imported where it is used: listing versions evaluates nothing.
+    from simpleeval import SimpleEval
+
+    evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(names))
+    try:
+        return _bounded(int(evaluator.eval(expression, previously_parsed=tree)))
+    except _RefusedError as refused:
+        raise _error(expression, refused.message, refused.hint, where) from None
+    except RecursionError:
+        raise _error(expression, "nested too deeply", "Shorten it.", where) from None

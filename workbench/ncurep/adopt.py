@@ -1,0 +1,143 @@
+"""A foreign report as the profile of a version: what fits, what does not, said plainly.
+
+A report that was captured elsewhere says nothing of studies. Whether it speaks of
+this version's code can only be judged by the source text inside it, and whether it
+ran this problem only by its launches; both are compared, and every difference becomes
+a notice that stays with the profile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+
+from workbench import frontmatter
+from workbench.launches import ResolvedLaunch
+from workbench.model import Launch, Notice, Profile, SourceFile, Version
+
+
+def adopt(
+    profile: Profile,
+    version: Version,
+    *,
+    problem: str,
+    parameters: dict[str, int],
+    sources: Sequence[SourceFile],
+    source_hash: str,
+    expected: Sequence[ResolvedLaunch] = (),
+) -> Profile:
+    """The report's profile, filed under `version` and `problem`.
+
+    Args:
+        profile: As `workbench.ncurep.read.read_report` gave it.
+        version: The version that it is said to be of.
+        problem: The problem's name.
+        parameters: The problem's parameters.
+        sources: The version's file and what it includes, as they are now.
+        source_hash: Of the version as it is now.
+        expected: The version's launches on that problem; empty where they are unknown.
+
+    Returns:
+        The profile with study, version, problem, source paths of the project where the
+        text is the same, and notices. `source_hash` is the version's where the report's
+        source is the version's code, another one (so that the profile counts as stale)
+        where it differs, and empty where the report holds no source.
+    """
+    matched, own_hash, notices = _match(profile.sources, version, sources, source_hash)
+    return msgspec.structs.replace(
+        profile,
+        study=version.study,
+        version=version.id,
+        problem=problem,
+        parameters=parameters,
+        sources=matched,
+        source_hash=own_hash,
+        notices=(*notices, *_launch_notices(profile.launches, expected, problem), *profile.notices),
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.replace("\r\n", "\n").strip("\n").split("\n")]
+
+
+def _match(
+    recorded: Sequence[SourceFile],
+    version: Version,
+    sources: Sequence[SourceFile],
+    source_hash: str,
+) -> tuple[tuple[SourceFile, ...], str, list[Notice]]:
+    """Give recorded sources their paths in the project, and judge the version's own file."""
+    texts = [source for source in recorded if source.text]
+    if not texts:
+        message = (
+            f"the report holds no source, so nobody can tell whether it ran {version.path} "
+            "as it is now"
+        )
+        return tuple(recorded), "", [Notice(code="source-unknown", message=message)]
+    renamed: dict[str, SourceFile] = {}
+    for ours in sources:
+        for theirs in texts:
+            if _lines(theirs.text or "") == _lines(ours.text or ""):
+                renamed.setdefault(theirs.path, ours)
+    # A path of the project stands for the project's text: another file must not take it.
+    taken = {ours.path for ours in renamed.values()}
+    out = tuple(
+        msgspec.structs.replace(source, path=renamed[source.path].path)
+        if source.path in renamed
+        else msgspec.structs.replace(source, path=f"report:{source.path}")
+        if source.path in taken
+        else source
+        for source in recorded
+    )
+    if version.path in taken:
+        return out, source_hash, []
+    code = _lines(frontmatter.code(version.text, kind=version.kind))
+    if any(_lines(frontmatter.code(s.text or "", kind=version.kind)) == code for s in texts):
+        message = (
+            f"the report's source is the code of {version.path} under another front matter: "
+            "line numbers are those of the report"
+        )
+        return out, source_hash, [Notice(code="front-matter-differs", message=message)]
+    nearest = _nearest(texts, version.path)
+    digest = hashlib.sha256((nearest.text or "").encode()).hexdigest()
+    message = (
+        f"stale: the report's source {nearest.path} differs from {version.path}; lines and "
+        "counters are those of the report's text"
+    )
+    return out, digest, [Notice(code="source-differs", message=message)]
+
+
+def _nearest(texts: Sequence[SourceFile], path: str) -> SourceFile:
+    name = PurePosixPath(path).name
+    same = [s for s in texts if PurePosixPath(s.path.replace("\\", "/")).name == name]
+    return (same or list(texts))[0]
+
+
+def _launch_notices(
+    launches: Sequence[Launch], expected: Sequence[ResolvedLaunch], problem: str
+) -> list[Notice]:
+    """What the report launched against what the version would launch."""
+    if not expected:
+        return []
+    out = []
+    ours = {launch.kernel: launch for launch in expected}
+    theirs = [launch for launch in launches if launch.kernel in ours]
+    if not theirs:
+        there = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in launches))
+        message = f"the version launches {', '.join(ours)}; the report has {there}"
+        out.append(Notice(code="kernel-differs", message=message))
+    pairs = [(launch, ours[launch.kernel]) for launch in theirs]
+    if not pairs and len(launches) == len(expected):
+        pairs = list(zip(launches, expected, strict=True))
+    for launch, want in pairs:
+        if launch.profiled and (launch.grid, launch.block) != (want.grid, want.block):
+            message = (
+                f"{launch.kernel[:60]} ran with grid {launch.grid} and block {launch.block}; on "
+                f"{problem} the version has grid {want.grid} and block {want.block}: "
+                "another problem, or another version"
+            )
+            out.append(Notice(code="launch-differs", message=message))
+    return out

@@ -1,0 +1,67 @@
+"""Extracted reports, kept per user, so that a second look at a report is quick.
+
+A cache may lose anything at any time: whatever goes wrong here is a miss, and never
+an error. The key is the report's content, not its name or its age.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from workbench.model import SCHEMA_VERSION, Profile
+
+#: Raised with every change of what `workbench.ncurep.extract` gives for the same file.
+EXTRACTOR = 2
+#: Oldest entries are dropped beyond this many bytes.
+_LIMIT = 256 << 20
+
+
+def folder() -> Path:
+    """Where entries are kept: ``$XDG_CACHE_HOME/workbench/reports``, or ``~/.cache/…``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path is invalid and counts as not set.
+    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return root / "workbench" / "reports"
+
+
+def key(report: Path) -> str:
+    """The name of a report's entry: its content and what would read it."""
+    with report.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{content[:40]}-{SCHEMA_VERSION}.{EXTRACTOR}.json"
+
+
+def load(name: str) -> Profile | None:
+    """The kept profile, or None; an unreadable entry is a miss."""
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        return msgspec.json.decode((folder() / name).read_bytes(), type=Profile)
+    return None
+
+
+def save(name: str, data: bytes) -> None:
+    """Keep a profile's JSON; quietly does nothing where that cannot be done."""
+    with contextlib.suppress(OSError, RuntimeError):
+        root = folder()
+        root.mkdir(parents=True, exist_ok=True)
+        temporary = root / f".{name}.{os.getpid()}"
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(root / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _trim(root)
+
+
+def _trim(root: Path) -> None:
+    entries = sorted((e.stat().st_mtime, e.stat().st_size, e) for e in root.iterdir())
+    total = sum(size for _, size, _ in entries)
+    for _, size, entry in entries:
+        if total <= _LIMIT:
+            break
+        entry.unlink(missing_ok=True)
+        total -= size

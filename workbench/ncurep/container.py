@@ -1,0 +1,290 @@
+r"""The structure of a ``.ncu-rep`` file: is it whole, and what made it.
+
+NVIDIA's reader takes anything: an empty file, garbage and a folder all load as a
+report with no ranges, and a file that was cut short loads as one with fewer
+kernels. So the file is checked here before the reader sees it.
+
+What is known of the format (NVIDIA documents a file header followed by blocks of
+header and payload, and ships the protobuf definitions with Nsight Compute)::
+
+    "NVR\0"  u32 size  FileHeader                        once
+    u32 size  BlockHeader  payload (u32 size  entry)*     until the end of the file
+
+A block's payload holds its sources (cubins) first, then its results (kernels). ncu
+writes block by block: an opening record, the first kernel's source and result, the
+session records (device, versions, machine, command line), then the other kernels.
+There is no end marker and no count, so that a file cut exactly between two blocks
+is well-formed. It is still told from a whole one by what must follow and does not:
+
+- a first result without session records, or session records that stop before the
+  machine's: surely cut, an error;
+- a source without a result behind it, functions that were announced with a later
+  source and have no result, fewer results than ``--launch-count`` asked for, a
+  missing last session record: perhaps cut, a doubt (`Container.doubts`), for whole
+  reports can look the same (functions that were loaded, but filtered out).
+
+Beyond that (cut exactly behind the session records, or in a report of ncu before
+2023 exactly between two later kernels) the bytes are those of a report with fewer
+kernels, and nothing in them can tell.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from workbench.errors import DataError
+from workbench.ncurep.wire import Field, WireError, fields, messages, text
+
+MAGIC = b"NVR\0"
+SIZE = struct.Struct("<I")
+
+# Field numbers of the protobuf messages, as far as they matter here.
+NUM_SOURCES, NUM_RESULTS, SESSION, PAYLOAD_SIZE, PROCESS = 1, 2, 3, 5, 6
+SESSION_CREATED, SESSION_HOST, SESSION_SYSTEM = 2, 3, 4
+SESSION_DEVICE, SESSION_TOOL, SESSION_COMMAND = 6, 8, 11
+TOOL_NAME, TOOL_VERSION = 1, 2
+PROCESS_NAME = 3
+SOURCE_FUNCTIONS, FUNCTIONS_ENTRY, FUNCTION_NAME = 9, 1, 1
+RESULT_MANGLED, RESULT_FUNCTION = 5, 6
+
+#: The session record that carries ncu's own version.
+_NCU = "Nsight Compute Target"
+#: From this year on the command line is the last session record.
+_COMMAND_SINCE = 2022
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block: where it starts and ends in the file, and its parts."""
+
+    start: int
+    end: int
+    header: tuple[Field, ...]
+    sources: tuple[bytes, ...]
+    results: tuple[bytes, ...]
+
+    @property
+    def session(self) -> set[int]:
+        """Field numbers of the session records in the block's header."""
+        return {
+            key
+            for number, value in self.header
+            if number == SESSION and isinstance(value, bytes)
+            for key, _ in fields(value)
+        }
+
+
+@dataclass
+class Container:
+    """What a report file says of itself.
+
+    Attributes:
+        size: The file's size in bytes.
+        blocks: Where each block starts and ends.
+        results: Number of results (kernels, ranges, graphs) in the file.
+        created: Unix time of the capture in seconds; 0 where unknown.
+        tools: What the session recorded: ``Nsight Compute Target``, ``CUDA Version``,
+            ``PerfWorks``, ``Display Driver Version`` -> version.
+        command: The command line as ncu recorded it; empty in old or GUI-made reports.
+        processes: Paths of the profiled programs.
+        doubts: Why the file may have been cut between two blocks; empty for most.
+    """
+
+    size: int
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    results: int = 0
+    created: int = 0
+    tools: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    processes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def ncu_version(self) -> str:
+        """Ncu's version without its build number: ``2025.3.1.0``; empty where unknown."""
+        return self.tools.get(_NCU, "").partition(" ")[0]
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(
+        f"{path}: {why}",
+        "Copy the file again from where it was captured, or repeat the capture.",
+    )
+
+
+def read_container(path: Path, *, shown: Path | None = None) -> Container:
+    """Check that `path` is a whole report and read what its frame says.
+
+    Args:
+        path: The file, not compressed.
+        shown: The name to use in messages, where `path` is a temporary copy.
+
+    Raises:
+        DataError: no report, or one that was cut short or damaged; the message names
+            the expected and the found size.
+    """
+    shown = shown or path
+    if path.is_dir():
+        raise DataError(f"{shown} is a folder, not a report", "Name the .ncu-rep file inside.")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{shown}: cannot be read: {error.strerror}", "Check its permissions."
+        ) from error
+    return parse(data, shown)
+
+
+def parse(data: bytes, path: Path) -> Container:
+    """As `read_container`, over bytes; `path` is for messages."""
+    if not data:
+        raise _damaged(path, "the file is empty (0 bytes)")
+    if not data.startswith(MAGIC):
+        if MAGIC.startswith(data):
+            raise _cut(path, len(data), len(MAGIC) + SIZE.size, "in the file's first word")
+        raise DataError(
+            f"{path}: no Nsight Compute report (it starts with {data[:4]!r}, not {MAGIC!r})",
+            "Reports end in .ncu-rep and are written by `ncu -o name`.",
+        )
+    container = Container(size=len(data))
+    kinds: list[tuple[bool, bool, set[int]]] = []
+    announced: dict[str, None] = {}
+    seen: set[str] = set()
+    try:
+        for block in read_blocks(data, path):
+            container.blocks.append((block.start, block.end))
+            _read_header(block, container)
+            if container.results:
+                # What the first flush announces is the whole module; later ones only add
+                # functions that were loaded meanwhile, mostly in order to be launched.
+                announced.update((name, None) for s in block.sources for name in _functions(s))
+            for result in block.results:
+                container.results += 1
+                seen.update((text(result, RESULT_MANGLED), text(result, RESULT_FUNCTION)))
+            kinds.append((bool(block.sources), bool(block.results), block.session))
+    except WireError as error:
+        raise _damaged(path, f"damaged: {error}") from error
+    why = _surely_cut(kinds)
+    if why:
+        raise _damaged(path, f"cut short after {len(data):,} bytes, between two blocks: {why}")
+    if container.results:
+        unfinished = [name for name in announced if name not in seen]
+        container.doubts = _doubts(container, kinds, unfinished)
+    return container
+
+
+def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
+    """What must follow the last block and does not; empty where nothing is missing.
+
+    Args:
+        kinds: Per block: has sources, has results, session records in its header.
+    """
+    if not any(results for _, results, _ in kinds):
+        return ""  # "no profiled kernel" is the caller's word for it
+    recorded = set().union(*(records for _, _, records in kinds))
+    sources, results, session = kinds[-1]
+    if results and SESSION_DEVICE not in recorded:
+        return "no session record follows the first result"
+    if not sources and not results and session and SESSION_SYSTEM not in recorded:
+        return "the session records stop before the machine's"
+    return ""
+
+
+def _doubts(
+    container: Container, kinds: list[tuple[bool, bool, set[int]]], unfinished: list[str]
+) -> list[str]:
+    doubts = []
+    if unfinished:
+        shown = ", ".join(name[:60] for name in unfinished[:3])
+        more = f" and {len(unfinished) - 3} more" if len(unfinished) > 3 else ""
+        doubts.append(f"functions were loaded that have no result ({shown}{more})")
+    words = container.command.split()
+    for option, value in pairwise(words):
+        if option in ("-c", "--launch-count") and value.isdecimal():
+            wanted = int(value[:18])
+            if container.results < wanted:
+                doubts.append(f"{wanted} launches were asked for, {container.results} are here")
+            break
+    if kinds[-1][0] and not kinds[-1][1]:
+        doubts.append("no result follows the last source")
+    year = container.ncu_version.partition(".")[0]
+    recent = year.isdecimal() and int(year[:4]) >= _COMMAND_SINCE
+    if recent and not container.command and SESSION_SYSTEM in kinds[-1][2]:
+        doubts.append("the command line, ncu's last session record, is missing")
+    return doubts
+
+
+def _cut(path: Path, size: int, expected: int, where: str) -> DataError:
+    return _damaged(
+        path, f"cut short: {size:,} bytes found, at least {expected:,} expected ({where})"
+    )
+
+
+def _sized(data: bytes, at: int, path: Path, where: str) -> tuple[bytes, int]:
+    """The bytes behind a size word at `at`, and where they end."""
+    start = at + SIZE.size
+    if start > len(data):
+        raise _cut(path, len(data), start, where)
+    end = start + SIZE.unpack_from(data, at)[0]
+    if end > len(data):
+        raise _cut(path, len(data), end, where)
+    return data[start:end], end
+
+
+def read_blocks(data: bytes, path: Path) -> Iterator[Block]:
+    """The blocks of a report, one after the other.
+
+    Raises:
+        DataError: the data ends inside a block.
+        WireError: a block contradicts itself.
+    """
+    _, at = _sized(data, len(MAGIC), path, "in the file header")
+    number = 0
+    while at < len(data):
+        start = at
+        raw, at = _sized(data, at, path, f"in the header of block {number}")
+        header = tuple(fields(raw))
+        counts = {n: v for n, v in header if isinstance(v, int)}
+        end = at + counts.get(PAYLOAD_SIZE, 0)
+        if end > len(data):
+            raise _cut(path, len(data), end, f"in block {number}")
+        sources = counts.get(NUM_SOURCES, 0)
+        entries: list[bytes] = []
+        for _ in range(sources + counts.get(NUM_RESULTS, 0)):
+            entry, at = _sized(data, at, path, f"in block {number}")
+            entries.append(entry)
+            if at > end:
+                raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
+        # Behind them a block may hold entries of kinds that do not matter here.
+        at = end
+        yield Block(start, end, header, tuple(entries[:sources]), tuple(entries[sources:]))
+        number += 1
+
+
+def _read_header(block: Block, container: Container) -> None:
+    for number, value in block.header:
+        if not isinstance(value, bytes):
+            continue
+        if number == PROCESS:
+            name = text(value, PROCESS_NAME)
+            if name and name not in container.processes:
+                container.processes.append(name)
+        if number != SESSION:
+            continue
+        for key, detail in fields(value):
+            if key == SESSION_CREATED and isinstance(detail, int):
+                container.created = container.created or detail
+            elif key == SESSION_TOOL and isinstance(detail, bytes):
+                container.tools[text(detail, TOOL_NAME)] = text(detail, TOOL_VERSION)
+            elif key == SESSION_COMMAND and isinstance(detail, bytes):
+                container.command = detail.decode("utf-8", "replace").strip()
+
+
+def _functions(source: bytes) -> Iterator[str]:
+    for listing in messages(source, SOURCE_FUNCTIONS):
+        for function in messages(listing, FUNCTIONS_ENTRY):
+            yield text(function, FUNCTION_NAME)

@@ -1,0 +1,309 @@
+"""From a report to a `Profile`, with NVIDIA's native reader; run as a child process.
+
+``python -m workbench.ncurep.extract REPORT OUTPUT`` writes the profile as JSON. The
+reader is native code that takes damaged files at their word; it must be able to
+crash, hang or eat memory without taking the program with it, so nothing but
+`workbench.ncurep.read` calls it, and only across a process border.
+
+What is there is read, what is not is named: `Profile.notices` for what a whole
+report lacks, `Launch.absent` for single metrics.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from workbench.devices import device_slug
+from workbench.model import (
+    Capture,
+    Device,
+    Dim3,
+    InstructionTable,
+    Launch,
+    Metric,
+    Notice,
+    Profile,
+    Rule,
+    RuleFocus,
+    SourceFile,
+)
+from workbench.ncurep.instructions import read_table
+from workbench.ncurep.notices import lacks
+from workbench.ncurep.values import clean, is_static, read_metrics
+
+Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
+
+
+#: Exit code of the child process where NVIDIA's reader cannot be imported.
+NO_READER = 77
+
+#: ``IFrontend`` message types, in the order of ``ncu_report.MsgType``.
+_RULE_KINDS: tuple[Literal["note", "ok", "optimization", "warning", "error"], ...] = (
+    "note",
+    "ok",
+    "optimization",
+    "warning",
+    "error",
+)
+_SCOPES: tuple[Literal["unknown", "local", "global"], ...] = ("unknown", "local", "global")
+#: ``@section:Id:text@``, ``@url:text:address@``, ``@source:file:line:text@`` … in rule messages.
+_LINK = re.compile(r"@(?:(url):([^@:]*):[^@]*|(?:section|sass|source):[^@]*:([^@:]*))@")
+
+
+def extract(path: str) -> Profile:
+    """Read a report. Only ever called in a process of its own."""
+    import ncu_report
+
+    context = ncu_report.load_report(path)
+    sources = _Sources()
+    launches: list[Launch] = []
+    failures: list[str] = []
+    for r in range(context.num_ranges()):
+        result_range = context.range_by_idx(r)
+        for a in range(result_range.num_actions() if result_range is not None else 0):
+            try:
+                launches.append(_launch(result_range.action_by_idx(a), len(launches), sources))
+            except Exception as error:
+                # One bad action must not lose the others; it is named in a notice.
+                failures.append(f"action {a} of range {r}: {error}")
+                launches.append(Launch(kernel="", index=len(launches), profiled=False))
+    device, others = _device(launches)
+    return Profile(
+        engine="ncu",
+        device=device,
+        captured="",
+        launches=tuple(launches),
+        capture=Capture(passes=_passes(launches)),
+        sources=sources.files(),
+        notices=(*_troubles(failures, others), *lacks(launches, sources.files())),
+    )
+
+
+class _Sources:
+    """The source files of a report, numbered in the order in which they turn up."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+        self._texts: list[str | None] = []
+
+    def index(self, path: str) -> int:
+        path = clean(path)
+        if not path:
+            return -1
+        if path not in self._index:
+            self._index[path] = len(self._texts)
+            self._texts.append(None)
+        return self._index[path]
+
+    def add(self, path: str, text: str) -> None:
+        index = self.index(path)
+        if index >= 0 and text:
+            self._texts[index] = clean(text)
+
+    def files(self) -> tuple[SourceFile, ...]:
+        return tuple(
+            SourceFile(
+                path=path,
+                text=text,
+                sha256="" if text is None else hashlib.sha256(text.encode()).hexdigest(),
+            )
+            for path, text in zip(self._index, self._texts, strict=True)
+        )
+
+
+def _launch(action: Any, index: int, sources: _Sources) -> Launch:
+    if action is None:
+        raise ValueError("the reader gives nothing for it")
+    metrics, absent = read_metrics(action)
+    workload = _workload(action)
+    kernel = clean(action.name() or "") or f"{workload} {index}"
+    signature = clean(action.name(action.NameBase_DEMANGLED) or "")
+    for path, text in dict(_or_nothing(action.source_files) or {}).items():
+        sources.add(path, text)
+    measured = [name for name in metrics if not is_static(name)]
+    grid = _dim3(metrics, "launch__grid_dim_", "launch__grid_size")
+    return Launch(
+        kernel=kernel,
+        index=index,
+        signature=signature if signature != kernel else "",
+        workload=workload,
+        grid=grid,
+        block=_dim3(metrics, "launch__block_dim_", "launch__block_size"),
+        dynamic_shared=_integer(metrics, "launch__shared_mem_per_block_dynamic"),
+        metrics=metrics,
+        absent=absent,
+        instructions=_or_nothing(lambda: read_table(action, sources.index)) or InstructionTable(),
+        rules=_or_nothing(lambda: _rules(action)) or (),
+        nvtx=_or_nothing(lambda: _nvtx(action)) or (),
+        # Listed, but nothing was measured and nothing was even launched: ncu gave up before.
+        profiled=bool(measured) or any(reason == "NaN" for reason in absent.values()),
+    )
+
+
+def _or_nothing(call: Any) -> Any:
+    """A part that the reader cannot give is a part that is missing; the rest stays."""
+    try:
+        return call()
+    except Exception:
+        return None
+
+
+def _workload(action: Any) -> Workload:
+    kinds: dict[Any, Workload] = {
+        action.WorkloadType_KERNEL: "kernel",
+        action.WorkloadType_RANGE: "range",
+        action.WorkloadType_GRAPH: "graph",
+        action.WorkloadType_CMDLIST: "cmdlist",
+    }
+    return kinds.get(_or_nothing(action.workload_type), "other")
+
+
+def _integer(metrics: dict[str, Metric], name: str) -> int:
+    metric = metrics.get(name)
+    return int(metric.value) if metric is not None and not isinstance(metric.value, str) else 0
+
+
+def _dim3(metrics: dict[str, Metric], prefix: str, total: str) -> Dim3:
+    x, y, z = (_integer(metrics, prefix + axis) for axis in "xyz")
+    return (x, y, z) if x else (_integer(metrics, total), 1, 1) if total in metrics else (0, 0, 0)
+
+
+def _nvtx(action: Any) -> tuple[str, ...]:
+    """NVTX ranges as ``domain@range``; without a domain, as ncu's own filters spell it."""
+    state = action.nvtx_state()
+    names: list[str] = []
+    for number in state.domains() if state is not None else ():
+        domain = state.domain_by_id(number)
+        prefix = "" if domain.name().startswith("<default") else f"{domain.name()}@"
+        for name in (*domain.push_pop_ranges(), *domain.start_end_ranges()):
+            names.append(clean(prefix + name))
+    return tuple(names)
+
+
+def _plain(message: str) -> str:
+    """A rule's message without ncu-ui's link markup: the words that a reader sees."""
+    return _LINK.sub(lambda m: m[2] or m[3] or "", clean(message)).strip()
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+
+
+def _pick(choices: tuple[Any, ...], index: object) -> Any:
+    return choices[index] if isinstance(index, int) and 0 <= index < len(choices) else choices[0]
+
+
+def _rules(action: Any) -> tuple[Rule, ...]:
+    found = [_or_nothing(lambda raw=raw: _rule(raw)) for raw in action.rule_results()]
+    # Rules that found nothing leave an empty result.
+    return tuple(
+        rule
+        for rule in found
+        if rule and (rule.title or rule.message or rule.speedup is not None or rule.focus)
+    )
+
+
+def _rule(raw: Any) -> Rule:
+    message = raw.rule_message() or {}
+    estimate = raw.speedup_estimation() if raw.has_speedup_estimation() else {}
+    focus = tuple(
+        RuleFocus(metric=clean(f["name"]), value=value, info=_plain(f.get("info") or ""))
+        for f in raw.focus_metrics() or ()
+        if (value := _number(f.get("value"))) is not None
+    )
+    return Rule(
+        id=clean(raw.rule_identifier() or ""),
+        section=clean(raw.section_identifier() or ""),
+        name=clean(raw.name() or ""),
+        kind=_pick(_RULE_KINDS, int(message.get("type") or 0)),
+        title=_plain(message.get("title") or ""),
+        message=_plain(message.get("message") or ""),
+        speedup=_number(estimate.get("speedup")),
+        scope=_pick(_SCOPES, int(estimate.get("type") or 0)),
+        focus=focus,
+    )
+
+
+def _device(launches: list[Launch]) -> tuple[Device, list[str]]:
+    """The device of the first launch that names one, and the names of other devices."""
+    found: list[Device] = []
+    for launch in launches:
+        metrics = launch.metrics
+        named = metrics.get("device__attribute_display_name")
+        if named is None:
+            continue
+
+        def get(name: str, metrics: dict[str, Metric] = metrics) -> int:
+            return _integer(metrics, f"device__attribute_{name}")
+
+        name = str(named.value)
+        device = Device(
+            name=name,
+            slug=device_slug(name),
+            compute_capability=(get("compute_capability_major"), get("compute_capability_minor")),
+            sms=get("multiprocessor_count"),
+            sm_clock=get("clock_rate") * 1e3,  # attributes give kHz
+            memory_clock=(get("memory_clock_rate") or get("max_mem_frequency_khz")) * 1e3,
+            memory_bus_bits=get("global_memory_bus_width") or get("fb_bus_width"),
+            l2_bytes=get("l2_cache_size"),
+            memory_bytes=get("total_memory"),
+        )
+        if device not in found:
+            found.append(device)
+    if not found:
+        return Device(name="unknown device", slug=device_slug("")), []
+    return found[0], [other.name for other in found[1:]]
+
+
+def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
+    """What went wrong while reading, which the records themselves do not tell."""
+    out = []
+    if failures:
+        message = "the native reader failed on " + "; ".join(failures[:3])
+        out.append(Notice(code="unreadable-launch", message=clean(message)[:600]))
+    if others:
+        message = "launches of other devices too: " + ", ".join(others)
+        out.append(Notice(code="several-devices", message=message))
+    return out
+
+
+def _passes(launches: list[Launch]) -> int:
+    return max((_integer(x.metrics, "profiler__replayer_passes") for x in launches), default=0)
+
+
+def _limit_memory(size: int) -> None:
+    """Keep a damaged length field from taking the machine's memory, and cores off the disk.
+
+    Whole reports took less than 150 MB plus 40 times their size.
+    """
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # POSIX only
+
+        limit = (4 << 30) + 100 * size
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main(argv: list[str]) -> int:
+    """Extract ``argv[0]`` to the JSON file ``argv[1]``; see `workbench.ncurep.read`."""
+    report, output = argv
+    try:
+        import ncu_report  # noqa: F401 - told apart from a report that cannot be read
+    except ImportError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the parent shows it
+        return NO_READER
+    _limit_memory(Path(report).stat().st_size)
+    Path(output).write_bytes(msgspec.json.encode(extract(report)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

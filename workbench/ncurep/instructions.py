@@ -1,0 +1,186 @@
+"""The instruction table of one launch, with its per-instruction metrics.
+
+Runs in the child process only. A metric's correlation ids may be program counters,
+block sizes, opcodes, time stamps or link numbers; only the first kind makes a
+column. The reader answers for *some* text at almost any small number, so that a
+sure anchor is needed: the metrics which are per instruction by definition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from workbench.model import Column, InstructionTable, Number
+from workbench.ncurep.values import base_unit, clean, is_dropped, is_static, to_base
+
+#: Per instruction by definition, in ncu 2021 to 2025; they tell where the function lies.
+_ANCHORS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
+_ANCHOR_PREFIXES = ("smsp__pcsamp_", "memory_l1_", "memory_l2_")
+#: Codes (4: shared) and ratios. Values of a column are added up over lines, these must not be.
+_NOT_ADDITIVE = ("memory_type", "memory_access_type", "memory_access_size_type")
+#: Device code lies far above this; block sizes, link masks and PM slots far below.
+_LOWEST_PC = 1 << 20
+#: Bytes of one instruction since Volta; before, every fourth 8-byte word was a control word.
+_STRIDE, _OLD_STRIDE = 16, 8
+#: A gap of more instructions than this lies between two functions, not inside one.
+_MAX_GAP = 256
+
+SourceIndex = Callable[[str], int]
+
+
+def _is_candidate(name: str) -> bool:
+    if is_dropped(name) or is_static(name) or name in _NOT_ADDITIVE:
+        return False
+    return not name.startswith("derived__") or name.endswith("_excessive")
+
+
+def _is_anchor(name: str) -> bool:
+    return name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)
+
+
+def _instances(native: Any) -> dict[int, Number]:
+    """Correlation id -> value; empty where the ids are no integers."""
+    if native is None or not native.has_correlation_ids():
+        return {}
+    count = native.num_instances()
+    ids = native.correlation_ids()
+    if not count or ids.num_instances() != count or not isinstance(ids.value(0), int):
+        return {}
+    found: dict[int, Number] = {}
+    for i in range(count):
+        pc, value = ids.value(i), native.value(i)
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            # The same PC twice: an instruction that was reported in parts.
+            found[pc] = found.get(pc, 0) + value
+    return found
+
+
+def _columns(action: Any) -> dict[str, tuple[dict[int, Number], str]]:
+    """Ncu name -> (PC -> value, unit) of the metrics that are per instruction."""
+    found: dict[str, tuple[dict[int, Number], str]] = {}
+    for name in sorted(action.metric_names()):
+        if not _is_candidate(name):
+            continue
+        try:
+            native = action.metric_by_name(name)
+            instances = _instances(native)
+            if instances:
+                found[name] = (instances, native.unit() or "")
+        except Exception:
+            # One unreadable column must not lose the table; its scalar is named in `absent`.
+            continue
+    # Samples that fell outside of any code come under small ids.
+    if any(pc >= _LOWEST_PC for name in found if _is_anchor(name) for pc in found[name][0]):
+        for name, (instances, unit) in found.items():
+            if _is_anchor(name):
+                code = {pc: value for pc, value in instances.items() if pc >= _LOWEST_PC}
+                found[name] = (code, unit)
+    anchor: set[int] = set()
+    for name, (instances, _) in found.items():
+        if _is_anchor(name):
+            anchor.update(instances)
+    return {
+        name: entry
+        for name, entry in found.items()
+        if entry[0].keys() <= anchor
+        or (min(entry[0]) >= _LOWEST_PC and all(_sass(action, pc) is not None for pc in entry[0]))
+    }
+
+
+def _sass(action: Any, pc: int) -> str | None:
+    """Disassembly at `pc`: None outside of the kernel, empty where there is none.
+
+    Today's reader has no disassembler for chips before Turing and says ``???``.
+    """
+    text = action.sass_by_pc(pc)
+    if not text:
+        return None
+    text = clean(text).strip()
+    return "" if text == "???" else text
+
+
+def _function_starts(action: Any) -> list[int]:
+    native = action.metric_by_name("launch__function_pcs")
+    if native is None:
+        return []
+    values = [native.value(i) for i in range(native.num_instances())] or [native.value()]
+    return [int(v) for v in values if isinstance(v, (int, float)) and v >= _LOWEST_PC]
+
+
+def _all_pcs(action: Any, seen: set[int]) -> list[int]:
+    """The counters' PCs, with the instructions between them that never ran.
+
+    Counters leave out what was not executed, or (before 2022) what counted nothing.
+    The gaps inside a function are filled where the reader knows an instruction at
+    every step; the padding behind a function's last instruction is left out.
+    """
+    pcs = sorted(seen)
+    stride = _STRIDE if all(not (pc - pcs[0]) % _STRIDE for pc in pcs) else _OLD_STRIDE
+    starts = [s for s in _function_starts(action) if not (pcs[0] - s) % stride]
+    before = [s for s in starts if 0 < pcs[0] - s <= _MAX_GAP * stride]
+    out: list[int] = []
+    previous = max(before) - stride if before else pcs[0]
+    for pc in pcs:
+        gap = range(previous + stride, pc, stride)
+        if len(gap) <= _MAX_GAP and all(action.sass_by_pc(p) for p in gap):
+            out.extend(gap)
+        out.append(pc)
+        previous = pc
+    return out
+
+
+def _line(action: Any, pc: int) -> tuple[str, int]:
+    """File and 1-based line of an instruction; ("", 0) where there is no line information."""
+    try:
+        info = action.source_info(pc)
+        return ("", 0) if info is None else (info.file_name(), max(0, int(info.line())))
+    except Exception:
+        return "", 0
+
+
+def _integral(values: list[Number]) -> list[Number]:
+    """Counts that came as doubles (ncu before 2022) as the integers they are."""
+    if all(isinstance(v, int) or v.is_integer() for v in values):
+        return [int(v) for v in values]
+    return values
+
+
+def read_table(action: Any, source: SourceIndex) -> InstructionTable:
+    """The instructions of one launch with addresses from the lowest one, in bytes.
+
+    A kernel that calls device functions has their instructions in the table too;
+    such a function may lie before the kernel's own first instruction.
+
+    Args:
+        action: ``ncu_report.IAction``.
+        source: Gives the index in ``Profile.sources`` of a file named by line information,
+            -1 for no name.
+    """
+    columns = _columns(action)
+    seen = {pc for instances, _ in columns.values() for pc in instances}
+    if not seen:
+        return InstructionTable()
+    pcs = _all_pcs(action, seen)
+    row = {pc: i for i, pc in enumerate(pcs)}
+    files, lines = [], []
+    for pc in pcs:
+        path, line = _line(action, pc)
+        files.append(source(path))
+        lines.append(line)
+    ptx = tuple(clean(action.ptx_by_pc(pc) or "").strip() for pc in pcs)
+    table: dict[str, Column] = {}
+    for name, (instances, native_unit) in columns.items():
+        unit, divisor, multiplier = base_unit(native_unit)
+        kept = sorted((row[pc], value) for pc, value in instances.items() if value != 0)
+        values = _integral([to_base(value, divisor, multiplier) for _, value in kept])
+        table[name] = Column(rows=tuple(r for r, _ in kept), values=tuple(values), unit=unit)
+    return InstructionTable(
+        address=tuple(pc - pcs[0] for pc in pcs),
+        text=tuple(_sass(action, pc) or "" for pc in pcs),
+        file=tuple(files),
+        line=tuple(lines),
+        ptx=ptx if any(ptx) else (),
+        columns=table,
+    )

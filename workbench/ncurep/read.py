@@ -1,0 +1,280 @@
+"""Reading a report file: check it, extract it in a child process, keep the answer.
+
+The order matters. `container` rejects what is cut short or no report (the native
+reader would take it quietly), the child process extracts, and only then is there a
+`Profile`. Whatever the child does, the caller gets a profile or a `DataError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from workbench.errors import DataError, MissingError, UsageError
+from workbench.model import Capture, Notice, Profile
+from workbench.ncurep.container import Container, read_container
+from workbench.ncurep.notices import CODES, lacks
+
+#: What the child process runs; it gets the report and the output file as arguments.
+_CHILD = ("-m", "workbench.ncurep.extract")
+#: Its exit code where NVIDIA's reader cannot be imported (`extract.NO_READER`).
+_NO_READER = 77
+_SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
+_TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
+_AGAIN = "Copy the file again from where it was captured, or repeat the capture."
+
+
+def split_target(text: str) -> tuple[Path, str | None]:
+    """``x.ncu-rep::softmax`` -> (path, ``softmax``); no kernel name: None.
+
+    The first ``::`` behind a report's suffix separates, since kernel names hold ``::``
+    themselves; a path that exists as it stands is taken whole.
+    """
+    if "::" not in text or _exists(Path(text)):
+        return Path(text), None
+    for suffix in reversed(_SUFFIXES):
+        head, mark, name = text.partition(f"{suffix}::")
+        if mark:
+            return Path(head + suffix), name or None
+    head, _, name = text.partition("::")
+    return Path(head), name or None
+
+
+def _exists(path: Path) -> bool:
+    # A name that is too long, or a folder that may not be entered, is an OSError in `exists`.
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def select_kernels(profile: Profile, name: str | None) -> Profile:
+    """The profile with the launches whose kernel is called `name`; None keeps all.
+
+    An exact name wins over an exact signature, that over a part of either (case
+    does not matter for parts).
+
+    Raises:
+        UsageError: no launch matches; names the kernels that are there.
+    """
+    if name is None:
+        return profile
+    part = name.lower()
+    for matches in (
+        lambda x: x.kernel == name,
+        lambda x: x.signature == name,
+        lambda x: part in x.kernel.lower() or part in x.signature.lower(),
+    ):
+        found = tuple(launch for launch in profile.launches if matches(launch))
+        if found:
+            kept = [notice for notice in profile.notices if notice.code not in CODES]
+            notices = (*kept, *lacks(found, profile.sources))
+            return msgspec.structs.replace(profile, launches=found, notices=notices)
+    kernels = list(dict.fromkeys(launch.kernel[:80] for launch in profile.launches))
+    shown = ", ".join(kernels[:12]) + (f" and {len(kernels) - 12} more" if kernels[12:] else "")
+    raise UsageError(f"no kernel matches {name!r}", f"The report has: {shown}.")
+
+
+def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
+    """Read a ``.ncu-rep`` (or ``.ncu-rep.zst``) that ncu 2021 to 2025 wrote.
+
+    Args:
+        path: The report.
+        timeout_s: How long the native reader may take, in seconds.
+
+    Raises:
+        UsageError: there is no such file.
+        DataError: no report, cut short, damaged, without any profiled kernel, or the
+            native reader crashed or did not end.
+        MissingError: NVIDIA's reader is not installed.
+    """
+    if not _exists(path):
+        raise UsageError(f"no such report: {path}", "Check the path.")
+    with _plain(path) as plain:
+        container = read_container(plain, shown=path)
+        profile = _extract(plain, path, timeout_s)
+    if not any(launch.profiled for launch in profile.launches):
+        names = ", ".join(launch.kernel[:60] for launch in profile.launches[:3])
+        listed = f" (listed, but never measured: {names})" if names else ""
+        raise DataError(
+            f"{path} holds no profiled kernel{listed}",
+            "See what ncu printed: its filters (--kernel-name, --nvtx-include) may have matched "
+            "nothing, or it could not measure.",
+        )
+    return _with_session(profile, container)
+
+
+def read_raw(path: Path) -> bytes:
+    """The bytes of a report, unpacked where it is compressed.
+
+    Raises:
+        DataError: the file cannot be read, or the compressed one is damaged.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
+    if path.suffix != ".zst":
+        return data
+    # zstandard costs start-up time, and only compressed reports need it.
+    from workbench.packed import unpack
+
+    try:
+        return unpack(data, limit=1 << 34)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}", _AGAIN) from error
+
+
+@contextlib.contextmanager
+def _plain(path: Path) -> Iterator[Path]:
+    """The report itself; a compressed one is unpacked into a temporary file."""
+    if path.suffix != ".zst" or path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        plain = Path(folder) / "report.ncu-rep"
+        plain.write_bytes(read_raw(path))
+        yield plain
+
+
+def _extract(plain: Path, shown: Path, timeout_s: float) -> Profile:
+    """Run the native reader over a checked file, or take its answer from the cache."""
+    from workbench.ncurep import cache
+
+    key = cache.key(plain)
+    known = cache.load(key)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        output = Path(folder) / "profile.json"
+        _run_child(plain, shown, output, timeout_s)
+        try:
+            data = output.read_bytes()
+            profile = msgspec.json.decode(data, type=Profile)
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{shown}: the native reader gave no answer ({error})", _AGAIN
+            ) from error
+    cache.save(key, data)
+    return profile
+
+
+def _run_child(plain: Path, shown: Path, output: Path, timeout_s: float) -> None:
+    """Run `workbench.ncurep.extract`; a crash, a hang and an error all end as DataError."""
+    environment = dict(os.environ)
+    # The child must find the same package, installed or not.
+    root = str(Path(__file__).resolve().parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (root, environment.get("PYTHONPATH", "")))
+    )
+    command = [sys.executable, *_CHILD, str(plain.resolve()), str(output)]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        _, errors = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise DataError(
+            f"{shown}: the native reader did not end within {timeout_s:g} s",
+            "The file is damaged, or very large: read_report takes a longer time limit.",
+        ) from error
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+    if child.returncode < 0:
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(-child.returncode).name
+            raise DataError(f"{shown}: the native reader crashed on it ({name})", _AGAIN)
+    if child.returncode:
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1] if lines else f"exit code {child.returncode}"
+        if child.returncode == _NO_READER:
+            raise MissingError(
+                f"NVIDIA's report reader cannot be loaded ({why[:300]})",
+                "Install it: `pip install ncu-report`. Recorded profiles are shown without it.",
+            )
+        raise DataError(f"{shown}: the native reader failed on it ({why[:300]})", _AGAIN)
+
+
+def _option(words: list[str], name: str, default: str) -> str:
+    """The last value of ``--name value`` or ``--name=value`` in a recorded command line."""
+    value = default
+    for i, word in enumerate(words):
+        if word == name and i + 1 < len(words):
+            value = words[i + 1]
+        elif word.startswith(f"{name}="):
+            value = word.partition("=")[2]
+    return value
+
+
+def _capture(container: Container, passes: int) -> Capture:
+    """How the report was captured, from the command line that ncu recorded.
+
+    Where the command line is known, an option that is not on it has ncu's default.
+    """
+    # ncu joins its arguments with blanks and quotes nothing: a finer split would be a guess.
+    words = container.command.split()
+    if not words:
+        return Capture(passes=passes)
+    words[0] = words[0].replace("\\", "/").rpartition("/")[2]
+    sections = tuple(value for word, value in pairwise(words) if word == "--section")
+    return Capture(
+        command=tuple(words),
+        clock_control=_option(words, "--clock-control", "base"),
+        cache_control=_option(words, "--cache-control", "all"),
+        replay_mode=_option(words, "--replay-mode", "kernel"),
+        sections=sections,
+        passes=passes,
+    )
+
+
+def _with_session(profile: Profile, container: Container) -> Profile:
+    """Add what only the file's frame tells: versions, command line, time of capture."""
+    names = {
+        "CUDA Version": "cuda",
+        "Display Driver Version": "driver",
+        "PerfWorks": "perfworks",
+    }
+    tools = {
+        ours: container.tools[theirs] for theirs, ours in names.items() if theirs in container.tools
+    }
+    if container.ncu_version:
+        tools["ncu"] = container.ncu_version
+    captured = ""
+    with contextlib.suppress(OverflowError, OSError, ValueError):
+        if container.created:
+            captured = datetime.fromtimestamp(container.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return msgspec.structs.replace(
+        profile,
+        captured=captured,
+        tools=tools,
+        capture=_capture(container, profile.capture.passes),
+        notices=(*_doubts(container, len(profile.launches)), *profile.notices),
+    )
+
+
+def _doubts(container: Container, launches: int) -> tuple[Notice, ...]:
+    found = []
+    if container.doubts:
+        why = "; ".join(container.doubts)
+        message = f"the file may have been cut between two kernels: {why}"
+        found.append(Notice(code="perhaps-cut", message=message))
+    if launches < container.results:
+        message = f"the native reader gives {launches} of the file's {container.results} results"
+        found.append(Notice(code="lost-results", message=message))
+    return tuple(found)

@@ -1,0 +1,141 @@
+"""Metric values of the native reader as `workbench.model.Metric`s in base units.
+
+Runs in the child process only. Three forms of "no number" are told apart and
+named: the reader has no such metric, it has no value for it, the value is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workbench.model import Metric, Number
+
+#: Spellings of ncu 2021 to 2025 -> (base unit, divisor, multiplier). Time is divided, because
+#: 433632 / 1e9 is the nearest double to 433.632 µs and 433632 * 1e-9 is not.
+_UNITS: dict[str, tuple[str, float, float]] = {
+    "second": ("s", 1, 1),
+    "msecond": ("s", 1e3, 1),
+    "usecond": ("s", 1e6, 1),
+    "nsecond": ("s", 1e9, 1),
+    "s": ("s", 1, 1),
+    "ms": ("s", 1e3, 1),
+    "us": ("s", 1e6, 1),
+    "ns": ("s", 1e9, 1),
+    "sectors": ("sector", 1, 1),
+}
+_PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+for _prefix, _factor in _PREFIXES.items():
+    _UNITS[f"{_prefix}byte"] = ("byte", 1, _factor)
+    _UNITS[f"{_prefix}hz"] = _UNITS[f"{_prefix}Hz"] = ("hz", 1, _factor)
+
+#: Not measurements of the launch: lists of other metrics, addresses, curves over a
+#: hypothetical launch, and samples over time, whose scalar is a sum without meaning.
+_DROPPED_PREFIXES = (
+    "breakdown:",
+    "group:",
+    "pmsampling:",
+    "launch__function_pcs",
+    "launch__kernel_name",
+    "launch__occupancy_per_",
+    "derived__pct_occupancy_per_",
+    "derived_tempMetric",
+)
+_DROPPED_PART = ".Triage"
+
+#: What the chip and the launch are, known without measuring anything.
+_STATIC_PREFIXES = (
+    "device__",
+    "launch__",
+    "profiler__",
+    "numa__",
+    "nvlink__",
+    "c2clink__",
+    "sm__maximum_warps_",
+    "smsp__maximum_warps_",
+)
+
+
+def is_dropped(name: str) -> bool:
+    """Whether a metric is no measurement and is left out of a profile."""
+    return name.startswith(_DROPPED_PREFIXES) or _DROPPED_PART in name
+
+
+def is_static(name: str) -> bool:
+    """Whether a metric is known without running the kernel (chip, launch, profiler)."""
+    return name.startswith(_STATIC_PREFIXES)
+
+
+def clean(text: str) -> str:
+    """Text without the lone surrogates that undecodable bytes become; JSON has none."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def base_unit(unit: str) -> tuple[str, float, float]:
+    """Ncu's unit -> (base unit, divisor, multiplier): ``Kbyte/ns`` -> ``byte/s``."""
+    if unit in _UNITS:
+        return _UNITS[unit]
+    above, slash, below = unit.partition("/")
+    if not slash:
+        return clean(unit), 1.0, 1.0
+    name, divisor, multiplier = _UNITS.get(above, (above, 1.0, 1.0))
+    lower, lower_divisor, lower_multiplier = _UNITS.get(below, (below, 1.0, 1.0))
+    return clean(f"{name}/{lower}"), divisor * lower_multiplier, multiplier * lower_divisor
+
+
+def to_base(value: Number, divisor: float, multiplier: float) -> Number:
+    """Scale; an integer stays one where nothing is to be scaled."""
+    if divisor != 1:
+        value = value / divisor
+    if multiplier != 1:
+        value = value * multiplier
+    return value
+
+
+def read_metric(name: str, native: Any) -> Metric | str:
+    """One metric, or the reason why there is no number.
+
+    Args:
+        name: ncu's name.
+        native: ``ncu_report.IMetric`` or None.
+    """
+    if native is None:
+        return "not collected for this launch"
+    value = native.value()
+    if value is None or value == "":
+        return "no value"
+    unit, divisor, multiplier = base_unit(native.unit() or "")
+    if isinstance(value, str):
+        return Metric(value=clean(value), unit=unit)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "infinite"
+        # Up to 2022 the launch's integers (registers, block size) came as doubles.
+        if name.startswith(("launch__", "device__")) and value.is_integer():
+            fraction = "waves" in name or "pct" in name
+            value = value if fraction else int(value)
+    return Metric(value=to_base(value, divisor, multiplier), unit=unit)
+
+
+def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
+    """All metrics of one launch, and why the others have no number.
+
+    One metric that the native reader cannot give must not lose the report, hence
+    the wide net around each.
+    """
+    metrics: dict[str, Metric] = {}
+    absent: dict[str, str] = {}
+    for name in sorted(action.metric_names()):
+        if is_dropped(name):
+            continue
+        try:
+            found = read_metric(name, action.metric_by_name(name))
+        except Exception as error:
+            found = f"unreadable: {clean(str(error))[:200]}"
+        if isinstance(found, Metric):
+            metrics[clean(name)] = found
+        else:
+            absent[clean(name)] = found
+    return metrics, absent

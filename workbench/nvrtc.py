@@ -1,0 +1,68 @@
+"""Child process around NVRTC: a request on stdin, an answer on stdout, both JSON.
+
+``{"source": path, "options": [...]}`` compiles the file, which lies in the current
+folder under the very path that diagnostics are to show, and writes ``out.ptx`` and
+``out.cubin`` there. ``{}`` asks for the architectures alone. The answer is
+``{"ok", "log"}``, ``{"architectures"}`` or ``{"missing": reason}``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def _bytes(program: Any, size: Callable[..., Any], get: Callable[..., Any]) -> bytes:
+    """One of NVRTC's results: its size is asked first, then a buffer is filled."""
+    _, length = size(program)
+    buffer: bytes = b" " * length
+    get(program, buffer)
+    return buffer
+
+
+def compile_file(nvrtc: Any, source: str, options: list[str]) -> dict[str, object]:
+    """Compile one file of the current folder; the answer says how it went."""
+    text = Path(source).read_bytes()
+    status, program = nvrtc.nvrtcCreateProgram(text, source.encode(), 0, None, None)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        return {"ok": False, "log": f"nvrtcCreateProgram: {status.name}"}
+    try:
+        encoded = [option.encode() for option in options]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        raw = _bytes(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+        log = raw.rstrip(b"\0 \n").decode("utf-8", "replace")
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            return {"ok": False, "log": log or status.name}
+        ptx = _bytes(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        cubin = _bytes(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    Path("out.ptx").write_bytes(ptx.rstrip(b"\0"))
+    Path("out.cubin").write_bytes(cubin)
+    return {"ok": True, "log": log}
+
+
+def answer(request: dict[str, Any]) -> dict[str, object]:
+    """Answer one request."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        return {"missing": str(error)}
+    try:
+        if "source" in request:
+            return compile_file(nvrtc, request["source"], request["options"])
+        _, numbers = nvrtc.nvrtcGetSupportedArchs()
+    except RuntimeError as error:
+        # cuda-bindings loads the library on the first call, and says so if it cannot.
+        return {"missing": str(error)}
+    return {"architectures": [f"sm_{number}" for number in numbers]}
+
+
+if __name__ == "__main__":
+    # This runs with the build's folder first in sys.path, where a file of the study
+    # must not pass for a module.
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", str(Path.cwd()))]
+    sys.stdout.write(json.dumps(answer(json.load(sys.stdin))))

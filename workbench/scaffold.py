@@ -1,0 +1,242 @@
+"""New files for people to fill in: a project, a study, the next version of a ladder."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from workbench import frontmatter
+from workbench.errors import MissingError, UsageError
+from workbench.model import Version
+from workbench.project import Project
+from workbench.study import Study
+
+_STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
+_VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
+_EXPECT = """\
+# Predict what your change will move, before you measure it; the ids of all counters
+# are in docs/counters.md. Take the # away and fill in:
+# [[expect]]
+# counter = "duration"
+# change  = "down"
+# why     = ""
+"""
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that must not be there yet.
+
+    Raises:
+        UsageError: it is there.
+        MissingError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        # "x" refuses an existing file in the same step that makes a new one.
+        with path.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(
+            f"{path} is there already", "Nothing was overwritten; choose another name."
+        ) from None
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> MissingError:
+    return MissingError(
+        f"cannot write {path}: {error.strerror or error}", "Check the folder's permissions."
+    )
+
+
+def _template(name: str, study: str) -> str:
+    resource = files("workbench").joinpath("data", "templates", *name.split("/"))
+    return resource.read_text(encoding="utf-8").replace("@STUDY@", study)
+
+
+# --- a project --------------------------------------------------------------------
+
+
+def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> list[str]:
+    """Make a folder a project; what lies in it stays as it is.
+
+    Args:
+        root: The folder.
+        study: Name of a first study, which becomes the default one; empty for none.
+        pyproject: Put the settings into ``pyproject.toml`` instead of a file of their own.
+
+    Returns:
+        The paths that were written, relative to `root`.
+
+    Raises:
+        UsageError: the folder is a project already, or the name is no study name.
+    """
+    if study:
+        check_study_name(study)
+    _check_no_project(root)
+    written = []
+    for folder in ("kernels", "profiles"):
+        if not (root / folder).is_dir():
+            write_new(root / folder / ".gitkeep", "")
+            written.append(f"{folder}/.gitkeep")
+    ignore = root / "reports" / ".gitignore"
+    if not ignore.exists():
+        # The site is made from profiles/ at any time, so git need not keep it.
+        write_new(ignore, "*\n!.gitignore\n")
+        written.append("reports/.gitignore")
+    if study:
+        written += start_study(Project(root=root, default_study=study), study)
+    # The settings come last: they make the folder a project, and all of it is there then.
+    written.append(_write_settings(root, study, pyproject))
+    return written
+
+
+def _write_settings(root: Path, study: str, pyproject: bool) -> str:
+    if not pyproject:
+        write_new(root / "workbench.toml", _template("workbench.toml.template", study))
+        return "workbench.toml"
+    path = root / "pyproject.toml"
+    table = f"[tool.workbench]\ndefault_study = {json.dumps(study)}\n"
+    temporary = root / ".pyproject.toml.new"
+    try:
+        before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
+        temporary.write_text(f"{before}\n\n{table}" if before else table, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+    return path.name
+
+
+def _check_no_project(root: Path) -> None:
+    from workbench.project import find_project
+
+    found = find_project(root)
+    if found is not None and found.root == root.resolve():
+        raise UsageError(
+            f"{root.resolve()} is a workbench project already",
+            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
+        )
+
+
+# --- a study ----------------------------------------------------------------------
+
+
+def check_study_name(name: str) -> None:
+    """Refuse what cannot be a study's name.
+
+    Raises:
+        UsageError: it holds more than letters, digits and ``_``.
+    """
+    if not _STUDY_NAME.match(name):
+        raise UsageError(
+            f"`{name}` cannot be a study's name",
+            "It becomes a folder: a letter first, then letters, digits and _.",
+        )
+
+
+def start_study(project: Project, name: str) -> list[str]:
+    """Write a small working study, to be replaced piece by piece.
+
+    Returns:
+        The paths that were written, relative to the project.
+
+    Raises:
+        UsageError: the name cannot be one, or is taken.
+    """
+    check_study_name(name)
+    folder = project.kernels / name
+    if (folder / "study.py").exists():
+        raise UsageError(
+            f"there is a study `{name}` already, in {folder}",
+            f"To add a version to it: workbench new v1 --study {name}.",
+        )
+    written = []
+    for file in ("study.py", "v0_one_element.cu"):
+        write_new(folder / file, _template(f"study/{file}.template", name))
+        written.append(f"kernels/{name}/{file}")
+    return written
+
+
+# --- a version --------------------------------------------------------------------
+
+
+def _pair(key: str, value: object, width: int = 0) -> str:
+    # JSON's strings, numbers and lists are TOML's as well.
+    return f"{key:<{width}} = {json.dumps(value, ensure_ascii=False)}\n"
+
+
+def _inherited(parent: Version) -> str:
+    """The parent's launches, buffers, defines and flags, as TOML."""
+    text = ""
+    if parent.flags:
+        text += _pair("flags", list(parent.flags))
+    if parent.requires:
+        text += _pair("requires", parent.requires)
+    if parent.requires_why:
+        text += _pair("requires_why", parent.requires_why)
+    if parent.defines:
+        text += "\n[defines]\n" + "".join(_pair(*item) for item in parent.defines.items())
+    for buffer in parent.scratch:
+        text += "\n[[scratch]]\n" + _pair("name", buffer.name, 5) + _pair("dtype", buffer.dtype, 5)
+        text += _pair("shape", list(buffer.shape), 5)
+    for launch in parent.launches:
+        text += "\n[[launch]]\n" + _pair("kernel", launch.kernel, 6)
+        for key in ("grid", "block", "args", "cluster"):
+            values = [int(each) if each.isdigit() else each for each in getattr(launch, key)]
+            text += _pair(key, values, 6) if values else ""
+        if launch.dynamic_shared != "0":
+            text += _pair("dynamic_shared", launch.dynamic_shared)
+    return text
+
+
+def version_text(parent: Version, title: str) -> str:
+    """The first text of a child: its parent's code under front matter of its own."""
+    toml = _pair("title", title, 6) + _pair("parent", parent.id, 6) + _pair("change", "", 6)
+    toml += _inherited(parent) + "\n" + _EXPECT
+    code = frontmatter.code(parent.text, kind=parent.kind)
+    if parent.kind == "cuda":
+        return f"/* ---\n{toml}--- */\n{code}"
+    # Raw, so that a backslash in the TOML reaches it as it is.
+    return f'r"""{title.replace(chr(34), chr(39))}.\n\n---\n{toml}---\n"""\n{code}'
+
+
+def start_version(study: Study, project: Project, name: str, parent: Version, title: str) -> str:
+    """Write the file of a new version; the path, relative to the project.
+
+    Args:
+        study: Where it belongs.
+        project: Where that is.
+        name: ``v5``, or ``v5_register_tile``, which becomes the file's name.
+        parent: The version to copy.
+        title: Its title; empty: to be filled in.
+
+    Raises:
+        UsageError: the name is no version's name, or the number is taken.
+    """
+    match = _VERSION_NAME.match(name)
+    if match is None:
+        raise UsageError(
+            f"`{name}` cannot be a new version's name", "Write v5, or v5_register_tile."
+        )
+    taken = study.versions.get(f"v{int(match[1])}")
+    if taken is not None:
+        free = 1 + max(int(each[1:]) for each in study.versions if re.fullmatch(r"v\d+", each))
+        raise UsageError(
+            f"version {taken.id} is there already: {taken.path}", f"The next free one is v{free}."
+        )
+    stem = name
+    if "_" not in name and title:
+        words = re.findall(r"[a-z0-9]+", title.lower())
+        stem = "_".join([name, *words])[:40].rstrip("_")
+    suffix = ".cu" if parent.kind == "cuda" else ".py"
+    path = f"kernels/{study.name}/{stem}{suffix}"
+    text = version_text(parent, title or f"{name}, to be named")
+    frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
+    write_new(project.root / path, text)
+    return path

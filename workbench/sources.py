@@ -1,0 +1,134 @@
+"""Source files as text: reading them, what they include, and their hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from pathlib import Path
+
+from workbench import frontmatter
+from workbench.errors import UsageError
+from workbench.model import SourceFile, Version
+from workbench.project import Project
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+
+
+def read_source(path: Path, shown: str = "") -> str:
+    r"""A source file's text, without a byte order mark, every line ended by ``\n``.
+
+    Raises:
+        UsageError: the file cannot be read or is not UTF-8; `shown` names it.
+    """
+    name = shown or str(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{name}: cannot be read: {error.strerror}", "Check the file and its permissions."
+        ) from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x})",
+            f"Save the file as UTF-8, for example: iconv -f LATIN1 -t UTF-8 {name}",
+        ) from error
+    # nvcc counts "\r\n" as one line end, as every editor does; text compares and
+    # hashes must not depend on which of the two a checkout wrote.
+    return text.replace("\r\n", "\n")
+
+
+def source_file(path: str, text: str) -> SourceFile:
+    """The record of one source file, with the hash of its text."""
+    return SourceFile(path=path, text=text, sha256=hashlib.sha256(text.encode("utf-8")).hexdigest())
+
+
+def include_folders(flags: tuple[str, ...]) -> list[str]:
+    """The folders that ``-I`` flags name, as they were written."""
+    folders = []
+    pending = False
+    for flag in flags:
+        if pending:
+            folders.append(flag)
+            pending = False
+        elif flag in ("-I", "--include-path"):
+            pending = True
+        elif flag.startswith("-I"):
+            folders.append(flag[2:].lstrip("="))
+        elif flag.startswith("--include-path="):
+            folders.append(flag.partition("=")[2])
+    return folders
+
+
+def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
+    """The version's file, then every project file that it includes, in order of use.
+
+    A quoted include is looked for beside the file that names it, then (as one in
+    angle brackets) in the ``-I`` folders of the version, which are relative to the
+    project's root. What is not found there is the toolkit's, and the compiler's to
+    report.
+
+    Raises:
+        UsageError: an included file lies outside of the project or is not UTF-8.
+    """
+    found = {version.path: source_file(version.path, version.text)}
+    queue = [(version.path, version.text)]
+    folders = include_folders(version.flags)
+    while queue:
+        path, text = queue.pop(0)
+        for match in _INCLUDE.finditer(text):
+            places = [posixpath.dirname(path)] if match[1] == '"' else []
+            for folder in (*places, *folders):
+                candidate = posixpath.normpath(posixpath.join(folder, match[2]))
+                if candidate in found:
+                    break
+                if not (project.root / candidate).is_file():
+                    continue
+                if candidate.startswith("..") or posixpath.isabs(candidate):
+                    line = text.count("\n", 0, match.start(2)) + 1
+                    raise UsageError(
+                        f"{path}:{line}: includes `{match[2]}`, outside of the project",
+                        "Copy the file into the project, so that a profile can show its lines.",
+                    )
+                included = read_source(project.root / candidate, candidate)
+                found[candidate] = source_file(candidate, included)
+                queue.append((candidate, included))
+                break
+    return tuple(found.values())
+
+
+def source_hash(project: Project, version: Version) -> str:
+    """SHA-256 over all that decides what a version computes and how fast.
+
+    That is its code after the front matter, its launches and scratch buffers, its
+    defines and flags, and the text of the project files that it includes. Title,
+    change, expectations and requirements are prose: editing them leaves a recorded
+    profile valid. Line ends, trailing blanks and blank lines around the code do
+    not count; comments do, because they are part of what a report shows.
+    """
+    sources = local_sources(project, version)
+    code = frontmatter.code(version.text, kind=version.kind)
+    content = {
+        "code": "\n".join(line.rstrip() for line in code.split("\n")).strip("\n"),
+        "includes": [[each.path, each.sha256] for each in sources[1:]],
+        "launches": [
+            [
+                launch.kernel,
+                launch.grid,
+                launch.block,
+                launch.args,
+                launch.dynamic_shared,
+                launch.cluster,
+            ]
+            for launch in version.launches
+        ],
+        "scratch": [[each.name, each.dtype, each.shape] for each in version.scratch],
+        "defines": version.defines,
+        "flags": version.flags,
+    }
+    packed = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(packed.encode("ascii")).hexdigest()

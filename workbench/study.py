@@ -1,0 +1,290 @@
+"""A folder ``kernels/<study>/`` becomes a `Study`: problems, versions, reference.
+
+Versions are discovered by their file names and never registered: ``v3_padded.cu``
+is version ``v3``; any other ``.cu`` or ``.py`` file whose front matter says
+``baseline = true`` is a library to beat, named by its stem. ``study.py`` is plain
+Python and gives all else; docs/front-matter.md lists what it must define.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.discovery import load_versions
+from workbench.errors import UsageError
+from workbench.expressions import evaluate
+from workbench.launches import (
+    BufferArg,
+    ResolvedLaunch,
+    ResolvedScratch,
+    ScalarArg,
+    check_names,
+    defined_integers,
+    place,
+    resolve_launches,
+    resolve_scratch,
+)
+from workbench.model import Problem, Version
+from workbench.nearest import did_you_mean
+from workbench.project import Project
+from workbench.sources import local_sources, source_hash
+from workbench.studyfile import StudyFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = [
+    "BufferArg",
+    "ResolvedLaunch",
+    "ResolvedScratch",
+    "ScalarArg",
+    "Study",
+    "load_study",
+    "local_sources",
+    "parse_target",
+    "resolve_launches",
+    "resolve_scratch",
+    "source_hash",
+    "study_names",
+]
+
+
+class Study:
+    """One job with all that is needed to judge an implementation.
+
+    Attributes:
+        name: Its folder's name.
+        title: One line for people.
+        folder: ``kernels/<name>``, absolute.
+        problems: Name -> problem, in the order of ``study.py``.
+        versions: Id -> version: v0, v1, …, then the baselines by name.
+        input_names: The buffers that `inputs` gives, in order.
+        tolerance: Largest accepted ‖out − ref‖ / ‖ref‖.
+        tolerance_why: The reason for that number.
+    """
+
+    def __init__(self, project: Project, name: str) -> None:
+        self.name = name
+        self.folder: Path = project.kernels / name
+        self._file = StudyFile(self.folder / "study.py", f"kernels/{name}/study.py")
+        self.title: str = self._file.text("title")
+        self.tolerance: float = self._file.tolerance()
+        self.tolerance_why: str = self._file.text("tolerance_why")
+        self.input_names: tuple[str, ...] = self._file.names("input_names")
+        self.problems: dict[str, Problem] = self._file.problems()
+        self._file.check_functions()
+        first = next(iter(self.problems.values()))
+        self.output_names: tuple[str, ...] = tuple(self.outputs(first))
+        self._check_buffers(first)
+        self.versions: dict[str, Version] = load_versions(project, name)
+        for version in self.versions.values():
+            check_names(version, self.buffer_names(version), self.names(version, first))
+
+    def _check_buffers(self, problem: Problem) -> None:
+        parameters = self.parameters(problem)
+        buffers = (*self.input_names, *self.output_names)
+        for name in buffers:
+            if buffers.count(name) > 1 or name in parameters:
+                raise self._file.error(
+                    f"the name `{name}` is taken twice",
+                    "Inputs, outputs and parameters share one name space: rename one.",
+                )
+
+    # --- what study.py computes ------------------------------------------------
+
+    def parameters(self, problem: Problem) -> dict[str, int]:
+        """The problem's parameters and what ``derive`` in study.py adds to them."""
+        own = dict(problem.parameters)
+        derived = self._file.call("derive", dict(own)) if self._file.has("derive") else {}
+        return own | self._file.integers(derived, "derive")
+
+    def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Output name -> (shape, dtype name)."""
+        return self._file.outputs(self.parameters(problem))
+
+    def inputs(
+        self, problem: Problem, rng: np.random.Generator
+    ) -> dict[str, npt.NDArray[np.generic]]:
+        """Fresh inputs, drawn from `rng`, C-contiguous, in the order of `input_names`.
+
+        Raises:
+            UsageError: study.py raised, or gave other names than `input_names`.
+        """
+        return self._file.inputs(self.parameters(problem), rng, self.input_names)
+
+    def reference(
+        self, problem: Problem, inputs: Mapping[str, npt.NDArray[np.generic]]
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """Every output in float64, by the study's own definition."""
+        return self._file.reference(
+            "reference", self.outputs(problem), self.parameters(problem), dict(inputs)
+        )
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether study.py computes single outputs (``reference_at``)."""
+        return self._file.has("reference_at")
+
+    def reference_at(
+        self,
+        problem: Problem,
+        inputs: Mapping[str, npt.NDArray[np.generic]],
+        indices: Mapping[str, npt.NDArray[np.int64]],
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """The outputs at flat `indices` only (output name -> int64 array), in float64."""
+        shapes = {name: (indices[name].shape, "float64") for name in self.outputs(problem)}
+        return self._file.reference(
+            "reference_at", shapes, self.parameters(problem), dict(inputs), dict(indices)
+        )
+
+    def flops(self, problem: Problem) -> int:
+        """Floating-point operations that the job needs, whoever does it."""
+        return self._count("flops", problem)
+
+    def bytes(self, problem: Problem) -> int:
+        """Least traffic to and from memory, in bytes: each input and output once."""
+        return self._count("bytes", problem)
+
+    def _count(self, function: str, problem: Problem) -> int:
+        value = self._file.call(function, self.parameters(problem))
+        try:
+            count = operator.index(value)
+        except TypeError:
+            count = -1
+        if count < 0:
+            raise self._file.error(
+                f"{function}() gave {value!r} for problem {problem.name}",
+                "It must give a count, an integer of 0 or more.",
+            )
+        return count
+
+    # --- finding things by name ------------------------------------------------
+
+    def version(self, name: str) -> Version:
+        """A version by its id (``v3``) or file stem (``v3_padded``).
+
+        Raises:
+            UsageError: unknown; names the nearest one.
+        """
+        if name in self.versions:
+            return self.versions[name]
+        for version in self.versions.values():
+            if version.name == name:
+                return version
+        raise UsageError(
+            f"study {self.name} has no version `{name}`",
+            did_you_mean(name, self.versions, "versions"),
+        )
+
+    def problem(self, name: str | None = None, use: str = "profile") -> Problem:
+        """A problem by name, or the first one that is meant for `use`.
+
+        Raises:
+            UsageError: unknown, or none is meant for `use`.
+        """
+        if name is None:
+            chosen = self.problems_for(use)
+            if chosen:
+                return chosen[0]
+            raise UsageError(
+                f"study {self.name} has no problem for `{use}`",
+                f'Add "{use}" to the uses of one in kernels/{self.name}/study.py.',
+            )
+        if name not in self.problems:
+            raise UsageError(
+                f"study {self.name} has no problem `{name}`",
+                did_you_mean(name, self.problems, "problems"),
+            )
+        return self.problems[name]
+
+    def problems_for(self, use: str) -> list[Problem]:
+        """The problems that are meant for ``verify``, ``profile`` or ``sweep``."""
+        return [problem for problem in self.problems.values() if use in problem.uses]
+
+    @property
+    def baseline(self) -> Version | None:
+        """The library to beat: the first baseline by name, if there is one."""
+        return next((each for each in self.versions.values() if each.baseline), None)
+
+    # --- a version on a problem --------------------------------------------------
+
+    def names(self, version: Version, problem: Problem) -> dict[str, int]:
+        """What the version's expressions may use: parameters and integer defines.
+
+        Raises:
+            UsageError: a define hides a parameter.
+        """
+        parameters = self.parameters(problem)
+        defines = defined_integers(version)
+        for name in version.defines:
+            if name in parameters:
+                raise UsageError(
+                    f"{place(version, f'defines.{name}')}: the define `{name}` hides "
+                    "a parameter of the study",
+                    "Rename the define.",
+                )
+        return parameters | defines
+
+    def buffer_names(self, version: Version) -> set[str]:
+        """What the version's arguments may point to."""
+        return {*self.input_names, *self.output_names, *(each.name for each in version.scratch)}
+
+    def check_requirements(self, version: Version, problem: Problem) -> None:
+        """Refuse a problem that a version says it cannot do.
+
+        Raises:
+            UsageError: ``requires`` is false for the problem; says why.
+        """
+        if not version.requires:
+            return
+        where = place(version, "requires")
+        if not evaluate(version.requires, self.names(version, problem), where=where):
+            why = version.requires_why or f"it requires {version.requires}"
+            raise UsageError(
+                f"{version.id} cannot do problem {problem.name}: {why}",
+                f"See `requires` at {where}; choose another problem with --problem.",
+            )
+
+
+def study_names(project: Project) -> list[str]:
+    """Names of the project's studies: the folders in kernels/ that hold a study.py."""
+    if not project.kernels.is_dir():
+        return []
+    return sorted(path.parent.name for path in project.kernels.glob("*/study.py"))
+
+
+def load_study(project: Project, name: str) -> Study:
+    """Load and check a study with all its versions.
+
+    Raises:
+        UsageError: no such study; or study.py or the front matter of a version is
+            wrong, with file, line and the nearest right name.
+    """
+    if not name or "/" in name or "\\" in name or not (project.kernels / name / "study.py").is_file():
+        raise UsageError(
+            f"there is no study `{name}` in {project.kernels}",
+            did_you_mean(name, study_names(project), "studies")
+            + " `workbench new --study NAME` starts one.",
+        )
+    return Study(project, name)
+
+
+def parse_target(text: str, default_study: str) -> tuple[str, str]:
+    """``v3`` or ``sgemm/v3`` -> (study, version).
+
+    Raises:
+        UsageError: malformed, or no study is named and the project has no default.
+    """
+    study, slash, version = text.strip().rpartition("/")
+    if not version or "/" in study or (slash and not study):
+        raise UsageError(f"`{text}` is no version", "Write v3, or sgemm/v3 with its study.")
+    if not study and not default_study:
+        raise UsageError(
+            f"`{text}` names no study and the project has no default one",
+            "Write sgemm/v3, or set default_study in the project's settings.",
+        )
+    return study or default_study, version

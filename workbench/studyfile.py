@@ -1,0 +1,257 @@
+"""``study.py``: run, and every value in it checked before it is believed.
+
+The file is plain Python of the project's own author. It runs under no name in
+`sys.modules` and leaves `sys.path` and the folder (no ``__pycache__``) as they
+were. Whatever it raises becomes a UsageError with the file's own line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import keyword
+import operator
+import sys
+import traceback
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import UsageError
+from workbench.expressions import FUNCTIONS
+from workbench.model import Problem
+from workbench.nearest import did_you_mean, nearest
+from workbench.sources import read_source
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+USES = ("verify", "profile", "sweep")
+_FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
+_DOCS = "docs/front-matter.md shows a whole study.py."
+
+
+class StudyFile:
+    """The names that a ``study.py`` defines, behind checks.
+
+    Args:
+        path: The file.
+        shown: How messages name it, ``kernels/sgemm/study.py``.
+    """
+
+    def __init__(self, path: Path, shown: str) -> None:
+        self.path = path
+        self.shown = shown
+        text = read_source(path, shown)
+        module = types.ModuleType(f"study_{path.parent.name}")
+        module.__file__ = str(path)
+        self._names: dict[str, Any] = module.__dict__
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                exec(compile(text, str(path), "exec", dont_inherit=True), self._names)
+        except (Exception, SystemExit) as error:
+            raise self._raised(error, "while it was loaded") from error
+
+    def error(self, what: str, hint: str = _DOCS, line: int = 1) -> UsageError:
+        """The UsageError for something wrong in the file."""
+        return UsageError(f"{self.shown}:{line}: {what}", hint)
+
+    def _raised(self, error: BaseException, when: str) -> UsageError:
+        if isinstance(error, SyntaxError) and error.filename == str(self.path):
+            return self.error(f"not valid Python: {error.msg}", "Correct it.", error.lineno or 1)
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(self.path)]
+        line = (lines[-1] if lines else None) or 1
+        return self.error(
+            f"{type(error).__name__} {when}: {error}",
+            "The file is plain Python; correct that line.",
+            line,
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether the file defines a function of that name."""
+        return callable(self._names.get(name))
+
+    def call(self, function: str, *arguments: object) -> Any:
+        """Call a function of the file; what it raises is named with its line."""
+        try:
+            # What the file prints must not end up in --format json.
+            with contextlib.redirect_stdout(sys.stderr):
+                return self._names[function](*arguments)
+        except (Exception, SystemExit) as error:
+            raise self._raised(error, f"in {function}()") from error
+
+    def _required(self, name: str) -> Any:
+        if name not in self._names:
+            own = [each for each in self._names if not each.startswith("_")]
+            near = nearest(name, own)
+            hint = f"It defines `{near}`: is that meant? {_DOCS}" if near else _DOCS
+            raise self.error(f"does not define `{name}`", hint)
+        return self._names[name]
+
+    def check_functions(self) -> None:
+        """Refuse a file without one of the five functions that every study has."""
+        for name in _FUNCTIONS:
+            if not callable(self._required(name)):
+                raise self.error(f"`{name}` must be a function")
+
+    def text(self, name: str) -> str:
+        """A string that must be there and not be blank."""
+        value = self._required(name)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"`{name}` must be a sentence, not {value!r}")
+        return " ".join(value.split())
+
+    def tolerance(self) -> float:
+        """The tolerance: a number between 0 and 1."""
+        value = self._required("tolerance")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < 1:
+            raise self.error(f"`tolerance` must be a number between 0 and 1, not {value!r}")
+        return float(value)
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """A list or tuple of identifiers."""
+        value = self._required(name)
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(each, str) and each.isidentifier() for each in value
+        ):
+            raise self.error(f"`{name}` must be a tuple of names, not {value!r}")
+        return tuple(value)
+
+    def integers(self, value: object, where: str) -> dict[str, int]:
+        """A dict of parameter names to integers, as plain `int`."""
+        if not isinstance(value, Mapping):
+            raise self.error(f"{where} must give a dict of integers, not {value!r}")
+        found: dict[str, int] = {}
+        for name, number in value.items():
+            if (
+                not isinstance(name, str)
+                or not name.isidentifier()
+                or keyword.iskeyword(name)
+                or name in FUNCTIONS
+            ):
+                raise self.error(
+                    f"{where}: {name!r} cannot be a parameter's name",
+                    "A letter first, then letters, digits and _; not min, max, abs, cdiv.",
+                )
+            try:
+                if isinstance(number, bool):
+                    raise TypeError
+                found[name] = operator.index(number)
+            except TypeError:
+                raise self.error(f"{where}: `{name}` must be an integer, not {number!r}") from None
+        return found
+
+    def problems(self) -> dict[str, Problem]:
+        """The problems, from ``{name: {...}}`` or ``[{"name": ..., ...}]``."""
+        value = self._required("problems")
+        if isinstance(value, Mapping):
+            entries = list(value.items())
+        elif isinstance(value, list | tuple):
+            entries = []
+            for entry in value:
+                if not isinstance(entry, Mapping) or "name" not in entry:
+                    raise self.error(f'a problem without a "name": {entry!r}')
+                rest = {key: each for key, each in entry.items() if key != "name"}
+                entries.append((entry["name"], rest))
+        else:
+            raise self.error(f"`problems` must be a dict or a list, not {value!r}")
+        problems: dict[str, Problem] = {}
+        for name, entry in entries:
+            problem = self._problem(name, entry)
+            if problem.name in problems:
+                raise self.error(f"two problems are named `{problem.name}`", "Rename one.")
+            problems[problem.name] = problem
+        if not problems:
+            raise self.error("`problems` is empty")
+        self._check_same_parameters(problems)
+        return problems
+
+    def _problem(self, name: object, entry: object) -> Problem:
+        if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+            raise self.error(
+                f"{name!r} cannot be a problem's name",
+                "It becomes a file name: a letter first, then letters, digits, _ and -.",
+            )
+        if not isinstance(entry, Mapping):
+            raise self.error(f"problem `{name}` must be a dict, not {entry!r}")
+        rest = dict(entry)
+        uses = rest.pop("uses", ())
+        uses = (uses,) if isinstance(uses, str) else tuple(uses)
+        for use in uses:
+            if use not in USES:
+                raise self.error(
+                    f"problem `{name}`: unknown use {use!r}",
+                    did_you_mean(str(use), USES, "uses"),
+                )
+        parameters = self.integers(rest.pop("parameters", rest), f"problem `{name}`")
+        return Problem(name=name, parameters=parameters, uses=uses)
+
+    def _check_same_parameters(self, problems: dict[str, Problem]) -> None:
+        first = next(iter(problems.values()))
+        for problem in problems.values():
+            odd = set(problem.parameters) ^ set(first.parameters)
+            if odd:
+                raise self.error(
+                    f"problems `{first.name}` and `{problem.name}` do not have the same "
+                    f"parameters: {', '.join(sorted(odd))}",
+                    "Give every problem all of them, so that a version can rely on each.",
+                )
+
+    def outputs(self, parameters: dict[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
+        """What ``outputs`` gives: name -> (shape, dtype name)."""
+        value = self.call("outputs", parameters)
+        form = '{"C": ((M, N), "float32")}'
+        if not isinstance(value, Mapping) or not value:
+            raise self.error(f"outputs() must give a dict like {form}, not {value!r}")
+        found = {}
+        for name, entry in value.items():
+            try:
+                shape, dtype = entry
+                found[str(name)] = (tuple(operator.index(size) for size in shape), str(dtype))
+            except (TypeError, ValueError):
+                raise self.error(
+                    f"outputs(): `{name}` must be (shape, dtype) as in {form}, not {entry!r}"
+                ) from None
+        return found
+
+    def inputs(
+        self, parameters: dict[str, int], rng: np.random.Generator, names: tuple[str, ...]
+    ) -> dict[str, npt.NDArray[np.generic]]:
+        """What ``inputs`` gives, C-contiguous, in the order of `names`."""
+        import numpy as np
+
+        value = self.call("inputs", parameters, rng)
+        if not isinstance(value, Mapping) or set(value) != set(names):
+            given = sorted(value) if isinstance(value, Mapping) else type(value).__name__
+            raise self.error(
+                f"inputs() gave {given}, but input_names are {sorted(names)}",
+                "Both must name the same buffers.",
+            )
+        return {name: np.ascontiguousarray(value[name]) for name in names}
+
+    def reference(
+        self,
+        function: str,
+        outputs: Mapping[str, tuple[tuple[int, ...], str]],
+        *arguments: object,
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """What ``reference`` or ``reference_at`` gives, checked against the outputs."""
+        import numpy as np
+
+        value = self.call(function, *arguments)
+        if not isinstance(value, Mapping) or set(value) != set(outputs):
+            given = sorted(value) if isinstance(value, Mapping) else type(value).__name__
+            raise self.error(f"{function}() gave {given}, but the outputs are {sorted(outputs)}")
+        found = {}
+        for name, (shape, _) in outputs.items():
+            array = np.asarray(value[name])
+            if array.dtype != np.float64 or array.shape != shape:
+                raise self.error(
+                    f"{function}(): `{name}` is {array.dtype} {array.shape}, not float64 {shape}",
+                    "Convert the inputs first: a reference in float32 would hide errors.",
+                )
+            found[name] = array
+        return found

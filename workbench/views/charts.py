@@ -1,0 +1,279 @@
+"""Figures for Plotly, as plain data: what is drawn is decided here, drawing is Plotly's.
+
+Colours are tokens (``@c1``) that the page replaces by its stylesheet's values, so one
+figure serves light and dark. Every mark that a colour tells apart is also told apart
+by a pattern, a symbol or a label. All numbers that a reader sees were formatted by
+`workbench.units`; axis ticks are given as text for the same reason.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+from workbench import units
+from workbench.model import Record
+
+Json = dict[str, Any]
+
+#: Fill patterns, in the order of the colours; "" is solid.
+PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
+COLORS = tuple(f"@c{index}" for index in range(1, 9))
+
+#: Keeps a bar's label clear of its interval.
+_GAP = "\u2002"
+
+_FONT = 'Inter, system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif'
+
+
+class Figure(Record, frozen=True):
+    """A figure with the place it needs, its spoken name, and the layout of a narrow page."""
+
+    id: str
+    label: str
+    height: int  # CSS pixels, reserved before Plotly draws
+    spec: Json
+
+
+class Mark(Record, frozen=True):
+    """One number in a chart with the text that stands for it."""
+
+    value: float
+    text: str
+    hover: str = ""
+
+
+def plain(text: str) -> str:
+    """Text for Plotly, which would read tags in it: ``<b>`` stays ``<b>``."""
+    return escape(text, quote=False)
+
+
+def layout_of(**changes: Any) -> Json:
+    """What all figures share, with changes."""
+    layout: Json = {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": _FONT, "size": 12, "color": "@ink"},
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 36},
+        "hoverlabel": {
+            "bgcolor": "@card",
+            "bordercolor": "@line",
+            "font": {"color": "@ink", "family": _FONT, "size": 12},
+            "align": "left",
+        },
+        "hovermode": "closest",
+        "dragmode": False,
+        "showlegend": False,
+    }
+    layout.update(changes)
+    return layout
+
+
+def axis_of(**changes: Any) -> Json:
+    """An axis, with changes; ``title`` is its text."""
+    axis: Json = {
+        "gridcolor": "@line",
+        "linecolor": "@line",
+        "zeroline": False,
+        "fixedrange": True,
+        "tickfont": {"color": "@soft", "size": 11},
+        "title": {"font": {"color": "@soft", "size": 12}},
+        "automargin": True,
+    }
+    title = changes.pop("title", None)
+    axis.update(changes)
+    if title:
+        axis["title"] = {"text": title, "font": {"color": "@soft", "size": 12}, "standoff": 8}
+    return axis
+
+
+def ticks(top: float, unit: str, wanted: int = 5) -> Json:
+    """Linear ticks from 0 to `top` at 1, 2 or 5 times a power of ten, as formatted text."""
+    if top <= 0:
+        return {"tickvals": [0], "ticktext": [units.tick(0, unit)]}
+    raw = top / wanted
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
+    values = [step * index for index in range(int(top / step) + 1)]
+    return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
+
+
+def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: str) -> Figure:
+    """Horizontal bars in percent, first row on top; a row that is no stall is hatched."""
+    names = [plain(name) for name, _, _ in rows]
+    data = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": [mark.value for _, mark, _ in rows],
+        "text": [plain(mark.text) for _, mark, _ in rows],
+        "customdata": [plain(mark.hover or mark.text) for _, mark, _ in rows],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": "%{y}: %{customdata}<extra></extra>",
+        "marker": {
+            "color": ["@bar" if solid else "@soft" for _, _, solid in rows],
+            "pattern": {
+                "shape": ["" if solid else "/" for _, _, solid in rows],
+                "fillmode": "overlay",
+                "fgcolor": "@card",
+                "size": 6,
+                "solidity": 0.35,
+            },
+        },
+    }
+    top = max((mark.value for _, mark, _ in rows), default=1.0)
+    layout = layout_of(
+        xaxis=axis_of(title=axis, range=[0, top * 1.32], **ticks(top, "%", 4)),
+        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+        bargap=0.36,
+    )
+    height = 58 + 27 * len(rows)
+    return Figure(id=identity, label=label, height=height, spec={"data": [data], "layout": layout})
+
+
+class Segment(Record, frozen=True):
+    """One series of a stacked chart: a name and a value per row."""
+
+    name: str
+    marks: tuple[Mark, ...]
+
+
+def stacked(
+    identity: str, label: str, rows: list[str], segments: list[Segment], unit: str, axis: str
+) -> Figure:
+    """Horizontal stacked bars; each series has a colour, a pattern and labels where they fit."""
+    data = []
+    totals = [sum(s.marks[i].value for s in segments) for i in range(len(rows))]
+    top = max(totals, default=1.0)
+    for index, segment in enumerate(segments):
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": plain(segment.name),
+                "y": [plain(row) for row in rows],
+                "x": [mark.value for mark in segment.marks],
+                "text": [
+                    plain(segment.name) if mark.value > 0.14 * top else "" for mark in segment.marks
+                ],
+                "customdata": [plain(mark.hover or mark.text) for mark in segment.marks],
+                "hovertemplate": "%{y} · %{fullData.name}: %{customdata}<extra></extra>",
+                "textposition": "inside",
+                "insidetextanchor": "middle",
+                "textangle": 0,
+                "insidetextfont": {"color": "@card", "size": 11},
+                "marker": {
+                    "color": COLORS[index % len(COLORS)],
+                    "line": {"color": "@card", "width": 1},
+                    "pattern": {
+                        "shape": PATTERNS[index % len(PATTERNS)],
+                        "fillmode": "overlay",
+                        "fgcolor": "@card",
+                        "size": 8,
+                        "solidity": 0.12,
+                    },
+                },
+            }
+        )
+    layout = layout_of(
+        barmode="stack",
+        uniformtext={"minsize": 10, "mode": "hide"},
+        showlegend=True,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+        xaxis=axis_of(title=axis, range=[0, top * 1.02], **ticks(top, unit)),
+        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+        margin={"l": 8, "r": 16, "t": 56, "b": 36},
+        bargap=0.3,
+    )
+    height = 130 + 38 * len(rows)
+    narrow = {
+        "legend": {**layout["legend"], "font": {"size": 10}},
+        "margin": {"l": 4, "r": 8, "t": 118, "b": 36},
+    }
+    spec = {"data": data, "layout": layout, "narrow": narrow}
+    return Figure(id=identity, label=label, height=height + 40, spec=spec)
+
+
+class Column(Record, frozen=True):
+    """One bar of `columns`: a value, and how far its interval reaches below and above."""
+
+    name: str
+    mark: Mark
+    below: float = 0.0
+    above: float = 0.0
+    reference: bool = False
+
+
+def columns(
+    identity: str, label: str, rows: list[Column], unit: str, axis: str, peak: Mark | None
+) -> Figure:
+    """Horizontal bars with intervals; references are hatched, a peak is a dashed line."""
+    names = [plain(row.name) for row in rows]
+    top = max([row.mark.value + row.above for row in rows], default=1.0)
+    # A roof ten times higher would press the bars flat: it is then said, not drawn.
+    drawn = peak is not None and peak.value <= 2.5 * top
+    data = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": [row.mark.value for row in rows],
+        "text": [_GAP + plain(row.mark.text) for row in rows],
+        "customdata": [plain(row.mark.hover or row.mark.text) for row in rows],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": "%{y}: %{customdata}<extra></extra>",
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [row.above for row in rows],
+            "arrayminus": [row.below for row in rows],
+            "color": "@ink",
+            "thickness": 1,
+            "width": 3,
+        },
+        "marker": {
+            "color": ["@soft" if row.reference else "@bar" for row in rows],
+            "pattern": {
+                "shape": ["/" if row.reference else "" for row in rows],
+                "fillmode": "overlay",
+                "fgcolor": "@card",
+                "size": 6,
+                "solidity": 0.35,
+            },
+        },
+    }
+    limit = max(top * 1.2, peak.value * 1.02 if drawn and peak else 0.0)
+    layout = layout_of(
+        xaxis=axis_of(title=axis, range=[0, limit], **ticks(limit, unit)),
+        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
+        bargap=0.36,
+    )
+    if drawn and peak:
+        layout["shapes"] = [
+            {
+                "type": "line",
+                "x0": peak.value,
+                "x1": peak.value,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": "@soft", "dash": "dash", "width": 1},
+            }
+        ]
+        layout["annotations"] = [
+            {
+                "x": peak.value,
+                "yref": "paper",
+                "y": 1,
+                "yanchor": "bottom",
+                "xanchor": "right",
+                "showarrow": False,
+                "text": plain(peak.text),
+                "font": {"color": "@soft", "size": 11},
+            }
+        ]
+        layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 36}
+    height = 74 + 32 * len(rows)
+    return Figure(id=identity, label=label, height=height, spec={"data": [data], "layout": layout})

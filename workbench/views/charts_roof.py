@@ -1,0 +1,151 @@
+"""The roofline figure: points under ceilings, both axes logarithmic."""
+
+from __future__ import annotations
+
+import math
+
+from workbench import units
+from workbench.model import Record
+from workbench.views.charts import COLORS, Figure, Json, axis_of, layout_of, plain
+
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
+#: Decades between two labels on a logarithmic axis that do not overlap.
+_CLEAR = 0.22
+
+
+class Dot(Record, frozen=True):
+    """A point under the roofline: FLOP per byte and FLOP/s."""
+
+    label: str
+    intensity: float
+    rate: float
+    hover: str
+
+
+class Roof(Record, frozen=True):
+    """The ceilings: FLOP/s, and bytes per second of device memory. Zero: unknown."""
+
+    flops: float
+    bandwidth: float
+    flops_text: str = ""
+    bandwidth_text: str = ""
+
+
+def decades(low: float, high: float, unit: str = "") -> Json:
+    """Logarithmic ticks at powers of ten that cover `low` to `high`, as formatted text."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    values = [10.0**power for power in range(first, last + 1)]
+    return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
+
+
+def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
+    if not roof.flops or not roof.bandwidth:
+        return []
+    ridge = roof.flops / roof.bandwidth
+    xs = [low, max(low, min(ridge, high)), high]
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "x": xs,
+        "y": [min(roof.flops, x * roof.bandwidth) for x in xs],
+        "line": {"color": "@soft", "width": 1.5},
+    }
+    return [line]
+
+
+def _labels(points: list[Dot]) -> list[str]:
+    """Labels of the points that stand clear of those labelled before; hover names the rest."""
+    kept: list[Dot] = []
+    out = []
+    for dot in points:
+        clear = all(
+            abs(math.log10(dot.intensity / other.intensity)) > _CLEAR
+            or abs(math.log10(dot.rate / other.rate)) > _CLEAR
+            for other in kept
+        )
+        if clear:
+            kept.append(dot)
+        out.append(plain(dot.label) if clear else "")
+    return out
+
+
+def roofline(
+    identity: str, label: str, series: list[tuple[str, list[Dot]]], roof: Roof, *, path: bool
+) -> Figure:
+    """Points under a roof, both axes logarithmic.
+
+    Args:
+        identity: Id of the figure on its page.
+        label: Spoken name.
+        series: Name and points; each series has a colour and a symbol of its own.
+        roof: The ceilings.
+        path: Join the points of a series by a line, for a ladder.
+    """
+    dots = [dot for _, points in series for dot in points]
+    xs = [dot.intensity for dot in dots] + ([roof.flops / roof.bandwidth] if roof.bandwidth else [])
+    ys = [dot.rate for dot in dots] + ([roof.flops] if roof.flops else [])
+    low_x, high_x = min(xs) / 4, max(xs) * 6
+    low_y, high_y = min(ys) / 4, max(ys) * 3
+    data = _roof_lines(roof, low_x, high_x)
+    for index, (name, points) in enumerate(series):
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers+text" if path else "markers+text",
+                "name": plain(name),
+                "x": [dot.intensity for dot in points],
+                "y": [dot.rate for dot in points],
+                "text": _labels(points),
+                "customdata": [plain(dot.hover) for dot in points],
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "textposition": ("top center", "bottom center", "middle right")[index % 3],
+                "textfont": {"size": 11, "color": "@ink"},
+                "cliponaxis": False,
+                "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
+                "marker": {
+                    "size": 11,
+                    "symbol": SYMBOLS[index % len(SYMBOLS)],
+                    "color": COLORS[index % 8],
+                    "line": {"color": "@card", "width": 1},
+                },
+            }
+        )
+    log_x = [math.log10(low_x), math.log10(high_x)]
+    log_y = [math.log10(low_y), math.log10(high_y)]
+    layout = layout_of(
+        xaxis=axis_of(title="FLOP per byte", type="log", range=log_x, **decades(low_x, high_x)),
+        yaxis=axis_of(type="log", range=log_y, **decades(low_y, high_y, "flop/s")),
+        margin={"l": 8, "r": 16, "t": 10, "b": 36},
+    )
+    if path or any(len(points) > 1 for _, points in series):
+        layout |= {
+            "showlegend": True,
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        }
+        layout["margin"] = {"l": 8, "r": 16, "t": 40, "b": 36}
+    if roof.flops and roof.bandwidth:
+        layout["annotations"] = [
+            {
+                "x": log_x[1],
+                "y": math.log10(roof.flops),
+                "xanchor": "right",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "text": plain(roof.flops_text),
+                "font": {"color": "@soft", "size": 11},
+            },
+            {
+                "x": 0,
+                "y": 1,
+                "xref": "paper",
+                "yref": "paper",
+                "xanchor": "left",
+                "yanchor": "top",
+                "showarrow": False,
+                "text": plain(roof.bandwidth_text),
+                "font": {"color": "@soft", "size": 11},
+            },
+        ]
+    return Figure(id=identity, label=label, height=330, spec={"data": data, "layout": layout})

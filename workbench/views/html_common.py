@@ -1,0 +1,157 @@
+"""Small view-model pieces that several pages share: links, chips, tiles, numbers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workbench import units
+from workbench.counters import Counter, Missing, Reading, read
+from workbench.model import Launch, Number, Profile, Record, Verification
+
+Tone = Literal["", "good", "bad", "warn"]
+
+#: Units that `workbench.units` prints with the number; the others stand in a column of their own.
+_PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"}
+
+
+class Link(Record, frozen=True):
+    """A link; an empty `href` is the page itself."""
+
+    text: str
+    href: str = ""
+    label: str = ""
+
+
+class Chip(Record, frozen=True):
+    """A short fact in the page's head."""
+
+    text: str
+    tone: Tone = ""
+
+
+class Tile(Record, frozen=True):
+    """One number that matters, with a line that puts it into proportion."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = ""
+
+
+class CounterCell(Record, frozen=True):
+    """A counter's name, meaning and formatted value in one launch."""
+
+    id: str
+    title: str
+    meaning: str
+    value: str
+    unit: str = ""
+    ncu: str = ""
+    missing: str = ""
+
+
+def unit_beside(unit: str) -> str:
+    """The unit that has to be written beside a formatted number, or ""."""
+    return "" if unit in _PRINTED else unit
+
+
+def cell(launch: Launch, counter: Counter) -> CounterCell:
+    """Read and format one counter; a missing one has an em dash and the reason."""
+    reading = read(launch, counter)
+    if isinstance(reading, Missing):
+        return CounterCell(
+            id=counter.id,
+            title=counter.title,
+            meaning=counter.meaning,
+            value=units.quantity(None),
+            missing=reading.reason,
+        )
+    return CounterCell(
+        id=counter.id,
+        title=counter.title,
+        meaning=counter.meaning,
+        value=units.quantity(reading.value, reading.unit),
+        unit=unit_beside(reading.unit),
+        ncu=reading.ncu,
+    )
+
+
+def value(launch: Launch, counter: str) -> Number | None:
+    """A counter's value, or None where it is missing."""
+    reading = read(launch, counter)
+    return reading.value if isinstance(reading, Reading) else None
+
+
+def text(launch: Launch, counter: str) -> str:
+    """A counter's value, formatted; an em dash where it is missing."""
+    reading = read(launch, counter)
+    if isinstance(reading, Missing):
+        return units.quantity(None)
+    return units.quantity(reading.value, reading.unit)
+
+
+def percent(share: float) -> str:
+    """A share of 0-1 in percent."""
+    return units.quantity(100.0 * share, "%")
+
+
+def width(share: float) -> str:
+    """A share of 0-1 as a CSS width, clamped; not text for a reader."""
+    return f"{min(max(share, 0.0), 1.0) * 100:.1f}"
+
+
+def dims(size: tuple[int, int, int]) -> str:
+    """A grid or block without its trailing ones: ``32 × 32``."""
+    parts = list(size)
+    while len(parts) > 1 and parts[-1] == 1:
+        parts.pop()
+    return " × ".join(units.count(part) for part in parts)
+
+
+def day(captured: str) -> str:
+    """The day of an ISO 8601 time, or a word for one that is unknown."""
+    return captured[:10] or "date unknown"
+
+
+def parameters(values: dict[str, int]) -> str:
+    """``n = 1024`` or ``N = 8, C = 64``; "" without parameters."""
+    return ", ".join(f"{name} = {number}" for name, number in values.items())
+
+
+def profiled(profile: Profile) -> tuple[Launch, ...]:
+    """The launches that were measured; a report may list others."""
+    return tuple(launch for launch in profile.launches if launch.profiled)
+
+
+def main_launch(profile: Profile) -> Launch | None:
+    """The longest measured launch, which stands for a version where one must."""
+    launches = profiled(profile)
+    return max(launches, key=lambda item: value(item, "duration") or 0.0, default=None)
+
+
+def kernel_seconds(profile: Profile) -> float | None:
+    """All measured launches' durations under the profiler, added up; None where one lacks it."""
+    found = [value(launch, "duration") for launch in profiled(profile)]
+    if not found or None in found:
+        return None
+    return float(sum(item for item in found if item is not None))
+
+
+def tool(profile: Profile) -> str:
+    """``ncu 2025.3.1.0`` and what is known of the clocks."""
+    text = " ".join(
+        part for part in (profile.engine, profile.tools.get(profile.engine, "")) if part
+    )
+    control = profile.capture.clock_control
+    clocks = {"none": "clocks as found", "base": "clocks locked to base"}.get(control, "")
+    return f"{text} · {clocks}" if clocks else text
+
+
+def verified(check: Verification | None) -> Chip | None:
+    """The check that preceded a profile or time; None where there was none."""
+    if check is None:
+        return None
+    error = units.digits3(check.error)
+    if check.error <= check.tolerance:
+        return Chip(text=f"verified, error {error}", tone="good")
+    return Chip(text=f"wrong result, error {error}", tone="bad")

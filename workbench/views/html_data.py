@@ -1,0 +1,240 @@
+"""What the pages of one ladder are made of: profiles, times and the study, read when needed.
+
+A ladder is one study on one device and problem. Which pages exist and whether they
+are out of date follows from paths and bytes alone; nothing here is decoded, and no
+study is loaded, before a page has to be rendered.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from workbench.errors import WorkbenchError
+from workbench.model import Profile, Timing, Version
+from workbench.project import Project
+from workbench.store import Entry, Store, natural_key
+from workbench.views.html_render import page_part
+from workbench.views.html_site import digest
+
+#: The store's layout for times (see workbench.store); their paths are all that is needed here.
+_TIME_SUFFIX = ".time.json.zst"
+_CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
+
+
+class StudyInfo:
+    """A study's words, or the reason why there are none; a report needs neither.
+
+    Attributes:
+        name: The study's name, as the profiles know it.
+        problem: Why the study could not be loaded; "" where it was, or is not there.
+    """
+
+    def __init__(self, project: Project | None, name: str) -> None:
+        self.name = name
+        self.title = name
+        self.versions: dict[str, Version] = {}
+        self.problem = ""
+        self._project = project
+        if project is None or not (project.kernels / name / "study.py").is_file():
+            return
+        from workbench.study import load_study
+
+        try:
+            study = load_study(project, name)
+        except WorkbenchError as error:
+            # A study that is broken today is no reason to withhold what was measured.
+            self.problem = error.message
+            return
+        self.title = study.title
+        self.versions = dict(study.versions)
+
+    def source_hash(self, version: str) -> str:
+        """The hash of a version's source as it is now; "" where there is none."""
+        found = self.versions.get(version)
+        if found is None or self._project is None:
+            return ""
+        from workbench.study import source_hash
+
+        return source_hash(self._project, found)
+
+
+def study_key(project: Project | None, name: str) -> str:
+    """Content key of a study's folder; changes with every edit of it."""
+    if project is None:
+        return ""
+    folder = project.kernels / name
+    files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
+    parts: list[str | bytes] = []
+    for path in files:
+        parts += [str(path.relative_to(folder)), path.read_bytes()]
+    return digest(*parts)
+
+
+class Rung:
+    """One version on a ladder: its profiles by engine, and its time."""
+
+    def __init__(self, ladder: Ladder, version: str) -> None:
+        self.ladder = ladder
+        self.id = version
+        self.entries: dict[str, Entry] = {}
+        self.timed = False
+
+    @property
+    def declared(self) -> Version | None:
+        """What the study says of the version today; None where it is gone."""
+        return self.ladder.study.versions.get(self.id)
+
+    @property
+    def title(self) -> str:
+        """The version's title; "" where the study no longer has it."""
+        return self.declared.title if self.declared else ""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a library to beat."""
+        return self.declared.baseline if self.declared else False
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """The profile that speaks for the version: ncu's, else the emulator's."""
+        for engine in ("ncu", "emulator"):
+            if engine in self.entries:
+                return self.ladder.store.load(self.entries[engine].path)
+        return None
+
+    @cached_property
+    def timing(self) -> Timing | None:
+        """The recorded time, outside of any profiler."""
+        if not self.timed:
+            return None
+        found = self.ladder.store.timings(
+            study=self.ladder.name,
+            version=self.id,
+            problem=self.ladder.problem,
+            device=self.ladder.device,
+        )
+        return found[0] if found else None
+
+    def stale(self, captured_hash: str) -> bool:
+        """Whether the source has changed since; False where either side is unknown."""
+        now = self.ladder.study.source_hash(self.id)
+        return bool(now and captured_hash and now != captured_hash)
+
+    def page(self, engine: str) -> str:
+        """File name of the version's page for an engine."""
+        part = page_part(self.id)
+        return f"{part}.html" if engine == "ncu" else f"{part}.{page_part(engine)}.html"
+
+    @property
+    def href(self) -> str:
+        """Page that speaks for the version, from a page of the same ladder; "" without one."""
+        engine = next((e for e in ("ncu", "emulator") if e in self.entries), "")
+        return self.page(engine) if engine else ""
+
+
+class Ladder:
+    """The versions of a study on one device and problem, in ladder order."""
+
+    def __init__(
+        self, store: Store, project: Project | None, name: str, device: str, problem: str
+    ) -> None:
+        self.store = store
+        self.name = name
+        self.device = device
+        self.problem = problem
+        self.rungs: dict[str, Rung] = {}
+        self._project = project
+        self._contents: dict[tuple[str, str], str] = {}
+
+    def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
+        """Note a recorded file; `entry` is None for a time."""
+        rung = self.rungs.setdefault(version, Rung(self, version))
+        if entry is None:
+            rung.timed = True
+        else:
+            rung.entries[engine] = entry
+        self._contents[version, engine] = digest(path.read_bytes())
+
+    def content(self, version: str, engine: str) -> str:
+        """Content key of one recorded file."""
+        return self._contents[version, engine]
+
+    @cached_property
+    def study(self) -> StudyInfo:
+        """The study's words."""
+        return StudyInfo(self._project, self.name)
+
+    @property
+    def folder(self) -> str:
+        """Where the ladder's pages lie, relative to the site."""
+        parts = (self.name, self.device, self.problem)
+        return "studies/" + "/".join(page_part(part) for part in parts)
+
+    @cached_property
+    def order(self) -> list[Rung]:
+        """v0, v1, …, then the baselines; the study's order where it is known."""
+        known = {version: index for index, version in enumerate(self.study.versions)}
+
+        def key(rung: Rung) -> tuple[object, ...]:
+            numbered = rung.id[:1] == "v" and rung.id[1:].isdigit()
+            place = known.get(rung.id, -1)
+            return (rung.is_baseline or not numbered, place, natural_key(rung.id))
+
+        return sorted(self.rungs.values(), key=key)
+
+    @cached_property
+    def baseline(self) -> Rung | None:
+        """The library to beat, if it is recorded here."""
+        return next((rung for rung in self.order if rung.is_baseline), None)
+
+    @cached_property
+    def device_name(self) -> str:
+        """The device as it calls itself."""
+        for rung in self.order:
+            record = rung.timing or rung.profile
+            if record is not None:
+                return record.device.name
+        return self.device
+
+    @cached_property
+    def parameters(self) -> dict[str, int]:
+        """The problem's parameters as they were recorded."""
+        for rung in self.order:
+            record = rung.timing or rung.profile
+            if record is not None and record.parameters:
+                return dict(record.parameters)
+        return {}
+
+    def key(self, *, of_files: bool) -> str:
+        """Content key over the ladder's shape and times, and all profiles if `of_files`."""
+        parts: list[str | bytes] = [self.name, self.device, self.problem]
+        for (version, engine), content in sorted(self._contents.items()):
+            parts += [version, engine, content if of_files or engine == "time" else ""]
+        return digest(*parts)
+
+
+def find_ladders(
+    store: Store, project: Project | None, studies: tuple[str, ...] = ()
+) -> list[Ladder]:
+    """The ladders that have anything recorded, in natural order; no studies: all."""
+    out: dict[tuple[str, str, str], Ladder] = {}
+
+    def ladder(study: str, device: str, problem: str) -> Ladder:
+        key = (study, device, problem)
+        if key not in out:
+            out[key] = Ladder(store, project, study, device, problem)
+        return out[key]
+
+    for name in studies or (None,):
+        for entry in store.find(study=name):
+            home = ladder(entry.study, entry.device, entry.problem)
+            home.add(entry.version, entry.engine, entry.path, entry)
+        for path in store.root.glob(f"*/{quote(name) if name else '*'}/*/*{_TIME_SUFFIX}"):
+            device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
+            home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
+            home.add(version, "time", path, None)
+    return sorted(
+        out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
+    )

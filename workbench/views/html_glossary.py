@@ -1,0 +1,68 @@
+"""View model of the counter glossary: the catalog, in its own order."""
+
+from __future__ import annotations
+
+from workbench import units
+from workbench.counters import Counter, catalog
+from workbench.model import Record
+
+_BETTER = {"lower": "lower is better", "higher": "higher is better", "": ""}
+
+
+class Term(Record, frozen=True):
+    """One counter in words."""
+
+    id: str
+    title: str
+    meaning: str
+    unit: str
+    better: str
+    names: tuple[str, ...]
+    formulas: tuple[str, ...]
+    lines: tuple[str, ...]
+    noise: str
+    doc: str
+    search: str
+
+
+class TermGroup(Record, frozen=True):
+    """One group of the catalog."""
+
+    id: str
+    title: str
+    terms: tuple[Term, ...]
+
+
+def _noise(counter: Counter) -> str:
+    parts = []
+    if counter.noise:
+        parts.append(units.quantity(100 * counter.noise, "%"))
+    if counter.floor:
+        parts.append(f"{units.quantity(counter.floor, counter.unit)} absolute")
+    return " and ".join(parts) or "exact"
+
+
+def _term(counter: Counter) -> Term:
+    return Term(
+        id=counter.id,
+        title=counter.title,
+        meaning=counter.meaning,
+        unit=units.symbol(counter.unit) or "a ratio",
+        better=_BETTER[counter.better],
+        names=counter.names,
+        formulas=counter.formulas,
+        lines=counter.lines,
+        noise=_noise(counter),
+        doc=counter.doc,
+        search=" ".join((counter.id, counter.title, counter.meaning, *counter.names)),
+    )
+
+
+def glossary_view() -> tuple[TermGroup, ...]:
+    """All counters by group; groups without one are left out."""
+    known = catalog()
+    groups = (
+        TermGroup(id=key, title=title, terms=tuple(map(_term, known.group(key))))
+        for key, title in known.groups.items()
+    )
+    return tuple(group for group in groups if group.terms)

@@ -1,0 +1,311 @@
+"""View model of a ladder page: every version of a study on one device and problem."""
+
+from __future__ import annotations
+
+from workbench import units
+from workbench.counters import catalog
+from workbench.gpus import chip_for
+from workbench.model import Launch, Record
+from workbench.views import charts
+from workbench.views.html_common import (
+    Chip,
+    Link,
+    Tone,
+    cell,
+    day,
+    kernel_seconds,
+    main_launch,
+    parameters,
+    percent,
+    width,
+)
+from workbench.views.html_data import Ladder, Rung
+from workbench.views.html_launch import bottleneck
+from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
+from workbench.views.html_version import interval, of_baseline
+
+#: The counters whose way down the ladder tells most of the story.
+KEY_COUNTERS = (
+    "duration",
+    "sm_throughput",
+    "memory_throughput",
+    "dram_throughput",
+    "issue_active",
+    "achieved_occupancy",
+    "fma_utilization",
+    "l1_hit_rate",
+    "l2_hit_rate",
+    "instructions",
+    "global_sectors",
+    "global_sectors_excess",
+    "shared_wavefronts",
+    "shared_wavefronts_excess",
+    "registers",
+    "static_shared",
+)
+
+
+class Speedup(Record, frozen=True):
+    """A ratio of two times with bounds; `tone` only where the bounds exclude 1."""
+
+    text: str
+    bounds: str = ""
+    tone: Tone = ""
+
+
+class RungView(Record, frozen=True):
+    """A row of the ladder."""
+
+    id: str
+    href: str
+    title: str
+    change: str
+    baseline: bool
+    time: str
+    interval: str
+    step: Speedup | None
+    share: str
+    width: str
+    stall: str
+    marks: tuple[Chip, ...]
+
+
+class Row(Record, frozen=True):
+    """A counter over the versions. `href` leads to the counter on each version's page."""
+
+    id: str
+    title: str
+    meaning: str
+    unit: str
+    values: tuple[tuple[str, str], ...]
+
+
+class LadderView(Record, frozen=True):
+    """The whole page. Tables stand behind the charts of the same name."""
+
+    title: str
+    crumbs: tuple[Link, ...]
+    chips: tuple[Chip, ...]
+    notices: tuple[str, ...]
+    rungs: tuple[RungView, ...]
+    speed_chart: charts.Figure | None
+    speed_rows: tuple[tuple[str, ...], ...]
+    stalls: StallSplit | None
+    roof: RoofPath | None
+    counters: tuple[Row, ...]
+    columns: tuple[Link, ...]
+    captured: str
+
+
+def seconds(rung: Rung) -> float | None:
+    """The recorded time; without one, the kernels' durations under the profiler."""
+    if rung.timing:
+        return rung.timing.time.value
+    return kernel_seconds(rung.profile) if rung.profile else None
+
+
+def speedup(old: Rung, new: Rung) -> Speedup | None:
+    """How much faster `new` is than `old`.
+
+    The bounds are the extreme ratios of the two 95% intervals, which is wider than
+    an interval of the ratio: a claim that survives it needs no further statistics.
+    """
+    if old.timing and new.timing:
+        before, after = old.timing.time, new.timing.time
+        low, high = before.low / after.high, before.high / after.low
+        tone: Tone = "good" if low > 1 else "bad" if high < 1 else ""
+        bounds = f"{units.digits3(low)} – {units.digits3(high)}"
+        return Speedup(text=units.factor(before.value / after.value), bounds=bounds, tone=tone)
+    if old.timing or new.timing:
+        return None  # a time and a profiler's duration do not compare
+    a, b = seconds(old), seconds(new)
+    return Speedup(text=units.factor(a / b)) if a and b else None
+
+
+def _parent(ladder: Ladder, rung: Rung) -> Rung | None:
+    declared = rung.declared
+    if rung.is_baseline:
+        return None
+    if declared and declared.parent:
+        return ladder.rungs.get(declared.parent)
+    place = ladder.order.index(rung)
+    return ladder.order[place - 1] if place else None
+
+
+def _marks(rung: Rung) -> tuple[Chip, ...]:
+    marks = []
+    record = rung.profile or rung.timing
+    if record and rung.stale(record.source_hash):
+        marks.append(Chip(text="stale", tone="warn"))
+    if set(rung.entries) == {"emulator"}:
+        marks.append(Chip(text="emulated"))
+    if not rung.entries:
+        marks.append(Chip(text="not profiled"))
+    return tuple(marks)
+
+
+def _rung(ladder: Ladder, rung: Rung) -> RungView:
+    parent = _parent(ladder, rung)
+    share = 1.0 if rung.is_baseline and seconds(rung) else of_baseline(rung)
+    launch = main_launch(rung.profile) if rung.profile else None
+    return RungView(
+        id=rung.id,
+        href=rung.href,
+        title=rung.title,
+        change=rung.declared.change if rung.declared else "",
+        baseline=rung.is_baseline,
+        time=units.quantity(seconds(rung), "s"),
+        interval=interval(rung.timing) if rung.timing else "under the profiler",
+        step=speedup(parent, rung) if parent else None,
+        share=percent(share) if share is not None else "",
+        width=width(share) if share is not None else "0",
+        stall=bottleneck(launch) if launch else "",
+        marks=_marks(rung),
+    )
+
+
+def _speed(
+    ladder: Ladder,
+) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
+    flops = max((rung.timing.flops for rung in ladder.order if rung.timing), default=0)
+    timed = [rung for rung in ladder.order if rung.timing]
+    if not timed:
+        return _durations(ladder)
+    unit = "flop/s" if flops else "s"
+    columns, rows = [], []
+    for rung in timed:
+        assert rung.timing is not None
+        time = rung.timing.time
+        middle, low, high = time.value, time.low, time.high
+        if flops:
+            middle, low, high = flops / time.value, flops / time.high, flops / time.low
+        mark = charts.Mark(middle, units.quantity(middle, unit), _hover(rung, middle, unit))
+        columns.append(
+            charts.Column(
+                name=rung.id,
+                mark=mark,
+                below=middle - low,
+                above=high - middle,
+                reference=rung.is_baseline,
+            )
+        )
+        rows.append(
+            (
+                rung.id,
+                units.quantity(time.value, "s"),
+                units.quantity(time.low, "s"),
+                units.quantity(time.high, "s"),
+                units.count(time.n),
+                units.quantity(middle, unit) if flops else units.quantity(None),
+            )
+        )
+    axis = "FLOP/s of the job's work" if flops else "time"
+    figure = charts.columns(
+        "speed", f"{axis} by version, with 95% intervals", columns, unit, axis, _peak(ladder, flops)
+    )
+    return figure, tuple(rows)
+
+
+def _hover(rung: Rung, value_: float, unit: str) -> str:
+    assert rung.timing is not None
+    parts = [units.quantity(value_, unit)]
+    if unit != "s":
+        parts.append(units.quantity(rung.timing.time.value, "s"))
+    return " · ".join([*parts, interval(rung.timing)])
+
+
+def _peak(ladder: Ladder, flops: int) -> charts.Mark | None:
+    profile = next((rung.profile for rung in ladder.order if rung.profile), None)
+    chip = chip_for(profile.device) if profile else None
+    if not flops or chip is None or not chip.fp32_peak():
+        return None
+    peak = chip.fp32_peak()
+    return charts.Mark(peak, f"{units.quantity(peak, 'flop/s')} float32 peak")
+
+
+def _durations(ladder: Ladder) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
+    known = [(rung, time) for rung in ladder.order if (time := seconds(rung)) is not None]
+    if not known:
+        return None, ()
+    columns = [
+        charts.Column(
+            name=rung.id,
+            mark=charts.Mark(time, units.quantity(time, "s")),
+            reference=rung.is_baseline,
+        )
+        for rung, time in known
+    ]
+    figure = charts.columns(
+        "speed", "Duration under the profiler by version", columns, "s", "duration", None
+    )
+    none = units.quantity(None)
+    rows = tuple((r.id, units.quantity(t, "s"), none, none, none, none) for r, t in known)
+    return figure, rows
+
+
+def counter_rows(named: list[tuple[str, Launch]], counters: tuple[str, ...]) -> tuple[Row, ...]:
+    """Counters (rows) over versions or launches (columns); rows that nobody has are left out."""
+    rows = []
+    for counter in map(catalog().__getitem__, counters):
+        cells = [cell(launch, counter) for _, launch in named]
+        if all(item.missing for item in cells):
+            continue
+        unit = next((item.unit for item in cells if item.unit), "")
+        rows.append(
+            Row(
+                id=counter.id,
+                title=counter.title,
+                meaning=counter.meaning,
+                unit=unit,
+                values=tuple((item.value, item.missing) for item in cells),
+            )
+        )
+    return tuple(rows)
+
+
+def named_launches(ladder: Ladder) -> list[tuple[Rung, Launch]]:
+    """Each profiled version with the launch that stands for it."""
+    out = []
+    for rung in ladder.order:
+        launch = main_launch(rung.profile) if rung.profile else None
+        if launch is not None:
+            out.append((rung, launch))
+    return out
+
+
+def ladder_view(ladder: Ladder) -> LadderView:
+    """The page of one ladder."""
+    profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
+    launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
+    speed_chart, speed_rows = _speed(ladder)
+    notices = (
+        [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
+    )
+    if not ladder.study.versions and not ladder.study.problem:
+        notices.append("The study itself is not here; this page stands on what was recorded.")
+    chips = [Chip(text=ladder.device_name)]
+    chips.append(Chip(text=parameters(ladder.parameters) or ladder.problem))
+    chips.append(Chip(text=f"captured {_dates(ladder)}"))
+    if ladder.baseline:
+        chips.append(Chip(text=f"baseline {ladder.baseline.id}"))
+    return LadderView(
+        title=ladder.study.title,
+        crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
+        chips=tuple(chips),
+        notices=tuple(notices),
+        rungs=tuple(_rung(ladder, rung) for rung in ladder.order),
+        speed_chart=speed_chart,
+        speed_rows=speed_rows,
+        stalls=stack_stalls("stalls", profiles),
+        roof=roof_path("roofline", launches, profiles[0][1]) if profiles else None,
+        counters=counter_rows(launches, KEY_COUNTERS),
+        columns=tuple(Link(rung.id, rung.href) for rung, _ in named_launches(ladder)),
+        captured=_dates(ladder),
+    )
+
+
+def _dates(ladder: Ladder) -> str:
+    days = sorted(
+        {day(record.captured) for rung in ladder.order if (record := rung.profile or rung.timing)}
+    )
+    return days[0] if len(set(days)) == 1 else f"{days[0]} to {days[-1]}"

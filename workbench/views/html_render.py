@@ -1,0 +1,64 @@
+"""Templates to HTML: one environment, strict about names, everything escaped."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+
+import jinja2
+
+from workbench import __version__
+
+_HERE = Path(__file__).parent
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+
+
+@lru_cache(maxsize=1)
+def environment() -> jinja2.Environment:
+    """The template environment, made once per process.
+
+    `StrictUndefined`: a name that a view model does not have is an error in a
+    test, not a hole in a page. ``tojson`` (Jinja's own) escapes ``<``, ``>``,
+    ``&`` and ``'``, so JSON inside a script element cannot end it.
+    """
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": False}
+    env.globals["tool_version"] = __version__
+    return env
+
+
+def render(template: str, path: str, **context: object) -> str:
+    """Render one page.
+
+    Args:
+        template: File name in ``templates/``.
+        path: Where the page will lie, relative to the site, with forward slashes;
+            links to the site's root are made relative to it.
+        context: The view model.
+    """
+    return environment().get_template(template).render(root=to_root(path), **context)
+
+
+def to_root(path: str) -> str:
+    """``studies/sgemm/index.html`` -> ``../../``, so that pages open from a disk."""
+    return "../" * path.count("/")
+
+
+def page_part(name: str) -> str:
+    """A name as one safe component of a page's path and address.
+
+    Odd characters become ``-``; a short hash then keeps two such names apart.
+    """
+    safe = _UNSAFE.sub("-", name)[:80]
+    if safe == name and not safe.startswith("."):
+        return safe
+    return f"{safe.lstrip('.')}-{blake2b(name.encode(), digest_size=4).hexdigest()}"

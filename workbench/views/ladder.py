@@ -1,0 +1,118 @@
+"""The ladder as records: studies, their versions, and what is recorded of each.
+
+Both the JSON document and the tables of ``workbench list`` are made from these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.model import Estimate, Record
+
+
+class RecordedProfile(Record, frozen=True):
+    """One recorded profile. `stale`: the source was edited after the capture."""
+
+    problem: str
+    engine: str
+    device: str
+    captured: str
+    stale: bool
+
+
+class RecordedTime(Record, frozen=True):
+    """One recorded time, in seconds, outside of any profiler."""
+
+    problem: str
+    device: str
+    time: Estimate
+    stale: bool = False
+
+
+class Rung(Record, frozen=True):
+    """One version of a study."""
+
+    id: str
+    title: str
+    baseline: bool
+    parent: str | None
+    profiles: tuple[RecordedProfile, ...]
+    times: tuple[RecordedTime, ...]
+
+
+class Ladder(Record, frozen=True):
+    """One study. `problem` and `device` are what its times are shown for."""
+
+    name: str
+    title: str
+    problems: tuple[str, ...]
+    versions: tuple[Rung, ...]
+    problem: str = ""
+    device: str = ""
+
+    def time_of(self, rung: Rung) -> RecordedTime | None:
+        """The time of a version on the ladder's problem and device."""
+        for time in rung.times:
+            if (time.problem, time.device) == (self.problem, self.device):
+                return time
+        return None
+
+    def profile_of(self, rung: Rung) -> RecordedProfile | None:
+        """The profile of a version on the ladder's problem and device (ncu first)."""
+        found = [
+            profile
+            for profile in rung.profiles
+            if (profile.problem, profile.device) == (self.problem, self.device)
+        ]
+        return next((each for each in found if each.engine == "ncu"), found[0] if found else None)
+
+    @property
+    def baseline_time(self) -> RecordedTime | None:
+        """The fastest baseline's time: what the others are percentages of."""
+        times = [time for rung in self.versions if rung.baseline and (time := self.time_of(rung))]
+        return min(times, key=lambda time: time.time.value, default=None)
+
+
+def list_document(ladders: list[Ladder], default_study: str) -> dict[str, Any]:
+    """``workbench list --format json``."""
+    return {
+        "default_study": default_study,
+        "studies": [
+            {
+                "name": ladder.name,
+                "title": ladder.title,
+                "problems": list(ladder.problems),
+                "versions": [_rung(rung) for rung in ladder.versions],
+            }
+            for ladder in ladders
+        ],
+    }
+
+
+def _rung(rung: Rung) -> dict[str, Any]:
+    return {
+        "id": rung.id,
+        "title": rung.title,
+        "baseline": rung.baseline,
+        "parent": rung.parent,
+        "profiles": [
+            {
+                "problem": profile.problem,
+                "engine": profile.engine,
+                "device": profile.device,
+                "captured": profile.captured,
+                "stale": profile.stale,
+            }
+            for profile in rung.profiles
+        ],
+        "times": [
+            {
+                "problem": time.problem,
+                "device": time.device,
+                "seconds": time.time.value,
+                "low": time.time.low,
+                "high": time.time.high,
+            }
+            for time in rung.times
+        ],
+    }

@@ -1,0 +1,152 @@
+"""Terminal output: the console, and the pieces that all views share.
+
+Views are built from `rich` renderables and know nothing of a terminal; `print_view`
+puts them on one (colours, width, NO_COLOR), `render` into plain text for tests and
+pipes. Text from outside (kernel names, source, rules) goes through `clean`, never
+through rich's markup: a report must not be able to colour, link or move the cursor.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from workbench.model import Profile
+from workbench.units import count, quantity
+
+#: Below this width views stack what they otherwise set side by side.
+WIDE = 116
+
+GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+#: Units that `units.quantity` prints with the number; others are written beside it.
+_PRINTED = frozenset(("", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"))
+
+
+def print_view(view: RenderableType) -> None:
+    """Print on standard output, in the terminal's width (80 where there is none).
+
+    The text is made first and written in one go: rich would turn a reader that has
+    left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a
+    traceback.
+    """
+    console = Console(highlight=False, emoji=False)
+    with console.capture() as captured:
+        console.print(view)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = captured.get().encode(encoding, "replace").decode(encoding)
+    sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
+    sys.stdout.flush()
+
+
+def render(view: RenderableType, width: int = 80) -> str:
+    """Plain text of a view, without trailing blanks."""
+    out = io.StringIO()
+    Console(file=out, width=width, no_color=True, highlight=False, emoji=False).print(view)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def clean(text: str, limit: int = 0) -> str:
+    """Text from outside, fit for a terminal: no control characters, tabs as blanks."""
+    text = _CONTROL.sub("·", text.expandtabs(4))
+    if limit and len(text) > limit:
+        return text[: limit - 1] + "…"
+    return text
+
+
+def bar(share: float, width: int) -> str:
+    """A horizontal bar of `width` cells for a share of 0-1, in eighths of a cell."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS[rest] if rest else "")
+
+
+def unit_beside(unit: str) -> str:
+    """The unit that has to be written beside a formatted number; "" where it is in it."""
+    return "" if unit in _PRINTED else unit
+
+
+def with_unit(value: int | float | None, unit: str) -> str:
+    """A formatted value with its unit, whichever of the two ways the unit is printed."""
+    text = quantity(value, unit)
+    return text if value is None else f"{text} {unit_beside(unit)}".rstrip()
+
+
+def shape(size: tuple[int, int, int]) -> str:
+    """A grid or block without its trailing ones: ``32×32``."""
+    parts = list(size)
+    while len(parts) > 1 and parts[-1] == 1:
+        parts.pop()
+    return "×".join(count(part) for part in parts)
+
+
+def when(captured: str) -> str:
+    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
+    if not captured:
+        return "at an unknown time"
+    return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
+
+
+def section(title: str, body: RenderableType, note: str = "") -> RenderableType:
+    """A titled block, indented by two."""
+    head = Text(title, style=HEAD)
+    if note:
+        head.append(f"  {note}", style=f"not bold {DIM}")
+    return Group(Text(), head, Padding(body, (0, 0, 0, 2)))
+
+
+def grid(*justify: str, padding: int = 2) -> Table:
+    """A borderless table; one letter per column: ``l``, ``r`` or ``f`` (left, takes the rest)."""
+    table = Table.grid(padding=(0, padding, 0, 0))
+    for letter in justify:
+        table.add_column(
+            justify="right" if letter == "r" else "left",
+            no_wrap=letter != "f",
+            ratio=1 if letter == "f" else None,
+            overflow="ellipsis" if letter != "f" else "fold",
+        )
+    return table
+
+
+def columns(views: Sequence[RenderableType], width: int) -> RenderableType:
+    """Views side by side in two columns on a wide terminal, else below each other."""
+    if width < WIDE:
+        return Group(*views)
+    half = (len(views) + 1) // 2
+    table = Table.grid(padding=(0, 4, 0, 0), expand=True)
+    table.add_column(ratio=1)
+    table.add_column(ratio=1)
+    table.add_row(Group(*views[:half]), Group(*views[half:]))
+    return table
+
+
+def notes_block(notes: Sequence[str]) -> list[RenderableType]:
+    """Warnings that must stand beside the numbers, each as a paragraph."""
+    table = grid("l", "f", padding=1)
+    for note in notes:
+        table.add_row(Text("!", style=f"bold {WARN}"), Text(clean(note), style=WARN))
+    return [Text(), table] if notes else []
+
+
+def provenance(profile: Profile) -> str:
+    """Where numbers come from: problem, device, date, tool. Shown with every number."""
+    what = ""
+    if profile.problem:
+        values = ", ".join(f"{key}={value}" for key, value in profile.parameters.items())
+        what = profile.problem + (f" ({values})" if values else "") + " on "
+    tool = profile.tools.get("ncu", "")
+    engine = f"ncu {tool}".strip() if profile.engine == "ncu" else profile.engine
+    clocks = profile.capture.clock_control
+    policy = f", clock control {clocks}" if clocks else ""
+    device = profile.device.name or "an unknown device"
+    return clean(f"{what}{device}, captured {when(profile.captured)} by {engine}{policy}")
