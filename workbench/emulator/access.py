@@ -15,7 +15,7 @@ import numpy as np
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site, put
 from workbench.emulator.faults import check_global, check_window
 from workbench.emulator.lanes import WARP, Lanes, Mask
-from workbench.emulator.memory import GlobalCost, SharedCost, global_cost, local_cost, shared_cost
+from workbench.emulator.memory import SharedCost, global_cost, local_cost, shared_cost
 from workbench.emulator.ptx import SIZES, Instr, Operand, Vec
 from workbench.emulator.space import (
     GLOBAL_BASE,
@@ -38,7 +38,7 @@ from workbench.emulator.values import (
     to_signed,
     unsigned,
 )
-from workbench.errors import KernelError
+from workbench.emulator.watch import check_written
 
 SPACES = ("global", "shared", "local", "const", "param")
 
@@ -113,7 +113,7 @@ def count_shared(site: Site, base: Base, view: View, low: int, mask: Mask, rt: R
     if cost is None:
         cost = _cost(shared_cost, view.rel, low & 3, mask, rt.lanes, site.width)
         base.remember(key, cost)
-    site.requests += cost[0]
+    site.shared_requests += cost[0]
     site.wavefronts += cost[1]
     site.wideal += cost[2]
     site.ways = max(site.ways, cost[3])
@@ -201,20 +201,39 @@ class Access:
         count_global(self.site, base, view, low, M, rt)
         start = (low - GLOBAL_BASE) // self.width
         assert view.index is not None
+        if rt.arena.written is not None:
+            self._follow(view, start, low, M)
         return rt.arena.view(self.dtype)[start:], view.index, "global"
+
+    def _follow(self, view: View, start: int, low: int, M: Mask) -> None:  # noqa: N803
+        """Note what is written, and refuse to read what never was."""
+        rt = self.rt
+        assert rt.arena.written is not None and view.index is not None
+        dtype = UNSIGNED[self.width]
+        size = len(rt.arena.written) // self.width * self.width
+        marks = rt.arena.written[:size].view(dtype)[start:]
+        full = dtype.type(int.from_bytes(b"\1" * self.width, "little"))
+        for at in range(self.count):
+            if self.kind == "store":
+                scatter(marks[at:], view.index, np.full((1, 1), full), M, rt.lanes)
+                continue
+            bad = rt.lanes.full(M) & (marks[at:].take(view.index, mode="wrap") != full)
+            if bad.any():
+                check_written(self.ctx, self.site, bad, view.rel + low)
 
     def _window_memory(
         self, base: Base, view: View, low: int, off: int, M: Mask, space: str  # noqa: N803
     ) -> tuple[Array, Array, str]:
         rt = self.rt
-        size = rt.shared_bytes if space == "shared" else rt.local_bytes
+        shared = space == "shared"
+        size = rt.shared_bytes if shared else rt.local_bytes
         if (
             not self._aligned(base, view, low, M)
             or low < 0
-            or view.high + off + self.site.width > size
+            or view.high + off + self.site.width > (rt.shared_limit if shared else rt.local_limit)
         ):
             check_window(self.ctx, rt, self.instr, view, off, M, self.site.width, space)
-        if space == "shared":
+        if shared:
             count_shared(self.site, base, view, low, M, rt)
             if rt.watcher is not None:
                 rt.watcher.access(self.site, low, view.rel, M, self.site.width, self.kind)
@@ -322,12 +341,3 @@ def store(instr: Instr, ctx: Context, site: Site) -> Run:
             scatter(memory[at:] if at else memory, index, value, M, access.rt.lanes)
 
     return run
-
-
-def costs(site: Site) -> GlobalCost | SharedCost:
-    """A site's sums as the records of `workbench.emulator.memory`."""
-    if site.space == "shared":
-        return SharedCost(site.requests, site.wavefronts, site.wideal, site.ways)
-    if site.space in ("global", "local", "generic"):
-        return GlobalCost(site.requests, site.sectors, site.ideal, site.tags, site.bytes)
-    raise KernelError(f"no memory instruction: {site.instr.text}")

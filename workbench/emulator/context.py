@@ -32,10 +32,10 @@ class Site:
     """
 
     __slots__ = (
-        "bytes", "divergent", "ideal", "instr", "on", "requests", "sectors", "space", "store",
-        "tags", "ways", "wideal", "width", "wavefronts",
+        "bytes", "divergent", "ideal", "instr", "on", "requests", "sectors", "shared_requests",
+        "space", "store", "tags", "ways", "wideal", "width", "wavefronts",
     )  # fmt: skip
-    COUNTS = ("on", "requests", "sectors", "ideal", "tags", "bytes", "wavefronts", "wideal",
+    COUNTS = ("on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts", "wideal",
               "divergent")  # fmt: skip
 
     def __init__(self, instr: Instr) -> None:
@@ -43,6 +43,10 @@ class Site:
         self.space = ""
         self.store = False
         self.width = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """All counters to zero."""
         self.ways = 0
         for name in self.COUNTS:
             setattr(self, name, 0)
@@ -84,6 +88,9 @@ class Runtime:
     def __init__(self, arena: Arena, shared_bytes: int, local_bytes: int) -> None:
         self.arena = arena
         self.shared_bytes = -(-max(shared_bytes, 1) // 16) * 16
+        self.shared_limit = shared_bytes
+        self.local_limit = local_bytes
+        self.check = False  # watch shared memory for races and uninitialised reads
         self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
         self.lanes: Lanes
         self.watcher: Watcher | None = None

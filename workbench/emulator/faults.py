@@ -87,7 +87,7 @@ def check_window(
 ) -> None:  # fmt: skip
     """The same for shared and local memory, whose addresses start at 0."""
     lanes = rt.lanes
-    size = rt.shared_bytes if space == "shared" else rt.local_bytes
+    size = rt.shared_limit if space == "shared" else rt.local_limit
     addresses = np.broadcast_to(view.rel + (view.low + off), lanes.shape)
     verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
     crooked = _misaligned(addresses, mask, lanes, width)

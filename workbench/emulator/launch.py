@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from workbench.emulator import cfg, inline
 from workbench.emulator.context import Context, Limits, Runtime
-from workbench.emulator.lanes import Dim3, Geometry, Lanes
+from workbench.emulator.lanes import Dim3, Geometry
 from workbench.emulator.machine import Program
 from workbench.emulator.ptx import Function, Module, Variable
-from workbench.emulator.space import LOCAL_WINDOW, Arena
+from workbench.emulator.space import GLOBAL_BASE, Arena
 from workbench.emulator.values import Array
 from workbench.errors import KernelError, UsageError
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
 BATCH_LANES = 16_384
 _SHARED_LIMIT = 232_448
+#: The array that holds the kernel's arguments, where a kernel takes their address.
+PARAMETERS = "(parameters)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +160,8 @@ def prepare(module: Module, launch: Launch, arena: Arena) -> Program:
     for variable in [*module.variables.values(), *flat.variables]:
         if variable.space in ("global", "const"):
             symbols[variable.name] = (variable.space, arena.address(variable.name))
-    base = arena.address("(parameters)")
-    where = base - arena.regions[0].start
-    del where
-    arena_at = base - 0x7F00_0000_0000
+    base = arena.address(PARAMETERS)
+    arena_at = base - GLOBAL_BASE
     arena.bytes[arena_at : arena_at + len(params)] = np.frombuffer(params, np.uint8)
     symbols |= {n: ("param", base + at) for n, at in offsets.items()}
     rt = Runtime(arena, shared_bytes, local_bytes)
@@ -198,24 +197,8 @@ def _plain(name: str) -> str:
     return name
 
 
-def batches(geometry: Geometry, chosen: np.ndarray | None = None) -> list[np.ndarray]:
-    """Block numbers, cut into batches of about `BATCH_LANES` lanes."""
-    blocks = np.arange(geometry.blocks, dtype=np.int64) if chosen is None else chosen
-    each = max(1, BATCH_LANES // (geometry.warps * 32))
-    count = -(-len(blocks) // each)
-    if count == 1 and len(blocks) > 1 and len(blocks) * geometry.threads > 1024:
-        count = 2  # something for the second core
-    return [part for part in np.array_split(blocks, count) if len(part)]
-
-
-def arena_for(module: Module, buffers: Mapping[str, Array]) -> Arena:
+def arena_for(
+    module: Module, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
+) -> Arena:
     """An arena with the caller's arrays, the module's variables and room for parameters."""
-    return Arena({**buffers, **module_buffers(module), "(parameters)": np.zeros(4352, np.uint8)})
-
-
-def run_batch(program: Program, geometry: Geometry, blocks: np.ndarray) -> None:
-    """Run some blocks of a launch in this process."""
-    program.run(Lanes(geometry, blocks))
-
-
-__all__ = ["LOCAL_WINDOW", "partial"]
+    return Arena({**buffers, **module_buffers(module), PARAMETERS: np.zeros(4352, np.uint8)}, unwritten)

@@ -23,6 +23,7 @@ from workbench.emulator.integers import invert
 from workbench.emulator.lanes import WARP, Bools, Lanes, Mask, select
 from workbench.emulator.ptx import Instr, Reg
 from workbench.emulator.values import truth
+from workbench.emulator.watch import SharedWatcher
 from workbench.errors import KernelError
 
 
@@ -153,6 +154,9 @@ class Program:
         """
         with floating_state():
             self.rt.start(lanes, self.slots)
+            self.rt.watcher = None
+            if self.rt.check and self.rt.shared_limit:
+                self.rt.watcher = SharedWatcher(self.ctx, lanes, self.sites, self.rt.shared_limit)
             _Batch(self, lanes).run()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import mmap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,7 +49,7 @@ class Region:
 class Arena:
     """All of a launch's global memory, shared with the worker processes."""
 
-    def __init__(self, buffers: Mapping[str, Array]) -> None:
+    def __init__(self, buffers: Mapping[str, Array], unwritten: Collection[str] = ()) -> None:
         places: list[tuple[str, Array, int]] = []
         at = _ALIGN
         for name, array in buffers.items():
@@ -60,7 +60,15 @@ class Arena:
         self.regions = [Region(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
         self._starts = [region.start for region in self.regions]
         self._views: dict[Any, Array] = {}
-        for _, array, where in places:
+        #: One byte for each byte: 1 where it holds something. None: not followed.
+        self.written: NDArray[np.uint8] | None = None
+        if unwritten:
+            self._written_map = mmap.mmap(-1, at + _ALIGN)
+            self.written = np.frombuffer(self._written_map, np.uint8)
+            self.written[:] = 1
+        for name, array, where in places:
+            if self.written is not None and name in unwritten:
+                self.written[where : where + array.nbytes] = 0
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.bytes[where : where + array.nbytes] = flat
 
