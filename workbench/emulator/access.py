@@ -106,12 +106,14 @@ def count_global(site: Site, base: Base, view: View, low: int, mask: Mask, rt: R
     site.bytes += cost[4]
 
 
-def count_shared(site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime) -> None:
+def count_shared(
+    site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime, width: int
+) -> None:
     """Add the cost of a shared access; moving all lanes by whole words changes nothing."""
-    key = ("shared", site.width, low & 3, mask)
+    key = ("shared", width, low & 3, mask)
     cost = base.memo.get(key)
     if cost is None:
-        cost = _cost(shared_cost, view.rel, low & 3, mask, rt.lanes, site.width)
+        cost = _cost(shared_cost, view.rel, low & 3, mask, rt.lanes, width)
         base.remember(key, cost)
     site.shared_requests += cost[0]
     site.wavefronts += cost[1]
@@ -157,6 +159,9 @@ class Access:
         self.size = ctx.size(base, 8 if self.space in ("", "global") else 4) if base else 8
         site.space, site.store = self.space or "generic", kind != "load"
         site.width = self.width * self.count
+        #: What the access costs: ptxas may have joined it with others, or into another.
+        self.charged = ctx.merged.get(id(instr), site.width)
+        site.joined = self.charged == 0
 
     def locate(self, R: Registers, M: Mask) -> tuple[Array, Array, str]:  # noqa: N803
         """Memory from the access's first element on, indices into it, and the space."""
@@ -234,10 +239,11 @@ class Access:
         ):
             check_window(self.ctx, rt, self.instr, view, off, M, self.site.width, space)
         if shared:
-            count_shared(self.site, base, view, low, M, rt)
+            if self.charged:
+                count_shared(self.site, base, view, low, M, rt, self.charged)
             if rt.watcher is not None:
                 rt.watcher.access(self.site, low, view.rel, M, self.site.width, self.kind)
-        else:
+        elif self.charged:
             count_local(self.site, base, view, low, M, rt)
         each = "block" if space == "shared" else "thread"
         index = flat_index(base, self.width, M, rt.lanes, size // self.width, each)

@@ -32,7 +32,7 @@ class Site:
     """
 
     __slots__ = (
-        "bytes", "divergent", "ideal", "instr", "on", "requests", "sectors", "shared_requests",
+        "bytes", "divergent", "ideal", "instr", "joined", "on", "requests", "sectors", "shared_requests",
         "space", "store", "tags", "ways", "wideal", "width", "wavefronts",
     )  # fmt: skip
     COUNTS = ("on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts", "wideal",
@@ -43,6 +43,7 @@ class Site:
         self.space = ""
         self.store = False
         self.width = 0
+        self.joined = False  # ptxas makes it part of another load
         self.reset()
 
     def reset(self) -> None:
@@ -144,6 +145,7 @@ class Context:
         self.specials: dict[int, str] = {}  # slot -> special register
         self._of_bits: dict[int, int] = {}
         self.read: set[str] = set()  # registers that some instruction reads
+        self.merged: dict[int, int] = {}  # loads that ptxas joins: `coalesce.merged`
         self.params = b""
         self.param_base = 0
         self.variables: list[tuple[str, str, int, int]] = []  # name, space, start, size

@@ -66,6 +66,29 @@ def fma32_wide(a: Array, b: Array, c: Array) -> Array:
     return out.astype(F64)
 
 
+def fma32_stacked(
+    operands: list[tuple[Array, Array, Array]], shape: tuple[int, int]
+) -> Array:
+    """`fma32_wide` of many operand triples at once; row i of the result is triple i's."""
+    products = np.empty((len(operands), *shape))
+    total = np.empty_like(products)
+    for row, out, (a, b, c) in zip(products, total, operands, strict=True):
+        np.multiply(a, b, out=row)
+        np.add(row, c, out=out)
+    risky = np.equal(np.bitwise_and(total.view(np.int64), _LOW), _TIE)
+    if risky.any():
+        addends = np.stack([np.broadcast_to(c, shape) for _, _, c in operands])
+        total = _repaired(products, addends, total, risky)
+    _underflow[0] = False
+    out32 = total.astype(F32)
+    if _underflow[0]:
+        small = (np.abs(total) < 2 * _TINY) & (total != 0)
+        addends = np.stack([np.broadcast_to(c, shape) for _, _, c in operands])
+        out32 = _repaired(products, addends, total, small).astype(F32)
+    np.copyto(total, out32)
+    return total
+
+
 def _repaired(product: Array, c: Array, total: Array, where: Array) -> Array:
     total = np.array(np.broadcast_to(total, where.shape))
     p = np.broadcast_to(product, where.shape)[where]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.emulator import ops
+from workbench.emulator import coalesce, fuse, ops
 from workbench.emulator.cfg import Block, Graph, arguments, results
 from workbench.emulator.context import Context, Limits, Registers, Run, Runtime, Site
 from workbench.emulator.exact import floating_state
@@ -83,9 +83,14 @@ class Program:
             for instr in [*block.instrs, *([block.last] if block.last else [])]
             for name in arguments(instr)
         }
+        ctx.merged = coalesce.merged(graph, self._symbol)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
         self.slots = ctx.count + 1
+
+    def _symbol(self, name: str) -> int | None:
+        space, address = self.ctx.symbols.get(name, ("", 0))
+        return address if space in ("shared", "local") else None
 
     def _site(self, instr: Instr) -> Site:
         site = Site(instr)
@@ -96,8 +101,14 @@ class Program:
         code = Code(block, [])
         if block.rank < 0:
             return code
-        for instr in block.instrs:
-            site = self._site(instr)
+        sites = {id(instr): self._site(instr) for instr in block.instrs}
+        for item in fuse.schedule(block.instrs):
+            if isinstance(item, list):
+                alive = self.graph.shared_registers
+                code.ops.append((-1, fuse.build(item, self.ctx, alive.__contains__)))
+                continue
+            instr = item
+            site = sites[id(instr)]
             run = ops.build(instr, self.ctx, site)
             names = results(instr)
             target, size = -1, 4
