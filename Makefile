@@ -71,10 +71,10 @@ test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and comput
 	$(BIN)/python -m pytest -q -m gpu tests/gpu
 
 docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
-	$(BIN)/python -m tests.regenerate docs
+	$(BIN)/python -m workbench.views.catalogdoc > docs/counters.md
 
 goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you commit it
-	$(BIN)/python -m pytest -q --update-goldens tests/views tests/commands || true
+	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/views tests/commands || true
 
 bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in one run
 	$(BIN)/python benchmarks/startup.py

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,17 @@ def test_no_path_of_this_machine_is_in_cubin_or_ptx(
         for private in (str(tmp_path), str(Path.home()), "/tmp", "/usr", sys.prefix):
             assert private not in text
     assert not [each for each in slashed if each.startswith("/")]
+
+
+def test_equal_sources_give_equal_cubins(
+    maker: Maker, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = maker.build(compiler).cubin.read_bytes()
+    time.sleep(1.1)  # longer than a time stamp in seconds
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    again = maker.build(compiler)
+    assert not again.cached
+    assert again.cubin.read_bytes() == first
 
 
 def test_both_compilers_give_the_same_lines(maker: Maker, repo: Path) -> None:

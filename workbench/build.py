@@ -4,7 +4,8 @@ An entry of the cache (``$XDG_CACHE_HOME/workbench/build/<key>/``) is written be
 its place and renamed into it, so a reader sees a whole entry or none. Its key covers
 all that decides the outcome: the sources with their project paths, flags, defines,
 architecture and the compiler's version. An entry that does not match its own
-checksums is made anew.
+checksums is made anew. How the two compilers differ, and how paths of this machine are
+kept out of what they make, is told in `workbench.compilers`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from workbench.sources import local_sources
 #: ``-lineinfo`` links counters to lines. Nothing here changes results: fast math is
 #: a version's own decision, in its `flags`.
 DEFAULT_FLAGS = ("-O3", "-std=c++17", "-lineinfo")
-_FORMAT = 1
+_FORMAT = 2
+_MTIME = 946_684_800  # 2000-01-01
 _CUBIN = "kernel.cubin"
 _RECORD = "build.json"
 _ARCH = re.compile(r"sm_\d{2,3}[af]?\Z")
@@ -147,6 +149,9 @@ def _compile(
                 target = folder / source.path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes((source.text or "").encode("utf-8"))
+                # Line tables hold the file's time: with a fixed one, equal sources
+                # give equal cubins, on any day and machine.
+                os.utime(target, (_MTIME, _MTIME))
             output = tool.compile(folder, version.path, arch, flags)
     except OSError as error:
         raise MissingError(

@@ -6,16 +6,13 @@ import ast
 import math
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from workbench import frontmatter
 from workbench.errors import UsageError
 from workbench.expressions import evaluate, names_in
 from workbench.model import Dim3, Number, Problem, Record, Version
 from workbench.nearest import did_you_mean
-
-if TYPE_CHECKING:
-    from workbench.study import Study
 
 #: Limits that hold on every chip since compute capability 3.0 (CUDA C++ Programming
 #: Guide, "Technical Specifications per Compute Capability").
@@ -67,6 +64,18 @@ class ResolvedScratch(Record, frozen=True):
     name: str
     dtype: str
     shape: tuple[int, ...]
+
+
+class Scope(Protocol):
+    """What resolving needs of a `workbench.study.Study`, which imports this module."""
+
+    def names(self, version: Version, problem: Problem) -> dict[str, int]:
+        """Parameters and integer defines, by name."""
+        ...
+
+    def buffer_names(self, version: Version) -> set[str]:
+        """Inputs, outputs and the version's scratch buffers."""
+        ...
 
 
 def place(version: Version, key: str) -> str:
@@ -216,7 +225,7 @@ def _argument(
 
 
 def resolve_launches(
-    study: Study, version: Version, problem: Problem
+    study: Scope, version: Version, problem: Problem
 ) -> tuple[ResolvedLaunch, ...]:
     """A version's launches with every expression evaluated for one problem.
 
@@ -288,7 +297,7 @@ def _cluster(
 
 
 def resolve_scratch(
-    study: Study, version: Version, problem: Problem
+    study: Scope, version: Version, problem: Problem
 ) -> tuple[ResolvedScratch, ...]:
     """A version's scratch buffers with their shapes evaluated for one problem.
 

@@ -264,7 +264,12 @@ def load_study(project: Project, name: str) -> Study:
         UsageError: no such study; or study.py or the front matter of a version is
             wrong, with file, line and the nearest right name.
     """
-    if not name or "/" in name or "\\" in name or not (project.kernels / name / "study.py").is_file():
+    if (
+        not name
+        or "/" in name
+        or "\\" in name
+        or not (project.kernels / name / "study.py").is_file()
+    ):
         raise UsageError(
             f"there is no study `{name}` in {project.kernels}",
             did_you_mean(name, study_names(project), "studies")

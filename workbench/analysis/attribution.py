@@ -120,7 +120,7 @@ class Attribution(Record, frozen=True):
         raise KeyError(counter)
 
 
-_ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "elsewhere": 3}
+ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "elsewhere": 3}
 
 
 def share(amount: Exact, n: int) -> list[Exact]:
@@ -220,7 +220,7 @@ def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSp
         for key, piece in zip(keys_of, share(amount, len(keys_of)), strict=True):
             parts[key].append((piece, len(keys_of) > 1, unit, via))
     rows: list[Part] = []
-    for key in sorted(parts, key=lambda k: (_ORDER[k[0]], *k[1:])):
+    for key in sorted(parts, key=lambda k: (ORDER[k[0]], *k[1:])):
         pieces = sorted(parts[key], key=_by_weight)
         link, hunk, symbol, note = key
         rows.append(

@@ -62,10 +62,24 @@ def lines(text: str) -> list[str]:
     return out
 
 
-def _cut(line: str) -> str:
-    if len(line) <= _MAX_LINE:
-        return line
-    return f"{line[:_MAX_LINE]} … ({len(line):,} characters)"
+class _Line:
+    """A line under construction; neighbours of one class share a span, which halves the bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[str, str]] = []
+
+    def add(self, text: str, name: str) -> None:
+        if self._parts and self._parts[-1][1] == name:
+            self._parts[-1] = (self._parts[-1][0] + text, name)
+        elif text:
+            self._parts.append((text, name))
+
+    def html(self) -> str:
+        return "".join(_wrap(text, name) for text, name in self._parts)
+
+
+def _tail(line: str) -> str:
+    return f" … ({len(line):,} characters)" if len(line) > _MAX_LINE else ""
 
 
 def coloured(text: str, path: str) -> list[Markup]:
@@ -75,20 +89,24 @@ def coloured(text: str, path: str) -> list[Markup]:
         text: The file's text; any characters are shown, none are interpreted.
         path: Its name, from which the language follows.
     """
-    plain = [_cut(line) for line in lines(text)]
-    if sum(map(len, plain)) > _MAX_COLOURED:
-        return [Markup(escape(line, quote=False)) for line in plain]
-    out: list[str] = []
-    current: list[str] = []
-    for kind, value in _lexer(path).get_tokens("\n".join(plain)):
-        name = _class(kind)
-        first, *rest = value.split("\n")
-        current.append(_wrap(first, name))
-        for part in rest:
-            out.append("".join(current))
-            current = [_wrap(part, name)]
-    out.append("".join(current))
+    whole = lines(text)
+    tails = [_tail(line) for line in whole]
+    plain = [line[:_MAX_LINE] for line in whole]
+    found = _tokens(plain, path) if sum(map(len, plain)) <= _MAX_COLOURED else []
     # A lexer never loses text, but a page must not shift lines if one ever does.
-    if len(out) != max(len(plain), 1):
-        return [Markup(escape(line, quote=False)) for line in plain]
-    return [Markup(line) for line in out[: len(plain)]]
+    if len(found) != len(plain):
+        found = [escape(line, quote=False) for line in plain]
+    return [Markup(line + tail) for line, tail in zip(found, tails, strict=True)]
+
+
+def _tokens(plain: list[str], path: str) -> list[str]:
+    done = [_Line()]
+    # Without an end of line, Pygments' C++ does not see a comment in the last line.
+    for kind, value in _lexer(path).get_tokens("".join(f"{line}\n" for line in plain)):
+        first, *rest = value.split("\n")
+        name = _class(kind)
+        done[-1].add(first, name)
+        for part in rest:
+            done.append(_Line())
+            done[-1].add(part, name)
+    return [line.html() for line in done[:-1]]

@@ -1,0 +1,124 @@
+"""A real Chromium without a network, and the pages it opens from the disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.views import site_data
+from workbench.project import find_project
+from workbench.views.html import ReportFile, build_report
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser; skips where there is none."""
+    path = os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
+    if not path:
+        pytest.skip("no Chromium here (install it, or set WORKBENCH_CHROMIUM)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the hand-made project."""
+    root = site_data.plain(tmp_path_factory.mktemp("site"))
+    build_report(root / "reports", project=find_project(root))
+    return root / "reports"
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], Path]) -> Path:
+    """The report of a real file: five kernels with source, instructions and rules."""
+    out = tmp_path_factory.mktemp("reported")
+    build_report(out, reports=(ReportFile(report("ladder_full")),))
+    return out
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a project whose every string is an attack."""
+    root = site_data.hostile(tmp_path_factory.mktemp("hostile"))
+    build_report(root / "reports", project=find_project(root))
+    return root / "reports"
+
+
+@pytest.fixture
+def open_page(chromium: Any) -> Iterator[Open]:
+    """``open_page(path, width=, scheme=, hash=)`` -> page; fails on any complaint or request.
+
+    Complaints are console errors and warnings, uncaught exceptions, failed requests, and
+    requests for anything but files.
+    """
+    contexts: list[Any] = []
+    complaints: list[str] = []
+    asked: list[str] = []
+
+    def open_(
+        path: Path,
+        *,
+        width: int = 1280,
+        scheme: str = "light",
+        anchor: str = "",
+        wait: bool = True,
+    ) -> Any:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            offline=True,
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None,
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri() + (f"#{anchor}" if anchor else ""))
+        if wait:
+            wait_for_charts(page)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def wait_for_charts(page: Any) -> None:
+    """Until every chart that is not folded away has been drawn."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("[data-figure]")]
+            .filter((node) => !node.closest("details:not([open])"))
+            .every((node) => node.dataset.drawn)""",
+        timeout=20_000,
+    )
+
+
+def kinds(site: Path) -> dict[str, Path]:
+    """One page of each kind of the hand-made project."""
+    ladder = site / "studies/demo/h200/n1024"
+    return {
+        "index": site / "index.html",
+        "glossary": site / "glossary.html",
+        "ladder": ladder / "index.html",
+        "version": ladder / "v2.html",
+    }

@@ -1,0 +1,238 @@
+"""The report in a real browser: opened from the disk, with the network cut.
+
+Screenshots of every kind of page are written to ``artifacts/screenshots/`` for whoever
+changes a template or the stylesheet to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import kinds, wait_for_charts
+from tests.views.site_data import INJECTION
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def kernel_page(reported: Path) -> Path:
+    """The page of ``sgemm_v2``, whose store to shared memory conflicts 32 ways."""
+    (page,) = reported.glob("files/*/launch2.html")
+    return page
+
+
+@pytest.mark.parametrize("kind", ["index", "glossary", "ladder", "version"])
+def test_pages_open_and_fit(site: Path, open_page: Open, kind: str) -> None:
+    page = open_page(kinds(site)[kind], width=360)
+    assert page.locator("h1").count() == 1
+    for width in (360, 768, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_real_report_fits_a_phone(kernel_page: Path, reported: Path, open_page: Open) -> None:
+    (overview,) = reported.glob("files/*/index.html")
+    for path in (kernel_page, overview):
+        page = open_page(path, width=360)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_charts_are_drawn(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["ladder"])
+    assert page.locator("#speed .bars .point").count() == 3
+    assert "v0" in page.locator("#speed").inner_text()
+    assert page.locator("#stalls .bars .point").count() >= 4
+    page.get_by_text("The same in time").click()
+    wait_for_charts(page)
+    assert page.locator("#stalls-time .bars .point").count() >= 4
+
+
+def test_a_chart_answers_to_hovering(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["ladder"])
+    page.locator("#speed").scroll_into_view_if_needed()
+    page.locator("#speed .bars .point").nth(2).hover(force=True)
+    hover = page.locator("#speed .hoverlayer")
+    hover.get_by_text("cublas").wait_for(timeout=5_000)
+    assert "95%" in hover.text_content()
+
+
+def test_charts_do_not_move_the_page(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page)
+    shift = page.evaluate(
+        """() => new Promise((done) => {
+            let total = 0;
+            new PerformanceObserver((list) => {
+                for (const entry of list.getEntries()) total += entry.value;
+            }).observe({ type: "layout-shift", buffered: true });
+            setTimeout(() => done(total), 300);
+        })"""
+    )
+    assert shift < 0.01
+
+
+def test_the_gutter_switches_by_keyboard(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page)
+    row = page.locator("#L28")
+    assert row.locator(".v").inner_text() == "16.1%"
+    page.get_by_role("radio", name="Warp samples").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("radio", name="Shared wavefronts").is_checked()
+    assert row.locator(".v").inner_text() == "33.6 M"
+    assert row.locator(".w").inner_text() == "32.0× the ideal"
+    assert row.locator(".v i.x").count() == 1
+    assert page.locator("#k0f0 th.v").inner_text() == "Shared wavefronts"
+    page.get_by_role("radio", name="Warp samples").check()
+    assert row.locator(".v").inner_text() == "16.1%"
+
+
+def test_the_gutter_answers_before_the_charts_do(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page, wait=False)
+    ready = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    # Plotly's own start takes about a second; nothing but charts may wait for it.
+    assert ready < 1_000
+
+
+def test_a_link_to_a_line_shows_the_line(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page, anchor="L71")
+    row = page.locator("#L71")
+    box, head = row.bounding_box(), page.locator("#k0f0 thead").bounding_box()
+    assert head["y"] + head["height"] <= box["y"] < 900
+    page.locator("#L28 .n a").click()
+    assert page.url.endswith("#L28")
+    page.go_back()
+    assert page.url.endswith("#L71")
+
+
+def test_a_link_to_a_folded_instruction_unfolds_it(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page, anchor="k0-i60")
+    page.locator("#k0-i60").wait_for(state="visible")
+    page.locator("#k0-i60 td:nth-child(4) a").click()
+    assert "#L" in page.url
+
+
+def test_hovering_a_line_marks_its_instructions(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page, anchor="k0-i0")
+    page.locator("#L28 .c").hover()
+    marked = page.locator(".sass tr.on")
+    assert marked.count() > 1
+    lines = {marked.nth(i).get_attribute("data-at") for i in range(marked.count())}
+    assert lines == {page.locator("#L28").get_attribute("data-at")}
+
+
+def test_the_filter_filters(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["glossary"])
+    page.get_by_label("Find").fill("bank conflict")
+    shown = page.locator("#terms tbody tr:not(.group):visible")
+    assert 2 <= shown.count() <= 8
+    assert f"{shown.count()} shown" == page.get_by_role("status").inner_text()
+    page.get_by_label("Find").fill("")
+    assert shown.count() > 80
+
+
+def test_every_control_can_be_reached_by_tab(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(
+            page.evaluate(
+                """() => {
+                    const node = document.activeElement;
+                    return node.name || node.getAttribute("aria-label") || node.tagName;
+                }"""
+            )
+        )
+    assert {"k0-gutter", "SUMMARY", "A"} <= seen
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_take_the_colours_of_the_page(site: Path, open_page: Open, scheme: str) -> None:
+    page = open_page(kinds(site)["ladder"], scheme=scheme)
+    wanted = page.evaluate(
+        """() => {
+            const probe = document.createElement("i");
+            probe.style.color = "var(--ink)";
+            document.body.append(probe);
+            return getComputedStyle(probe).color;
+        }"""
+    )
+    tick = page.locator("#speed .ytick text").first
+    assert tick.evaluate("(node) => getComputedStyle(node).fill") == wanted
+
+
+def test_changing_to_dark_repaints_the_charts(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["ladder"])
+    tick = page.locator("#speed .ytick text").first
+    before = tick.evaluate("(node) => getComputedStyle(node).fill")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        """(before) => getComputedStyle(document.querySelector("#speed .ytick text")).fill
+            !== before""",
+        arg=before,
+    )
+
+
+def test_hostile_strings_are_shown_and_inert(hostile: Path, open_page: Open) -> None:
+    paths = sorted(hostile.rglob("*.html"))
+    assert len(paths) == 4
+    shown = 0
+    for path in paths:
+        page = open_page(path)
+        page.evaluate("document.querySelectorAll('details').forEach((node) => (node.open = true))")
+        wait_for_charts(page)
+        for radio in page.get_by_role("radio").all():
+            radio.check()
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.pwned") is None
+        assert page.locator("img").count() == 0
+        scripts = page.evaluate("[...document.scripts].filter((s) => !s.src && !s.type).length")
+        assert scripts == 0
+        shown += page.locator("main").inner_text().count(INJECTION[:30])
+    assert shown > 10
+
+
+def test_pages_read_without_scripts(kernel_page: Path, chromium: Any) -> None:
+    context = chromium.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(kernel_page.as_uri())
+    assert page.locator("#L28 .v").inner_text() == "16.1%"
+    assert "MIO throttle" in page.locator("#k0-waits + .grid2").inner_text()
+    context.close()
+
+
+def test_printing_hides_controls_and_unrolls_windows(kernel_page: Path, open_page: Open) -> None:
+    page = open_page(kernel_page)
+    page.emulate_media(media="print")
+    assert not page.locator(".toc").is_visible()
+    assert not page.locator(".gutters").is_visible()
+    heights = page.locator("#k0f0").evaluate(
+        "(node) => [node.parentElement.clientHeight, node.clientHeight]"
+    )
+    assert heights[0] >= heights[1]
+
+
+def test_screenshots(
+    site: Path, kernel_page: Path, reported: Path, open_page: Open, repo: Path
+) -> None:
+    (overview,) = reported.glob("files/*/index.html")
+    folder = repo / "artifacts/screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, path in {**kinds(site), "launch": kernel_page, "report": overview}.items():
+        page = open_page(path)
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                page.wait_for_timeout(250)  # charts follow width and scheme
+                target = folder / f"{kind}-{width}-{scheme}.png"
+                page.screenshot(path=target, full_page=kind != "glossary")
+                assert target.stat().st_size > 5_000

@@ -1,0 +1,107 @@
+"""Figures: what they show, that nothing depends on colour alone, that text stays text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.views import charts, charts_roof
+from workbench.views.charts import Column, Mark, Segment
+
+
+def traces(figure: charts.Figure) -> list[dict[str, Any]]:
+    data: list[dict[str, Any]] = figure.spec["data"]
+    return data
+
+
+def test_ticks_are_round_and_cover_the_axis() -> None:
+    assert charts.ticks(67e12, "flop/s") == {
+        "tickvals": [0.0, 2e13, 4e13, 6e13],
+        "ticktext": ["0 FLOP/s", "20 TFLOP/s", "40 TFLOP/s", "60 TFLOP/s"],
+    }
+    assert charts.ticks(100.0, "%")["ticktext"][-1] == "100%"
+    assert charts.ticks(0, "s")["tickvals"] == [0]
+
+
+@given(st.floats(min_value=1e-9, max_value=1e15))
+def test_any_axis_has_a_few_ticks_within_it(top: float) -> None:
+    values = charts.ticks(top, "s")["tickvals"]
+    assert 2 <= len(values) <= 6
+    assert values[0] == 0 and values[-1] <= top * (1 + 1e-9)
+
+
+def test_stacked_series_differ_by_pattern_as_well() -> None:
+    segments = [Segment(name=f"s{i}", marks=(Mark(1.0, "1"),)) for i in range(8)]
+    figure = charts.stacked("x", "label", ["v0"], segments, "s", "time")
+    markers = [trace["marker"] for trace in traces(figure)]
+    assert len({marker["color"] for marker in markers}) == 8
+    assert len({marker["pattern"]["shape"] for marker in markers}) == 8
+
+
+def test_a_reference_bar_differs_by_pattern_as_well() -> None:
+    rows = [Column(name="v0", mark=Mark(1.0, "1")), Column("lib", Mark(2.0, "2"), reference=True)]
+    (trace,) = traces(charts.columns("x", "label", rows, "flop/s", "rate", None))
+    assert trace["marker"]["pattern"]["shape"] == ["", "/"]
+
+
+def test_intervals_become_error_bars() -> None:
+    rows = [Column(name="v0", mark=Mark(10.0, "10"), below=1.0, above=2.0)]
+    (trace,) = traces(charts.columns("x", "label", rows, "s", "time", None))
+    assert (trace["error_x"]["arrayminus"], trace["error_x"]["array"]) == ([1.0], [2.0])
+
+
+@pytest.mark.parametrize(("peak", "drawn"), [(20.0, True), (100.0, False)])
+def test_a_peak_far_above_everything_is_not_drawn(peak: float, drawn: bool) -> None:
+    rows = [Column(name="v0", mark=Mark(10.0, "10"))]
+    figure = charts.columns("x", "label", rows, "s", "time", Mark(peak, "peak"))
+    assert ("shapes" in figure.spec["layout"]) is drawn
+
+
+def test_names_cannot_carry_markup_into_a_chart() -> None:
+    name = "<a href='javascript:x'>k</a>"
+    figures = (
+        charts.bars("x", "label", [(name, Mark(1.0, name), True)], "%"),
+        charts.columns("x", "label", [Column(name, Mark(1.0, name))], "s", "t", None),
+        charts.stacked("x", "label", [name], [Segment(name, (Mark(1.0, name),))], "s", "t"),
+        charts_roof.roofline(
+            "x",
+            "label",
+            [(name, [charts_roof.Dot(name, 1.0, 1.0, name)])],
+            charts_roof.Roof(flops=0.0, bandwidth=0.0),
+            path=True,
+        ),
+    )
+    for figure in figures:
+        assert "<a" not in str(figure.spec)
+        assert "&lt;a" in str(figure.spec)
+
+
+def test_the_roof_bends_at_the_ridge() -> None:
+    roof = charts_roof.Roof(flops=60e12, bandwidth=4e12, flops_text="peak", bandwidth_text="memory")
+    dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
+    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], roof, path=False)
+    line, point = traces(figure)
+    assert line["x"][1] == pytest.approx(15.0)
+    assert line["y"][1:] == pytest.approx([60e12, 60e12])
+    assert line["y"][0] == pytest.approx(line["x"][0] * 4e12)
+    assert (point["x"], point["y"]) == ([100.0], [5e12])
+
+
+def test_without_a_known_chip_there_is_no_roof() -> None:
+    roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
+    dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
+    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], roof, path=False)
+    assert len(traces(figure)) == 1
+    assert "annotations" not in figure.spec["layout"]
+
+
+def test_labels_of_points_that_coincide_are_left_to_hovering() -> None:
+    roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
+    rates = {"v0": 1e11, "v1": 5e12, "v2": 5.1e12}
+    dots = [charts_roof.Dot(name, 10.0, rate, name) for name, rate in rates.items()]
+    (trace,) = traces(charts_roof.roofline("x", "label", [("L1", dots)], roof, path=True))
+    assert trace["text"] == ["v0", "v1", ""]
+    assert trace["customdata"] == ["v0", "v1", "v2"]

@@ -1,0 +1,75 @@
+"""The palette by numbers: WCAG 2.2 contrast of every text and mark, in light and dark.
+
+Formula and thresholds: https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio (1.4.3: 4.5
+for text, 1.4.11: 3 for graphical objects).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSS = Path(__file__).resolve().parents[2] / "workbench/views/assets/workbench.css"
+
+TEXT = (
+    *[(ink, ground) for ink in ("ink", "soft", "link") for ground in ("bg", "card")],
+    *[(ink, "card") for ink in ("good", "bad", "warn", "key", "type", "str", "num", "com", "pre")],
+    ("good", "goodbg"),
+    ("bad", "badbg"),
+    ("warn", "warnbg"),
+    ("ink", "warnbg"),
+    ("ink", "heat"),
+    ("ink", "mark"),
+    ("soft", "mark"),
+    ("com", "mark"),
+    ("bg", "ink"),
+)
+MARKS = (*[(f"c{index}", "card") for index in range(1, 9)], ("bar", "card"), ("hot", "card"))
+
+
+def palettes() -> dict[str, dict[str, str]]:
+    css = CSS.read_text(encoding="utf-8")
+    blocks = re.findall(r":root \{(.*?)\n\s*\}", css, re.DOTALL)
+    light, dark = (dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks[:2])
+    assert set(dark) == set(light), "a colour that dark mode forgot"
+    return {"light": light, "dark": dark}
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_formula() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("ink", "ground"), TEXT)
+def test_text_can_be_read(scheme: str, ink: str, ground: str) -> None:
+    colours = palettes()[scheme]
+    assert contrast(colours[ink], colours[ground]) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("mark", "ground"), MARKS)
+def test_marks_can_be_seen(scheme: str, mark: str, ground: str) -> None:
+    colours = palettes()[scheme]
+    assert contrast(colours[mark], colours[ground]) >= 3.0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_inside_stacked_bars_can_be_read(scheme: str) -> None:
+    colours = palettes()[scheme]
+    for index in range(1, 9):
+        # A bar's label has the card's colour; 11 px bold-like text on a large even area.
+        assert contrast(colours["card"], colours[f"c{index}"]) >= 3.0

@@ -1,0 +1,232 @@
+"""What an author predicted against what was measured: confirmed, refuted, inconclusive.
+
+Grammar of ``change`` in ``[[expect]]``, and what it asks of the new value:
+
+``-50%`` ``+20%``       a change relative to the old value, at least as large
+``+2x`` ``2x`` ``-4x``  at least twice; at most a quarter
+``to 0`` ``to 100%``    that value
+``< 0.1x`` ``>= 2x``    the new value over the old one
+``< 32`` ``>= 90%``     the new value itself, in the counter's unit
+``>= 0.9 of peak``      a counter in percent of peak, as a fraction
+``up`` ``down``         moved that way
+``same``                did not move
+
+The rule for a predicted change from `old` to a target: *confirmed* where at least
+nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is missing
+lies within the counter's noise, or the predicted change itself does, *refuted*
+otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
+than the noise. ``up`` and ``down``: inconclusive where nothing moved. A counter that
+a side lacks is inconclusive, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from workbench.analysis.compare import Comparison, Delta
+from workbench.counters import Counter, catalog
+from workbench.errors import UsageError
+from workbench.model import Expectation, Record
+from workbench.units import quantity, relative
+
+Verdict = Literal["confirmed", "refuted", "inconclusive"]
+Form = Literal["relative", "factor", "to", "ratio", "bound", "peak", "up", "down", "same"]
+
+#: Part of the predicted way that must be covered.
+REACHED = 0.9
+
+_NUMBER = r"(?P<number>[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
+_FORMS: tuple[tuple[Form, re.Pattern[str]], ...] = (
+    ("relative", re.compile(rf"(?=[+-]){_NUMBER}\s*%")),
+    ("factor", re.compile(rf"{_NUMBER}\s*[x×]")),
+    ("to", re.compile(rf"to\s+{_NUMBER}\s*(?P<unit>%|)")),
+    ("ratio", re.compile(rf"(?P<sign><=?|>=?)\s*{_NUMBER}\s*[x×]")),
+    ("peak", re.compile(rf"(?P<sign><=?|>=?)\s*{_NUMBER}\s+of\s+peak")),
+    ("bound", re.compile(rf"(?P<sign><=?|>=?)\s*{_NUMBER}\s*(?P<unit>%|)")),
+    ("up", re.compile("up")),
+    ("down", re.compile("down")),
+    ("same", re.compile("same")),
+)
+_BOUNDS: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+class Prediction(Record, frozen=True):
+    """A parsed ``change``."""
+
+    form: Form
+    number: float = 0.0
+    sign: str = ""
+
+
+class Judgement(Record, frozen=True):
+    """One expectation and what became of it. `observed` is in words, `why` the author's."""
+
+    counter: str
+    expected: str
+    observed: str
+    verdict: Verdict
+    reason: str
+    why: str
+    line: int
+
+
+def parse(change: str) -> Prediction:
+    """Parse the ``change`` of an expectation.
+
+    Raises:
+        UsageError: it is none of the forms.
+    """
+    text = change.strip().replace("−", "-")
+    for form, pattern in _FORMS:
+        match = pattern.fullmatch(text)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        number = float(groups.get("number") or 0.0)
+        if form == "factor" and number == 0.0:
+            break
+        return Prediction(form=form, number=number, sign=groups.get("sign") or "")
+    raise UsageError(
+        f"cannot read the expected change {change!r}",
+        'Write one of "-50%", "+2x", "to 0", "< 0.1x", ">= 90%", ">= 0.9 of peak", '
+        '"up", "down", "same".',
+    )
+
+
+def find_counter(name: str) -> Counter | None:
+    """The catalog's counter of an id or an ncu name."""
+    known = catalog()
+    return known[name] if name in known else known.by_name(name)
+
+
+def judge(expectations: Sequence[Expectation], comparison: Comparison) -> tuple[Judgement, ...]:
+    """Judge what the new version's author predicted against its parent.
+
+    Raises:
+        UsageError: a ``change`` is none of the forms.
+    """
+    return tuple(_judge(expectation, comparison) for expectation in expectations)
+
+
+def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
+    prediction = parse(expectation.change)
+    counter = find_counter(expectation.counter)
+    delta = next((d for d in comparison.counters if counter and d.id == counter.id), None)
+    observed, verdict, reason = "—", "inconclusive", f"no counter {expectation.counter!r}"
+    if counter is not None and counter.id == "duration" and comparison.time is not None:
+        # Times measured outside of the profiler are the better ones.
+        time = comparison.time
+        observed = relative(time.old_s, time.new_s)
+        noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
+        verdict, reason = _decide(prediction, time.old_s, time.new_s, noise, time.moved, "s")
+    elif delta is not None and delta.old is not None and delta.new is not None:
+        observed = observed_change(delta)
+        verdict, reason = _decide(
+            prediction, float(delta.old), float(delta.new), delta.noise, delta.moved, delta.unit
+        )
+    elif delta is not None:
+        reason = delta.reason or "missing on one side"
+    return Judgement(
+        counter=expectation.counter,
+        expected=expectation.change,
+        observed=observed,
+        verdict=verdict,  # type: ignore[arg-type]
+        reason=reason,
+        why=expectation.why,
+        line=expectation.line,
+    )
+
+
+def observed_change(delta: Delta) -> str:
+    """A counter's change as a reader compares it with a prediction."""
+    if delta.old is None or delta.new is None:
+        return "—"
+    if delta.old == 0 or delta.unit == "%":
+        return f"{quantity(delta.old, delta.unit)} → {quantity(delta.new, delta.unit)}"
+    return relative(delta.old, delta.new)
+
+
+def _decide(
+    prediction: Prediction, old: float, new: float, noise: float, moved: bool, unit: str
+) -> tuple[Verdict, str]:
+    form, number = prediction.form, prediction.number
+    if form == "same":
+        return ("refuted", "it moved") if moved else ("confirmed", "it did not leave its noise")
+    if form in ("up", "down"):
+        if not moved:
+            return "inconclusive", f"the change lies within the noise, {quantity(noise, unit)}"
+        right = (new > old) == (form == "up")
+        return ("confirmed", "") if right else ("refuted", "it moved the other way")
+    if form == "peak" and unit != "%":
+        return "inconclusive", "the counter is not in percent of a peak"
+    if form in ("ratio", "bound", "peak"):
+        if form == "ratio" and old == 0:
+            return "inconclusive", "the old value is zero, so there is no ratio"
+        scale = {"ratio": old, "bound": 1.0, "peak": 100.0}[form]
+        bound = number * scale
+        if _BOUNDS[prediction.sign](new, bound):
+            return "confirmed", ""
+        near = abs(new - bound) <= noise and noise > 0
+        short = f"{quantity(abs(new - bound), unit)} off the bound"
+        return ("inconclusive", f"{short}, within the noise") if near else ("refuted", short)
+    if form in ("relative", "factor") and old == 0:
+        return "inconclusive", "the old value is zero, so there is no relative change"
+    return _reach(prediction, old, new, noise, unit)
+
+
+def _reach(
+    prediction: Prediction, old: float, new: float, noise: float, unit: str
+) -> tuple[Verdict, str]:
+    """Rule for a predicted change to a target; beyond it is fine unless the target was exact."""
+    number = prediction.number
+    if prediction.form == "relative":
+        target = old * (1 + number / 100)
+    elif prediction.form == "factor":
+        target = old * number if number > 0 else old / -number
+    else:
+        target = number
+    way = target - old
+    if abs(way) <= noise and new != target:
+        return "inconclusive", f"the predicted change is below the noise, {quantity(noise, unit)}"
+    if way == 0:
+        return "confirmed", ""
+    covered = (new - old) / way
+    exact = prediction.form == "to"
+    missing = abs(target - new)
+    if covered >= REACHED and not (exact and covered > 2 - REACHED):
+        return "confirmed", ""
+    if missing <= noise:
+        return "inconclusive", f"{quantity(missing, unit)} short, within the noise"
+    if covered <= 0:
+        return "refuted", "it did not move that way"
+    if exact and covered > 1:
+        return "refuted", f"it went {quantity(missing, unit)} beyond"
+    return "refuted", f"{100 * covered:.0f}% of the predicted change"
+
+
+def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) -> tuple[Delta, ...]:
+    """Counters that moved and that nobody expected, those with a direction first.
+
+    Within each kind the largest relative changes come first; a counter that rose
+    from zero counts as largest.
+    """
+    expected = set()
+    for expectation in expectations:
+        counter = find_counter(expectation.counter)
+        if counter is not None:
+            expected.add(counter.id)
+    found = [d for d in comparison.counters if d.moved and d.id not in expected]
+
+    def size(delta: Delta) -> float:
+        if not delta.old or delta.new is None:
+            return float("inf")
+        return abs(float(delta.new) / float(delta.old) - 1.0)
+
+    return tuple(sorted(found, key=lambda d: (not d.better, -size(d))))

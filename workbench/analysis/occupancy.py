@@ -1,0 +1,169 @@
+"""Theoretical occupancy as a closed formula, and its change split over three causes.
+
+The formula is NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the toolkit):
+how many blocks fit on an SM by warps, blocks, registers and shared memory, the least
+of which counts. Its change between two launches is split by Shapley values: the mean
+contribution of a cause over all orders in which the causes can change. That is the
+one split that adds up exactly and treats the causes alike (L. S. Shapley, 1953).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import permutations
+from typing import Literal
+
+from workbench.gpus import Chip, chip_for
+from workbench.model import Launch, Profile, Record
+
+Cause = Literal["registers", "shared memory", "block size"]
+CAUSES: tuple[Cause, ...] = ("registers", "shared memory", "block size")
+
+
+class Resources(Record, frozen=True):
+    """What one block takes. Sizes in bytes; `shared_config` is the SM's shared-memory part.
+
+    `barriers_limit` is the profiler's own limit by barriers, 0 where unknown: it is
+    taken as it is, for NVIDIA publishes no number of barriers per SM.
+    """
+
+    block_size: int
+    registers: int
+    shared: int
+    shared_config: int = 0
+    barriers_limit: int = 0
+
+
+class Occupancy(Record, frozen=True):
+    """Blocks and warps that fit on an SM, by each limit. `percent` of the SM's warps."""
+
+    percent: float
+    warps: int
+    blocks: int
+    limits: dict[str, int]
+    limiters: tuple[str, ...]
+
+
+class OccupancySplit(Record, frozen=True):
+    """Theoretical occupancy of two launches, in percent, and what changed it, in points.
+
+    The values of `causes` add up to `delta` exactly before they are rounded to
+    floating point.
+    """
+
+    kernel: str
+    old: float
+    new: float
+    delta: float
+    causes: dict[str, float]
+    limiters_old: tuple[str, ...]
+    limiters_new: tuple[str, ...]
+
+
+def resources(launch: Launch) -> Resources | None:
+    """A launch's resources from its metrics; None where a report lacks them."""
+
+    def number(name: str) -> int | None:
+        metric = launch.metrics.get(name)
+        return (
+            int(metric.value) if metric is not None and not isinstance(metric.value, str) else None
+        )
+
+    registers = number("launch__registers_per_thread")
+    threads = number("launch__block_size") or launch.block[0] * launch.block[1] * launch.block[2]
+    static = number("launch__shared_mem_per_block_static")
+    if registers is None or static is None or not threads:
+        return None
+    dynamic = number("launch__shared_mem_per_block_dynamic")
+    return Resources(
+        block_size=threads,
+        registers=registers,
+        shared=static + (launch.dynamic_shared if dynamic is None else dynamic),
+        shared_config=number("launch__shared_mem_config_size") or 0,
+        barriers_limit=number("launch__occupancy_limit_barriers") or 0,
+    )
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def occupancy(chip: Chip, need: Resources) -> Occupancy:
+    """Theoretical occupancy of one launch. A block that does not fit at all gives zero."""
+    warps = max(1, -(-need.block_size // chip.warp_size))
+    per_warp = _up(max(1, need.registers) * chip.warp_size, chip.register_unit)
+    # Registers are allocated per warp, in the sub-partition that the warp lives in.
+    held = chip.registers_per_sm // chip.schedulers // per_warp * chip.schedulers
+    shared = _up(need.shared + chip.shared_reserved, chip.shared_unit)
+    room = need.shared_config or chip.shared_per_sm
+    limits = {
+        "warps": chip.warps_per_sm // warps,
+        "blocks": chip.blocks_per_sm,
+        "registers": held // warps,
+        "shared memory": min(room // shared, chip.blocks_per_sm) if shared else chip.blocks_per_sm,
+    }
+    if need.barriers_limit:
+        limits["barriers"] = need.barriers_limit
+    blocks = min(limits.values())
+    return Occupancy(
+        percent=float(Fraction(100 * blocks * warps, chip.warps_per_sm)),
+        warps=blocks * warps,
+        blocks=blocks,
+        limits=limits,
+        limiters=tuple(name for name, limit in limits.items() if limit == blocks),
+    )
+
+
+def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancySplit:
+    """Split the change of theoretical occupancy over registers, shared memory, block size.
+
+    The shared-memory part of the L1, which the driver chooses, belongs to shared
+    memory; a limit by barriers is taken with the block size.
+    """
+
+    def mix(changed: frozenset[Cause]) -> Fraction:
+        need = Resources(
+            registers=(new if "registers" in changed else old).registers,
+            shared=(new if "shared memory" in changed else old).shared,
+            shared_config=(new if "shared memory" in changed else old).shared_config,
+            block_size=(new if "block size" in changed else old).block_size,
+            barriers_limit=(new if "block size" in changed else old).barriers_limit,
+        )
+        return Fraction(100 * occupancy(chip, need).warps, chip.warps_per_sm)
+
+    shares = dict.fromkeys(CAUSES, Fraction(0))
+    orders = list(permutations(CAUSES))
+    for order in orders:
+        changed: frozenset[Cause] = frozenset()
+        for cause in order:
+            before = mix(changed)
+            changed |= {cause}
+            shares[cause] += (mix(changed) - before) / len(orders)
+    first, last = mix(frozenset()), mix(frozenset(CAUSES))
+    return OccupancySplit(
+        kernel=kernel,
+        old=float(first),
+        new=float(last),
+        delta=float(last - first),
+        causes={cause: float(value) for cause, value in shares.items()},
+        limiters_old=occupancy(chip, old).limiters,
+        limiters_new=occupancy(chip, new).limiters,
+    )
+
+
+def split_launches(old: Profile, new: Profile) -> tuple[OccupancySplit, ...]:
+    """`split` for every matched launch whose chip and resources are known."""
+    from workbench.analysis.launches import pair_launches
+
+    chip = chip_for(new.device)
+    if chip is None or old.device.compute_capability != new.device.compute_capability:
+        return ()
+    out = []
+    for pair in pair_launches(old.launches, new.launches):
+        if pair.old is None or pair.new is None:
+            continue
+        a, b = old.launches[pair.old], new.launches[pair.new]
+        before, after = resources(a), resources(b)
+        if before is not None and after is not None:
+            out.append(split(chip, b.kernel, before, after))
+    return tuple(out)
