@@ -32,6 +32,7 @@ class Block:
     targets: tuple[int, ...] = ()
     rank: int = -1  # position in Graph.order; -1: unreachable
     loops: frozenset[int] = frozenset()  # headers of the loops around it
+    nounroll: bool = False
 
 
 @dataclass(slots=True)
@@ -106,6 +107,9 @@ def _split(flat: Flat) -> tuple[list[Block], dict[str, int]]:
         if isinstance(item, Label):
             fresh()
             labels[item.name] = blocks[-1].index
+            continue
+        if item.op == "pragma":
+            blocks[-1].nounroll |= "nounroll" in item.text
             continue
         if _is_barrier(item) and item.guard is not None:
             fresh()

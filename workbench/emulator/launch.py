@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+
 
 import numpy as np
 
@@ -34,14 +34,14 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A kernel argument by value."""
+    """A kernel argument by value; `kind` is a key of `workbench.launches.CTYPES`."""
 
     value: int | float
-    kind: Literal["int", "unsigned", "long", "unsigned long", "float", "double"] = "int"
+    kind: str = "int"
 
 
 Argument = Buffer | Scalar
-_FORMS = {"int": "<i", "unsigned": "<I", "long": "<q", "unsigned long": "<Q", "float": "<f",
+_FORMS = {"int": "<i", "uint": "<I", "long": "<q", "ulong": "<Q", "float": "<f",
           "double": "<d"}  # fmt: skip
 
 

@@ -511,7 +511,10 @@ class _Parser:
         elif word == ".loc":
             self.location()
         elif word == ".pragma":
+            text = self.next()
             self.skip_until(";")
+            line = self.tokens[self.at - 1].line
+            function.body.append(Instr(("pragma",), (), None, self.loc, line, text))
         else:
             raise self.error(f"unknown directive {word!r} in {function.name}")
 
