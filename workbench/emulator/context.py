@@ -80,7 +80,7 @@ class Watcher(Protocol):
 class Limits:
     """When to give up: lock-step instructions of one batch."""
 
-    instructions: int = 20_000_000
+    instructions: int = 4_000_000
 
 
 class Runtime:
@@ -98,6 +98,8 @@ class Runtime:
         self.lock: AbstractContextManager[Any] = nullcontext()
         self.wide: list[tuple[Any, Any]] = []
         self.alive: Callable[[], Mask]
+        self.copies: Any = None  # `asynccopy.Pipeline` of the batch
+        self.finding: KernelError | None = None  # raised at the end, unless worse comes first
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
 

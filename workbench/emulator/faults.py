@@ -67,9 +67,9 @@ def check_global(
     count = int(out.sum())
     others = f"; {count - 1} more threads of this batch do the same" if count > 1 else ""
     if address < 4096:
-        place = f"address {hex(address)} (a null pointer?)"
+        place = f"at address {hex(address)} (a null pointer?)"
     elif near is None or near[1] > 1 << 40:
-        place = f"address {hex(address)}, in no array"
+        place = f"at address {hex(address)}, in no array"
     else:
         region, gap = near
         side = "before" if address < region.start else "past the end of"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.emulator import coalesce, fuse, ops
+from workbench.emulator.asynccopy import Pipeline
 from workbench.emulator.cfg import Block, Graph, arguments, results
 from workbench.emulator.context import Context, Limits, Registers, Run, Runtime, Site
 from workbench.emulator.exact import floating_state
@@ -168,7 +169,11 @@ class Program:
             self.rt.watcher = None
             if self.rt.check and self.rt.shared_limit:
                 self.rt.watcher = SharedWatcher(self.ctx, lanes, self.sites, self.rt.shared_limit)
+            self.rt.copies = Pipeline()
+            self.rt.finding = None
             _Batch(self, lanes).run()
+            if self.rt.finding is not None:
+                raise self.rt.finding
 
 
 @dataclass(slots=True)

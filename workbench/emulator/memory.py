@@ -126,6 +126,13 @@ def shared_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost
         worst = _passes(addresses >> 2, active)
         ideal = requests
         return SharedCost(requests, int(worst.sum()), ideal, int(worst.max(initial=0)))
+    if width == 128:  # ldmatrix: every 8 lanes name the 16-byte rows of one matrix
+        lines, alive = addresses.reshape(-1, 8), active.reshape(-1, 8)
+        spread = (lines[:, :, None] >> 2) + np.arange(4)
+        worst = _passes(spread.reshape(-1, 32), np.repeat(alive, 4, axis=1))
+        return SharedCost(
+            requests, int(worst.sum()), int((worst > 0).sum()), int(worst.max(initial=0))
+        )
     # 8 bytes: one group of 32 lanes in 2 passes; 16 bytes: two groups of 16, 2 passes each.
     group = WARP if width == 8 else WARP // 2
     where = addresses.reshape(-1, group)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from workbench.emulator import access, atomics, convert, floats, halves, integers, moves, warp
+from workbench.emulator import (
+    access,
+    asynccopy,
+    atomics,
+    convert,
+    floats,
+    halves,
+    integers,
+    mma,
+    moves,
+    traps,
+    warp,
+)
 from workbench.emulator.context import Context, Run, Site
 from workbench.emulator.ptx import Instr
 
@@ -22,6 +34,12 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
         return access.store(instr, ctx, site)
     if op in ("atom", "red"):
         return atomics.build(instr, ctx, site)
+    if op in ("mma", "wmma", "ldmatrix"):
+        return mma.build(instr, ctx, site)
+    if op == "cp":
+        return asynccopy.build(instr, ctx, site)
+    if op in ("trap", "brkpt"):
+        return traps.build(instr, ctx)
     builder = None
     if kind in halves.KINDS and op in halves.BUILDERS:
         builder = halves.BUILDERS[op]

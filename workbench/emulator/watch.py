@@ -135,7 +135,10 @@ class SharedWatcher:
 
 
 def check_written(ctx: Context, site: Site, bad: Array, address: Array) -> None:
-    """Raise for a global load of memory that nobody has written.
+    """Note a global load of memory that nobody has written.
+
+    The error waits until the batch has ended, so that what follows from it (an endless
+    wait, a wild address) is reported first.
 
     Args:
         ctx: The kernel's context.
@@ -148,7 +151,7 @@ def check_written(ctx: Context, site: Site, bad: Array, address: Array) -> None:
     where = int(np.broadcast_to(address, lanes.shape)[row, thread])
     region = ctx.rt.arena.region_of(where)
     place = f"{region.name} + {where - region.start} bytes" if region else hex(where)
-    raise KernelError(
+    ctx.rt.finding = ctx.rt.finding or KernelError(
         f"{ctx.where(site.instr)}: uninitialised memory: {who(lanes, row, thread)} reads {place}, "
         "which nothing has written",
         "Outputs and scratch buffers hold nothing defined when a kernel starts.",
