@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("list_", "Studies, versions, and what is recorded of them."),
     "show": ("show", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
+    "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),

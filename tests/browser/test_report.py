@@ -62,6 +62,14 @@ def test_a_chart_answers_to_hovering(site: Path, open_page: Open) -> None:
     assert "95%" in hover.text_content()
 
 
+def test_a_narrow_chart_keeps_its_labels_inside(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["ladder"], width=390)
+    frame = page.locator("#speed").bounding_box()
+    for text in page.locator("#speed .bartext").all():
+        box = text.bounding_box()
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"]
+
+
 def test_charts_do_not_move_the_page(kernel_page: Path, open_page: Open) -> None:
     page = open_page(kernel_page)
     shift = page.evaluate(
@@ -179,6 +187,17 @@ def test_changing_to_dark_repaints_the_charts(site: Path, open_page: Open) -> No
             !== before""",
         arg=before,
     )
+
+
+def test_a_dark_page_prints_light_charts(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["ladder"], scheme="dark")
+    page.emulate_media(media="print")
+    ink = "rgb(28, 29, 31)"  # --ink of the light palette
+    page.wait_for_function(
+        """(ink) => getComputedStyle(document.querySelector("#speed .ytick text")).fill === ink""",
+        arg=ink,
+    )
+    assert page.evaluate("getComputedStyle(document.body).color") == ink
 
 
 def test_hostile_strings_are_shown_and_inert(hostile: Path, open_page: Open) -> None:

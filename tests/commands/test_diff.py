@@ -35,6 +35,12 @@ KEYS = [
     "hunks",
     "attribution",
     "expectations",
+    "sentence",
+    "side_effects",
+    "time_split",
+    "occupancy",
+    "launches",
+    "rules",
 ]
 COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict"]
 

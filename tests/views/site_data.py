@@ -28,7 +28,9 @@ def plain(root: Path) -> Path:
     store = Store(root / "profiles")
     for version, seconds in (("v0", 620e-6), ("v2", 310e-6)):
         store.save(make_profile(version=version, verification=VERIFIED))
-        store.save_timing(make_timing(seconds, version=version, flops=2 << 30))
+        store.save_timing(
+            make_timing(seconds, version=version, flops=2 << 30, baseline="cublas")
+        )
     store.save_timing(make_timing(100e-6, version="cublas", flops=2 << 30))
     return root
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from tests.views import site_data
 from workbench.commands.report import command
-from workbench.errors import DataError, UsageError
+from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
@@ -317,7 +318,24 @@ def test_a_long_kernel_shows_its_hottest_instructions(tmp_path: Path) -> None:
     build(tmp_path)
     page = Page(ladder(tmp_path) / "v2.html")
     assert "k0-i4999" in page.ids and "k0-i0" in page.ids
-    assert "the 1200 hottest shown" in page.text
+    assert "the 1000 hottest shown" in page.text
+
+
+def test_a_long_kernel_that_is_hot_everywhere_stays_a_small_page(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    count = 9000
+    every = {row: 123_457 + row for row in range(count)}
+    stall = "smsp__pcsamp_warps_issue_stalled_math_pipe_throttle"
+    table = msgspec.structs.replace(
+        make_instructions(smsp__pcsamp_sample_count=every, inst_executed=every, **{stall: every}),
+        address=tuple(range(0, 16 * count, 16)),
+        text=("@!UP0 LDGSTS.E.BYPASS.LTC128B.128 [R213+0x12000], desc[UR18][R14.64]",) * count,
+        file=(0,) * count,
+        line=(3,) * count,
+    )
+    Store(tmp_path / "profiles").save(make_profile(launches=(make_launch(instructions=table),)))
+    build(tmp_path)
+    assert (ladder(tmp_path) / "v2.html").stat().st_size < 400_000
 
 
 def test_stale_only_where_the_source_changed(repo: Path, tmp_path: Path) -> None:
@@ -550,6 +568,47 @@ def test_reports_from_elsewhere_become_pages(report: Any, tmp_path: Path, name: 
             target, _, anchor = link.partition("#")
             if not target and anchor:
                 assert anchor in page.ids, (path.name, link)
+
+
+def test_a_report_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*none\.ncu-rep") as error:
+        build_report(tmp_path / "site", reports=(ReportFile(tmp_path / "none.ncu-rep"),))
+    assert error.value.hint
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(MissingError, match="cannot write"):
+        build_report(tmp_path / "file" / "site")
+
+
+def test_without_plotly_the_error_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.views import html
+
+    monkeypatch.setattr(html, "find_spec", lambda name: None)
+    with pytest.raises(MissingError, match="plotly") as error:
+        build_report(tmp_path)
+    assert "pip install plotly" in error.value.hint
+
+
+def test_a_full_disk_is_an_error_and_the_old_page_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench import atomic
+
+    root = site_data.plain(tmp_path)
+    build(root)
+    before = (ladder(root) / "v2.html").read_bytes()
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(atomic, "_write_durable", full)
+    with pytest.raises(MissingError, match="no space left"):
+        build(root, force=True)
+    assert (ladder(root) / "v2.html").read_bytes() == before
 
 
 # --- small parts -------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def _hot(profile: Profile, launch: Launch, metrics: tuple[str, ...]) -> tuple[Li
     values: list[tuple[Number, int, int]] = []
     for (file, line), counters in line_counters(launch).items():
         value = counters.get(metrics[0], 0) - sum(counters.get(m, 0) for m in metrics[1:])
-        if value > 0 and line > 0 and file >= 0:
+        if value > 0 and line > 0 and 0 <= file < len(profile.sources):
             values.append((-value, file, line))
     return tuple(
         LineRef(file=profile.sources[file].path, line=line, value=-value)

@@ -15,6 +15,7 @@ several symbols link a line equally closely, its change is shared among them: se
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
@@ -32,6 +33,7 @@ from workbench.analysis.placing import (
     canonical,
     exactly,
     launch_changes,
+    spellings,
 )
 from workbench.analysis.sourcediff import SourceDiff, compare_sources
 from workbench.counters import catalog
@@ -165,22 +167,31 @@ def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Att
 
 def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str]]:
     """Line counters that both sides know, in order, and why the others are left out."""
-    sides = []
-    for profile in (old, new):
-        known: set[str] = set()
-        zero: set[str] = set()
-        for launch in profile.launches:
-            known.update(map(canonical, launch.instructions.columns))
-            # A kernel without such instructions has no column, but a total of zero.
-            zero.update(canonical(n) for n, m in launch.metrics.items() if m.value == 0)
-        sides.append((known, zero))
-    (a, zero_a), (b, zero_b) = sides
-    good = {n for n in a | b if n in a | zero_a and n in b | zero_b}
-    missing = {
-        name: f"not recorded per line on the {'old' if name in b else 'new'} side"
-        for name in sorted((a | b) - good)
-    }
-    return sorted(good), missing
+    columns = [
+        [
+            {canonical(name): column for name, column in launch.instructions.columns.items()}
+            for launch in profile.launches
+        ]
+        for profile in (old, new)
+    ]
+    good: list[str] = []
+    missing: dict[str, str] = {}
+    for name in sorted({name for side in columns for table in side for name in table}):
+        for side, profile, tables in zip(("old", "new"), (old, new), columns, strict=True):
+            found = [table[name] for table in tables if name in table]
+            if not found and not _is_zero(profile, name):
+                missing[name] = f"not recorded per line on the {side} side"
+            elif any(not math.isfinite(value) for column in found for value in column.values):
+                missing[name] = f"not a number on the {side} side"
+        if name not in missing:
+            good.append(name)
+    return good, missing
+
+
+def _is_zero(profile: Profile, name: str) -> bool:
+    """A kernel without such instructions has no column, but a total of zero."""
+    metrics = (launch.metrics.get(n) for launch in profile.launches for n in spellings(name))
+    return any(metric is not None and metric.value == 0 for metric in metrics)
 
 
 def _match(old: Profile, new: Profile, pair: LaunchPair) -> LaunchMatch:
@@ -280,10 +291,11 @@ def _chip_total(profile: Profile, name: str) -> Number | None:
     """Sum of the profiler's own totals over the launches; None where one is missing."""
     total: Number = 0
     for launch in profile.launches:
-        found = [m for n, m in launch.metrics.items() if n == name or canonical(n) == name]
         if not launch.profiled:
             continue
-        if not found or isinstance(found[0].value, str):
+        found = (launch.metrics.get(n) for n in spellings(name))
+        value = next((metric.value for metric in found if metric is not None), None)
+        if value is None or isinstance(value, str) or not math.isfinite(value):
             return None
-        total += exactly(found[0].value)
+        total += exactly(value)
     return total

@@ -53,6 +53,12 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     return tuple(out)
 
 
+def spellings(name: str) -> tuple[str, ...]:
+    """All names that ncu gave a line metric, today's first."""
+    counter = catalog().by_line(name)
+    return tuple(dict.fromkeys((name, *counter.lines))) if counter is not None else (name,)
+
+
 class Placing:
     """Says for an amount on a line of a launch which parts it goes to."""
 

@@ -37,6 +37,7 @@ def tell(
     """
     clauses = [
         _speed(comparison),
+        _one_without_the_other(comparison),
         _strongest(comparison, attribution),
         _stall(time),
         _side_effect(effects),
@@ -58,6 +59,21 @@ def _speed(comparison: Comparison) -> str:
     if not duration.moved:
         return f"Under the profiler {new} and {old} are equally fast within the noise."
     return f"Under the profiler {_faster(new, old, duration.old / duration.new)}"
+
+
+def _one_without_the_other(comparison: Comparison) -> str:
+    """A time that moved without a counter, or counters without the time."""
+    counters = [d for d in comparison.counters if d.moved and d.id != "duration"]
+    duration = comparison["duration"]
+    if comparison.time is None and (duration.old is None or duration.new is None):
+        return ""
+    moved = comparison.time.moved if comparison.time is not None else duration.moved
+    if moved and not counters:
+        return "No counter moved with it."
+    if counters and not moved:
+        number = len(counters)
+        return f"{number} counter{'s' if number > 1 else ''} moved all the same."
+    return ""
 
 
 def _faster(new: str, old: str, speedup: float) -> str:

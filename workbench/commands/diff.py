@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from workbench.commands.options import (
@@ -13,6 +15,9 @@ from workbench.commands.options import (
     problem_option,
     study_option,
 )
+
+if TYPE_CHECKING:
+    from workbench.model import Version
 
 
 @click.command()
@@ -54,11 +59,25 @@ def command(
         labels=(before.label, after.label),
     )
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
+    from workbench.analysis.explanation import explain
+
+    # What an author predicted speaks of the step from the parent, and of no other.
+    author = after.version if _is_step(before.version, after.version) else None
+    expected = author.expectations if author else ()
     if format_ == "json":
+        from workbench.views import explained
         from workbench.views.jsonout import diff_document, dumps
 
-        stale = (before.stale, after.stale)
-        click.echo(dumps(diff_document(comparison, notes=notes, stale=stale)), nl=False)
+        story = explain(before.profile, after.profile, comparison, expected)
+        document = diff_document(
+            comparison,
+            hunks=explained.hunk_rows(story),
+            attribution=explained.attribution_rows(story),
+            expectations=explained.expectation_rows(story),
+            notes=[*notes, *explained.words(story)],
+            stale=(before.stale, after.stale),
+        )
+        click.echo(dumps(document | explained.more_rows(story)), nl=False)
     elif format_ in ("csv", "markdown"):
         from workbench.views import flat
 
@@ -69,14 +88,22 @@ def command(
 
         from workbench.views.terminal import print_view
         from workbench.views.terminal_diff import diff_view
+        from workbench.views.terminal_hunks import hunks_view
 
+        story = explain(before.profile, after.profile, comparison, expected)
+        width = Console().width
         print_view(
             diff_view(
                 comparison,
                 title=after.version.title if after.version else "",
                 change=after.version.change if after.version else "",
                 notes=notes,
+                extras=hunks_view(before.profile, after.profile, story, width=width),
                 everything=all_,
-                width=Console().width,
+                width=width,
             )
         )
+
+
+def _is_step(old: Version | None, new: Version | None) -> bool:
+    return old is not None and new is not None and (old.study, old.id) == (new.study, new.parent)

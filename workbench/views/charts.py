@@ -28,7 +28,11 @@ _FONT = 'Inter, system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans"
 
 
 class Figure(Record, frozen=True):
-    """A figure with the place it needs, its spoken name, and the layout of a narrow page."""
+    """A figure with the place it needs and its spoken name.
+
+    `spec` has Plotly's ``data`` and ``layout``; ``narrow`` replaces parts of the layout on
+    a phone, and ``quiet`` leaves out the labels of points there.
+    """
 
     id: str
     label: str
@@ -190,7 +194,7 @@ def stacked(
     height = 130 + 38 * len(rows)
     narrow = {
         "legend": {**layout["legend"], "font": {"size": 10}},
-        "margin": {"l": 4, "r": 8, "t": 118, "b": 36},
+        "margin": {"l": 4, "r": 8, "t": 20 + 13 * len(segments), "b": 36},
     }
     spec = {"data": data, "layout": layout, "narrow": narrow}
     return Figure(id=identity, label=label, height=height + 40, spec=spec)
@@ -275,5 +279,9 @@ def columns(
             }
         ]
         layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 36}
+    # On a phone a label takes half of the plot.
+    room = max(limit, top * 1.5)
+    narrow = {"xaxis": axis_of(range=[0, room], **ticks(room, unit, 3))}
     height = 74 + 32 * len(rows)
-    return Figure(id=identity, label=label, height=height, spec={"data": [data], "layout": layout})
+    spec = {"data": [data], "layout": layout, "narrow": narrow}
+    return Figure(id=identity, label=label, height=height, spec=spec)

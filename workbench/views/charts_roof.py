@@ -148,4 +148,5 @@ def roofline(
                 "font": {"color": "@soft", "size": 11},
             },
         ]
-    return Figure(id=identity, label=label, height=330, spec={"data": data, "layout": layout})
+    spec = {"data": data, "layout": layout, "quiet": len(dots) > len(series)}
+    return Figure(id=identity, label=label, height=330, spec=spec)

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from workbench import __version__
-from workbench.errors import UsageError
+from workbench.errors import MissingError, UsageError
 from workbench.model import Profile, Record
 from workbench.project import Project
 from workbench.store import Store
@@ -64,7 +64,7 @@ def build_report(
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
         DataError: a stored profile or a report file is damaged.
-        MissingError: `out` cannot be written.
+        MissingError: `out` cannot be written, or plotly is not installed.
     """
     stamp = _program_stamp()
     with Site(out, force=force) as site:
@@ -113,7 +113,10 @@ def _plotly_script() -> Path:
     # find_spec and not an import: importing plotly takes longer than a whole run.
     found = find_spec("plotly")
     if found is None or found.origin is None:
-        raise UsageError("plotly is not installed", "Run `pip install plotly`.")
+        raise MissingError(
+            "plotly, whose script draws the charts, is not installed",
+            "Run `pip install plotly`; `workbench show` and `diff` work without it.",
+        )
     return Path(found.origin).parent / "package_data" / "plotly.min.js"
 
 

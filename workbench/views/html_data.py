@@ -93,8 +93,10 @@ class Rung:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is a library to beat."""
-        return self.declared.baseline if self.declared else False
+        """Whether it is a library to beat: the study says so, or without it the times do."""
+        if self.declared:
+            return self.declared.baseline
+        return self.id in self.ladder.compared_with
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -183,6 +185,11 @@ class Ladder:
             return (rung.is_baseline or not numbered, place, natural_key(rung.id))
 
         return sorted(self.rungs.values(), key=key)
+
+    @cached_property
+    def compared_with(self) -> set[str]:
+        """The baselines that recorded times were taken beside."""
+        return {rung.timing.baseline for rung in self.rungs.values() if rung.timing}
 
     @cached_property
     def baseline(self) -> Rung | None:

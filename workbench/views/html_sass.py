@@ -11,7 +11,7 @@ from workbench.model import Launch, LineKey, Number, Record
 from workbench.views.html_common import percent, width
 
 #: A longer kernel shows its hottest instructions, in the order of their addresses.
-_MAX_INSTRUCTIONS = 1_200
+_MAX_INSTRUCTIONS = 1_000
 
 
 class Instruction(Record, frozen=True):

@@ -114,9 +114,11 @@
   function draw(node) {
     const figure = json(node.dataset.figure);
     const css = style();
-    const narrow = node.clientWidth < 520 ? figure.narrow || {} : {};
-    const layout = { ...figure.layout, ...narrow };
-    return window.Plotly.react(node, paint(figure.data, css), paint(layout, css), config).then(() => {
+    const small = node.clientWidth < 520;
+    const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}) };
+    const unlabelled = (trace) => ({ ...trace, mode: (trace.mode || "").replace("+text", "") });
+    const data = small && figure.quiet ? figure.data.map(unlabelled) : figure.data;
+    return window.Plotly.react(node, paint(data, css), paint(layout, css), config).then(() => {
       node.dataset.drawn = "yes";
     });
   }
@@ -138,7 +140,10 @@
       if (node) draw(node).then(() => idle(next));
     };
     next();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all("[data-drawn]").forEach(draw));
+    // Paper is always light, so printing repaints as well.
+    for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+      matchMedia(query).addEventListener("change", () => all("[data-drawn]").forEach(draw));
+    }
   }
   const library = document.getElementById("plotly");
   if (window.Plotly) drawAll();

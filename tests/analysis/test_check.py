@@ -1,0 +1,121 @@
+"""Gates: what passes, what fails, what cannot be judged; and the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from factories import make_profile, make_timing, padded
+
+from workbench.analysis.check import Gate, Rules, check_step, inconclusive, overall, read_rules
+from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.expectations import judge
+from workbench.errors import UsageError
+from workbench.model import Expectation
+
+
+def step(old: float = 310e-6, new: float = 206e-6, **more: Any) -> Comparison:
+    return compare(
+        make_profile(),
+        padded(make_profile(version="v3")),
+        old_time=make_timing(old, **more),
+        new_time=make_timing(new, version="v3", **more),
+    )
+
+
+NO_RULES = Rules()
+
+
+def gates(
+    comparison: Comparison, rules: Rules = NO_RULES, *expected: Expectation
+) -> dict[str, Gate]:
+    found = check_step(
+        comparison, judge(expected, comparison), rules, version="demo/v3", file="v3.cu"
+    )
+    return {gate.name: gate for gate in found}
+
+
+def test_faster_step_passes() -> None:
+    found = gates(step())
+    assert set(found) == {"duration"} and found["duration"].status == "pass"
+    assert "310 µs" in found["duration"].message
+
+
+def test_slower_step_fails_beyond_its_interval_only() -> None:
+    assert gates(step(200e-6, 210e-6))["duration"].status == "fail"
+    # 5% slower with intervals of ±5% is no regression that anybody has seen.
+    assert gates(step(200e-6, 210e-6, width=0.05))["duration"].status == "pass"
+
+
+def test_allowed_regression_must_be_left_by_the_interval() -> None:
+    rules = read_rules({"check": {"max_regression": "2%"}})
+    assert gates(step(200e-6, 203e-6, width=0.001), rules)["duration"].status == "pass"
+    assert gates(step(200e-6, 206e-6, width=0.001), rules)["duration"].status == "fail"
+
+
+def test_expectations_are_gates_with_their_line() -> None:
+    found = gates(
+        step(),
+        NO_RULES,
+        Expectation(counter="shared_wavefronts", change="-90%", line=7),
+        Expectation(counter="registers", change="to 16", line=11),
+        Expectation(counter="dram_bytes", change="up", line=15),
+    )
+    states = {name: (gate.status, gate.line) for name, gate in found.items()}
+    assert states["shared_wavefronts"] == ("pass", 7)
+    assert states["registers"] == ("fail", 11)
+    assert states["dram_bytes"] == ("inconclusive", 15)
+    assert overall(list(found.values())) == "fail"
+
+
+def test_required_expectations() -> None:
+    rules = read_rules({"check": {"require_expectations": True}})
+    assert gates(step(), rules)["expectations"].status == "fail"
+
+
+def test_counters_and_limits() -> None:
+    rules = read_rules(
+        {
+            "check": {
+                "counters": {"shared_wavefronts": "0%"},
+                "limits": {"registers": "<= 29", "theoretical_occupancy": ">= 90%"},
+            }
+        }
+    )
+    found = gates(step(), rules)
+    assert {name: gate.status for name, gate in found.items()} == {
+        "duration": "pass",
+        "shared_wavefronts": "pass",
+        "registers": "fail",
+        "theoretical_occupancy": "pass",
+    }
+    assert "must be <= 29" in found["registers"].message
+    back = compare(padded(make_profile()), make_profile(version="v3"), old_time=None, new_time=None)
+    assert gates(back, rules)["shared_wavefronts"].status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("table", "word"),
+    [
+        ({"max_regresion": "2%"}, "max_regresion"),
+        ({"max_regression": 2}, "max_regression"),
+        ({"max_regression": "two"}, "'two'"),
+        ({"require_expectations": "yes"}, "require_expectations"),
+        ({"counters": {"shared_wavefront": "1%"}}, "shared_wavefront"),
+        ({"counters": ["shared_wavefronts"]}, "counters"),
+        ({"limits": {"registers": "few"}}, "few"),
+        ("2%", "table"),
+    ],
+)
+def test_wrong_settings_are_named(table: object, word: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read_rules({"check": table})
+    assert word in error.value.message and error.value.hint
+
+
+def test_overall() -> None:
+    open_gate = inconclusive("v3", "v3.cu", "why")
+    passed = next(iter(gates(step()).values()))
+    assert overall([]) == "inconclusive"
+    assert overall([passed]) == "pass"
+    assert overall([passed, open_gate]) == "inconclusive"

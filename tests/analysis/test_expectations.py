@@ -1,0 +1,165 @@
+"""Expectations: the grammar, the rule that decides, and what nobody expected."""
+
+from __future__ import annotations
+
+import pytest
+from factories import make_launch, make_profile, make_timing, padded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.expectations import Judgement, judge, parse, side_effects
+from workbench.errors import UsageError
+from workbench.model import Expectation, Metric, Number
+
+WAVEFRONTS = "memory_l1_wavefronts_shared"
+
+
+def compared(old: Number | None, new: Number | None, metric: str = WAVEFRONTS) -> Comparison:
+    sides = [
+        make_profile(
+            launches=(
+                make_launch(metrics={metric: Metric(value=value)} if value is not None else {}),
+            )
+        )
+        for value in (old, new)
+    ]
+    # The line sums would stand in for a counter that is missing.
+    bare = [
+        make_profile(launches=(make_launch(metrics=s.launches[0].metrics, instructions=_NONE),))
+        for s in sides
+    ]
+    return compare(bare[0], bare[1], old_time=None, new_time=None)
+
+
+_NONE = type(make_launch().instructions)()
+
+
+def verdict(change: str, old: Number | None, new: Number | None, counter: str = "") -> str:
+    (found,) = judge(
+        [Expectation(counter=counter or "shared_wavefronts", change=change)], compared(old, new)
+    )
+    return found.verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "form", "number", "sign"),
+    [
+        ("-50%", "relative", -50, ""),
+        ("−50 %", "relative", -50, ""),
+        ("+20%", "relative", 20, ""),
+        ("+2x", "factor", 2, ""),
+        ("2x", "factor", 2, ""),
+        ("-4x", "factor", -4, ""),
+        ("to 0", "to", 0, ""),
+        ("to 100%", "to", 100, ""),
+        ("< 0.1x", "ratio", 0.1, "<"),
+        (">=2×", "ratio", 2, ">="),
+        ("<= 32", "bound", 32, "<="),
+        (">= 0.9 of peak", "peak", 0.9, ">="),
+        (" up ", "up", 0, ""),
+        ("down", "down", 0, ""),
+        ("same", "same", 0, ""),
+    ],
+)
+def test_grammar(change: str, form: str, number: float, sign: str) -> None:
+    found = parse(change)
+    assert (found.form, found.number, found.sign) == (form, number, sign)
+
+
+@pytest.mark.parametrize("change", ["", "50%", "much", "-50", "0x", "> x", "to", "-50% or so"])
+def test_what_cannot_be_read_is_refused(change: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(change)
+    assert change in error.value.message and "to 0" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "old", "new", "expected"),
+    [
+        ("-50%", 1000, 500, "confirmed"),
+        ("-50%", 1000, 100, "confirmed"),  # more than predicted
+        ("-50%", 1000, 545, "confirmed"),  # nine tenths of the way
+        ("-50%", 1000, 640, "refuted"),
+        ("-50%", 1000, 1000, "refuted"),
+        ("-50%", 1000, 2000, "refuted"),
+        ("-50%", 0, 10, "inconclusive"),
+        ("+2x", 1000, 2000, "confirmed"),
+        ("+2x", 1000, 1500, "refuted"),
+        ("-4x", 1000, 250, "confirmed"),
+        ("to 0", 1000, 0, "confirmed"),
+        ("to 0", 1000, 7, "confirmed"),
+        ("to 0", 1000, 300, "refuted"),
+        ("to 0", 0, 0, "confirmed"),
+        ("to 500", 1000, 100, "refuted"),  # beyond an exact value
+        ("< 0.1x", 1000, 99, "confirmed"),
+        ("< 0.1x", 1000, 150, "refuted"),
+        ("< 0.1x", 0, 0, "inconclusive"),
+        ("<= 32", 1000, 32, "confirmed"),
+        ("<= 32", 1000, 40, "refuted"),
+        ("up", 1000, 2000, "confirmed"),
+        ("up", 1000, 500, "refuted"),
+        ("up", 1000, 1000, "inconclusive"),
+        ("down", 1000, 500, "confirmed"),
+        ("same", 1000, 1000, "confirmed"),
+        ("same", 1000, 2000, "refuted"),
+        ("down", None, 500, "inconclusive"),
+        ("down", 1000, None, "inconclusive"),
+        (">= 0.9 of peak", 1000, 950, "inconclusive"),  # no percentage of a peak
+    ],
+)
+def test_rule(change: str, old: Number | None, new: Number | None, expected: str) -> None:
+    assert verdict(change, old, new) == expected
+
+
+def one(change: str, metric: str, counter: str, old: float, new: float) -> Judgement:
+    (found,) = judge([Expectation(counter=counter, change=change)], compared(old, new, metric))
+    return found
+
+
+def test_of_peak_reads_percentages() -> None:
+    metric = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    assert one(">= 0.9 of peak", metric, "sm_throughput", 50.0, 93.0).verdict == "confirmed"
+    assert one(">= 0.9 of peak", metric, "sm_throughput", 50.0, 70.0).verdict == "refuted"
+
+
+def test_within_the_noise_nothing_is_decided() -> None:
+    metric = "gpu__time_duration.sum"
+    # Durations under the profiler carry a noise of some percent by default.
+    found = one("-1%", metric, "duration", 1e-3, 0.9999e-3)
+    assert found.verdict == "inconclusive" and "noise" in found.reason
+
+
+def test_an_unknown_counter_and_an_ncu_name() -> None:
+    assert verdict("down", 10, 5, counter="no_such") == "inconclusive"
+    assert verdict("down", 10, 5, counter=WAVEFRONTS) == "confirmed"
+
+
+def test_measured_times_judge_the_duration() -> None:
+    old, new = make_profile(), make_profile(version="v3")
+    comparison = compare(
+        old, new, old_time=make_timing(300e-6), new_time=make_timing(200e-6, version="v3")
+    )
+    (found,) = judge([Expectation(counter="duration", change="-30%", line=9, why="w")], comparison)
+    assert (found.verdict, found.line, found.why) == ("confirmed", 9, "w")
+    assert found.observed == "−33.3%"
+
+
+def test_side_effects_are_what_nobody_expected() -> None:
+    comparison = compare(make_profile(), padded(make_profile()), old_time=None, new_time=None)
+    every = {delta.id for delta in side_effects(comparison, [])}
+    assert {"shared_wavefronts", "mio_throttle", "duration"} <= every
+    expected = [Expectation(counter="shared_wavefronts", change="down")]
+    rest = side_effects(comparison, expected)
+    assert {delta.id for delta in rest} == every - {"shared_wavefronts"}
+    directed = [bool(delta.better) for delta in rest]
+    assert directed == sorted(directed, reverse=True)
+
+
+@given(
+    change=st.sampled_from(["-50%", "+2x", "to 0", "< 0.1x", "<= 5", "up", "down", "same"]),
+    old=st.integers(0, 10**12),
+    new=st.integers(0, 10**12),
+)
+def test_every_expectation_gets_one_verdict(change: str, old: int, new: int) -> None:
+    assert verdict(change, old, new) in ("confirmed", "refuted", "inconclusive")

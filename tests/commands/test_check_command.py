@@ -1,0 +1,123 @@
+"""``workbench check``: exit codes, formats, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from factories import make_project
+
+from workbench.analysis.check import Gate
+from workbench.cli import app
+from workbench.errors import UsageError
+from workbench.views.checked import github, junit
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["check", *arguments], catch_exceptions=False)
+
+
+def settings(project: Path, text: str) -> None:
+    with (project / "workbench.toml").open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def test_a_good_step_ends_with_0(project: Path) -> None:
+    for arguments in ((), ("--all",), ("v2", "v3"), ("v3",), ("demo/v3",)):
+        result = run(*arguments)
+        assert result.exit_code == 0, result.output
+        assert "demo/v3" in result.output and "passed" in result.output
+
+
+def test_a_limit_that_fails_ends_with_1(project: Path) -> None:
+    settings(project, '[check]\nlimits = { registers = "<= 8" }\n')
+    result = run("v3")
+    assert result.exit_code == 1
+    assert "fail" in result.output and "must be <= 8" in result.output
+
+
+def test_the_way_back_is_a_regression(project: Path) -> None:
+    result = run("v3", "v2")
+    assert result.exit_code == 1 and "slower than allowed" in result.output
+
+
+def test_an_edited_source_cannot_be_judged(project: Path) -> None:
+    file = next((project / "kernels" / "demo").glob("v3*.cu"))
+    file.write_text(file.read_text().replace("}", "} // edited\nint more;", 1))
+    result = run("v3")
+    assert result.exit_code == 6 and "stale" in result.output
+
+
+def test_a_first_version_has_nothing_to_be_compared_with(project: Path) -> None:
+    assert run("v0").exit_code == 6
+
+
+def test_json(project: Path) -> None:
+    document = json.loads(run("v3", "--format", "json").output)
+    assert document["status"] == "pass"
+    assert list(document["gates"][0]) == [
+        "version",
+        "kind",
+        "name",
+        "status",
+        "message",
+        "file",
+        "line",
+    ]
+
+
+def test_junit_is_well_formed(project: Path) -> None:
+    settings(project, '[check]\nlimits = { registers = "<= 8" }\n')
+    root = ET.fromstring(run("v3", "--format", "junit").output)
+    (suite,) = root.iter("testsuite")
+    assert suite.get("failures") == "1"
+    (failure,) = root.iter("failure")
+    assert "must be <= 8" in (failure.get("message") or "")
+
+
+def hostile(status: str) -> Gate:
+    return Gate(
+        version='v<"3">',
+        kind="expectation",
+        name="a,b:c",
+        status=status,  # type: ignore[arg-type]
+        message="50% <&> \x07\n::error::x",
+        file="a,b.cu",
+        line=7,
+    )
+
+
+def test_hostile_text_stays_text() -> None:
+    gates = [hostile("fail"), hostile("inconclusive"), hostile("pass")]
+    root = ET.fromstring(junit(gates))
+    assert len(list(root.iter("testcase"))) == 3
+    lines = github(gates).splitlines()
+    assert len(lines) == 3  # two annotations and the summary; a passed gate is silent
+    assert lines[0].startswith('::error file=a%2Cb.cu,line=7,title=v<"3">%3A a%2Cb%3Ac::50%25')
+    assert "%0A::error::x" in lines[0]
+    assert lines[1].startswith("::warning ")
+
+
+def test_github_annotates_the_expectation(project: Path) -> None:
+    settings(project, "[check]\nrequire_expectations = true\n")
+    output = run("v3", "--format", "github").output
+    assert "passed" in output or "::error" in output
+
+
+@pytest.mark.parametrize(
+    "arguments", [("v2", "--all"), ("v2", "v3", "v0"), ("x.ncu-rep",), ("v9",)]
+)
+def test_what_it_refuses(project: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        run(*arguments)

@@ -1,0 +1,96 @@
+"""The hunks of ``diff`` in the terminal: golden files, narrow and wide."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from factories import make_instructions, make_launch, make_metrics, make_profile
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+
+from workbench.analysis.compare import compare
+from workbench.analysis.explanation import explain
+from workbench.model import Expectation, Profile, SourceFile
+from workbench.ncurep.read import read_report, select_kernels
+from workbench.views.terminal import render
+from workbench.views.terminal_hunks import hunks_view
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+
+
+def check(request: pytest.FixtureRequest, name: str, view: RenderableType, width: int) -> str:
+    text = render(view, width)
+    path = GOLDEN / f"{name}.{width}.txt"
+    if request.config.getoption("--update-goldens", default=False) or os.environ.get(
+        "WORKBENCH_UPDATE_GOLDENS"
+    ):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), path
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    return text
+
+
+def view(
+    old: Profile, new: Profile, width: int, *expectations: Expectation, label: str = "v3"
+) -> RenderableType:
+    comparison = compare(old, new, old_time=None, new_time=None, labels=("v2", label))
+    story = explain(old, new, comparison, expectations)
+    return Group(*hunks_view(old, new, story, width=width))
+
+
+def padded_step() -> tuple[Profile, Profile]:
+    old = make_profile()
+    launch = make_launch(
+        block=(32, 16, 1),
+        metrics=make_metrics(
+            memory_l1_wavefronts_shared=2048,
+            **{"gpu__time_duration.sum": 208e-6, "launch__registers_per_thread": 30},
+        ),
+        instructions=make_instructions(
+            memory_l1_wavefronts_shared={1: 1024, 3: 1024},
+            inst_executed={0: 1024, 1: 1024, 2: 2048, 3: 1024, 4: 1024},
+            smsp__pcsamp_warps_issue_stalled_mio_throttle={1: 100, 3: 30},
+            smsp__pcsamp_warps_issue_stalled_selected={0: 80, 2: 10, 3: 30, 4: 20},
+        ),
+    )
+    text = (old.sources[0].text or "").replace("[32][32];", "[32][33];  // [b]x[/b]\x1b[31m")
+    new = make_profile(
+        version="v3",
+        launches=(launch,),
+        sources=(SourceFile(path=old.sources[0].path, text=text),),
+    )
+    return old, new
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_hunks(width: int, request: pytest.FixtureRequest) -> None:
+    expected = (
+        Expectation(counter="shared_wavefronts", change="-90%"),
+        Expectation(counter="mio_throttle", change="to 0"),
+    )
+    text = check(request, "hunks", view(*padded_step(), width, *expected), width)
+    assert "linked by tile" in text and "confirmed" in text
+    assert "\x1b" not in text and "[b]x[/b]" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_hunks_of_a_rewrite(
+    width: int, request: pytest.FixtureRequest, report: Callable[[str], Path]
+) -> None:
+    ladder = read_report(report("ladder_full"))
+    sides = [select_kernels(ladder, f"sgemm_{v}") for v in ("v3", "v4")]
+    text = check(request, "hunks_real", view(sides[0], sides[1], width, label="v4"), width)
+    assert "more lines" in text and "Theoretical occupancy" in text
+
+
+def test_no_change_shows_no_hunk() -> None:
+    text = render(view(make_profile(), make_profile(), 80))
+    assert "Hunk" not in text and "equally fast" in text
+
+
+def test_no_source_is_said() -> None:
+    bare = make_profile(sources=())
+    assert "holds no source text" in render(view(bare, bare, 80))

@@ -1,0 +1,227 @@
+"""Gates for continuous integration: expectations, regressions, thresholds.
+
+Every gate gives one `Gate` per thing it looked at, passed ones included, so that a
+report can say what was checked. The whole fails where one gate fails (exit code 1),
+and is inconclusive where none fails but one could not be judged (exit code 6).
+
+Settings, in ``[tool.workbench.check]``:
+
+``max_regression = "2%"``       slower by this much than the parent is allowed
+``require_expectations = true`` every version with a parent must predict something
+``counters = { id = "5%" }``    further counters that must not get worse by more
+``limits = { id = "<= 0" }``    bounds on a counter of the version itself
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.expectations import Judgement, observed_change
+from workbench.counters import catalog
+from workbench.errors import UsageError
+from workbench.model import Record
+from workbench.units import quantity, relative
+
+Status = Literal["pass", "fail", "inconclusive"]
+_KEYS = ("max_regression", "require_expectations", "counters", "limits")
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+_LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
+
+
+class Rules(Record, frozen=True):
+    """The settings, read. Percentages as 0-100; `limits` as (sign, bound)."""
+
+    max_regression: float = 0.0
+    require_expectations: bool = False
+    counters: dict[str, float] = msgspec.field(default_factory=dict)
+    limits: dict[str, tuple[str, float]] = msgspec.field(default_factory=dict)
+
+
+class Gate(Record, frozen=True):
+    """One thing that was checked. `file` and `line` are where to look, 0: the whole file."""
+
+    version: str
+    kind: Literal["expectation", "regression", "limit", "comparable"]
+    name: str
+    status: Status
+    message: str
+    file: str
+    line: int
+
+
+def read_rules(settings: Mapping[str, object]) -> Rules:
+    """Rules from the project's settings (the ``[tool.workbench]`` table).
+
+    Raises:
+        UsageError: an unknown key, a counter that the catalog lacks, a wrong value.
+    """
+    table = settings.get("check", {})
+    if not isinstance(table, dict):
+        raise UsageError("[tool.workbench.check] must be a table", "See docs/attribution.md.")
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(
+                f"[tool.workbench.check] has no setting {key!r}", f"It knows {', '.join(_KEYS)}."
+            )
+    require = table.get("require_expectations", False)
+    if not isinstance(require, bool):
+        raise UsageError(
+            f"require_expectations must be true or false, not {require!r}",
+            "Correct it in [tool.workbench.check].",
+        )
+    allowed = _table(table, "counters")
+    bounds = _table(table, "limits")
+    limits: dict[str, tuple[str, float]] = {}
+    for name, text in bounds.items():
+        match = _LIMIT.fullmatch(str(text))
+        if match is None:
+            raise UsageError(
+                f"cannot read the limit {text!r} of {name} in [tool.workbench.check]",
+                'Write a bound like "<= 0" or ">= 90%".',
+            )
+        limits[catalog()[name].id] = (match[1], float(match[2]))
+    return Rules(
+        max_regression=_percent(table.get("max_regression", "0%"), "max_regression"),
+        require_expectations=require,
+        counters={catalog()[name].id: _percent(text, name) for name, text in allowed.items()},
+        limits=limits,
+    )
+
+
+def _table(table: Mapping[str, object], key: str) -> Mapping[str, object]:
+    inner = table.get(key, {})
+    if not isinstance(inner, dict):
+        raise UsageError(
+            f"{key} in [tool.workbench.check] must be a table",
+            f'Write {key} = {{ spill_instructions = "…" }}.',
+        )
+    return inner
+
+
+def _percent(text: object, key: str) -> float:
+    match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise UsageError(
+            f"cannot read {text!r} for {key} in [tool.workbench.check]",
+            'Write a percentage in quotes, like "2%".',
+        )
+    return float(match[1])
+
+
+def check_step(
+    comparison: Comparison,
+    judgements: Sequence[Judgement],
+    rules: Rules,
+    *,
+    version: str,
+    file: str,
+) -> tuple[Gate, ...]:
+    """All gates of one step from a version's parent to the version.
+
+    Args:
+        comparison: Parent against version.
+        judgements: The version's expectations, judged.
+        rules: What is allowed.
+        version: For the report: ``sgemm/v3``.
+        file: The version's file; expectations point to their line in it.
+    """
+    gates: list[Gate] = []
+
+    def add(
+        kind: Literal["expectation", "regression", "limit", "comparable"],
+        name: str,
+        status: Status,
+        message: str,
+        line: int = 0,
+    ) -> None:
+        gates.append(
+            Gate(
+                version=version,
+                kind=kind,
+                name=name,
+                status=status,
+                message=message,
+                file=file,
+                line=line,
+            )
+        )
+
+    for reason in comparison.reasons:
+        add("comparable", "comparable", "inconclusive", f"compared by force: {reason}")
+    states: dict[str, Status] = {
+        "confirmed": "pass",
+        "refuted": "fail",
+        "inconclusive": "inconclusive",
+    }
+    for judgement in judgements:
+        text = f"expected {judgement.counter} {judgement.expected}, observed {judgement.observed}"
+        text += f": {judgement.verdict}" + (f" ({judgement.reason})" if judgement.reason else "")
+        add("expectation", judgement.counter, states[judgement.verdict], text, judgement.line)
+    if rules.require_expectations and not judgements:
+        add("expectation", "expectations", "fail", "the version predicts nothing ([[expect]])")
+    add("regression", "duration", *_time(comparison, rules.max_regression))
+    for name, allowed in rules.counters.items():
+        add("regression", name, *_regression(comparison[name], allowed))
+    for name, (sign, bound) in rules.limits.items():
+        add("limit", name, *_limit(comparison[name], sign, bound))
+    return tuple(gates)
+
+
+def _time(comparison: Comparison, allowed: float) -> tuple[Status, str]:
+    time = comparison.time
+    if time is None:
+        return _regression(comparison["duration"], allowed)
+    old, new = comparison.old.label, comparison.new.label
+    text = f"{quantity(time.old_s, 's')} ({old}) → {quantity(time.new_s, 's')} ({new}), "
+    text += relative(time.old_s, time.new_s)
+    # The interval must leave the allowed regression, not only "equally fast".
+    if time.speedup < 1 and time.high < 1 / (1 + allowed / 100):
+        return "fail", f"slower than allowed ({allowed:g}%): {text}"
+    return "pass", text
+
+
+def _regression(delta: Delta, allowed: float) -> tuple[Status, str]:
+    if delta.old is None or delta.new is None:
+        return "inconclusive", f"not known on both sides: {delta.reason}"
+    text = f"{delta.title}: {observed_change(delta)}"
+    if delta.verdict != "worse":
+        return "pass", text
+    past = abs(float(delta.new) - float(delta.old)) - abs(float(delta.old)) * allowed / 100
+    if past > 0:
+        return "fail", f"worse than allowed ({allowed:g}%): {text}"
+    return "pass", text
+
+
+def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
+    if delta.new is None:
+        return "inconclusive", f"not known: {delta.reason}"
+    value = float(delta.new)
+    holds = {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}
+    text = f"{delta.title} is {quantity(delta.new, delta.unit)}, must be {sign} {bound:g}"
+    return ("pass" if holds[sign] else "fail"), text
+
+
+def inconclusive(version: str, file: str, reason: str) -> Gate:
+    """A step that could not be judged at all."""
+    return Gate(
+        version=version,
+        kind="comparable",
+        name="comparable",
+        status="inconclusive",
+        message=reason,
+        file=file,
+        line=0,
+    )
+
+
+def overall(gates: Sequence[Gate]) -> Status:
+    """``fail`` before ``inconclusive`` before ``pass``; no gate at all decides nothing."""
+    states = {gate.status for gate in gates}
+    if "fail" in states:
+        return "fail"
+    return "pass" if states == {"pass"} else "inconclusive"

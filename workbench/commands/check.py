@@ -1,0 +1,164 @@
+"""``workbench check``: gates for continuous integration."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.options import (
+    device_option,
+    engine_option,
+    force_option,
+    problem_option,
+    study_option,
+)
+
+if TYPE_CHECKING:
+    from workbench.analysis.check import Gate, Rules
+    from workbench.commands.targets import Selection
+
+_EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
+
+
+@click.command()
+@click.argument("versions", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="Every version that is recorded.")
+@problem_option
+@study_option
+@device_option
+@engine_option
+@force_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json", "junit", "github"]),
+    default="table",
+    show_default=True,
+    help="How to print the answer; github annotates the lines of a pull request.",
+)
+def command(
+    versions: tuple[str, ...],
+    all_: bool,
+    problem: str | None,
+    study: str | None,
+    device: str | None,
+    engine: str | None,
+    force: bool,
+    format_: str,
+) -> None:
+    """Check a step: expectations, regressions and limits.
+
+    VERSIONS is OLD NEW as for diff, or one version, which is checked against its
+    parent. Without any, and with --all, it is every recorded version of the study.
+    Ends with 1 where a gate fails and with 6 where one cannot be judged. The rules
+    stand in [tool.workbench.check].
+    """
+    from workbench.analysis.check import overall, read_rules
+    from workbench.commands.targets import Selection, is_report
+    from workbench.errors import UsageError
+    from workbench.project import require_project
+
+    if versions and all_:
+        raise UsageError("--all checks every version", "Leave the versions out, or --all.")
+    if len(versions) > 2:
+        raise UsageError(
+            f"check takes OLD NEW or one version, not {len(versions)}", "Or use --all."
+        )
+    for text in versions:
+        if is_report(text):
+            raise UsageError(
+                f"{text} is a report, which predicts nothing", "`workbench diff` compares reports."
+            )
+    rules = read_rules(require_project().settings)
+    selection = Selection(study=study, problem=problem, device=device, engine=engine)
+    gates = _gates(versions, selection, rules, force)
+    from workbench.views import checked
+
+    if format_ == "json":
+        from workbench.views.jsonout import dumps
+
+        click.echo(dumps(checked.check_document(gates)), nl=False)
+    elif format_ == "junit":
+        click.echo(checked.junit(gates), nl=False)
+    elif format_ == "github":
+        click.echo(checked.github(gates), nl=False)
+    else:
+        from workbench.views.terminal import print_view
+
+        print_view(checked.check_view(gates))
+    sys.exit(_EXIT[overall(gates)])
+
+
+def _gates(
+    versions: tuple[str, ...], selection: Selection, rules: Rules, force: bool
+) -> list[Gate]:
+    from workbench.analysis.check import inconclusive
+    from workbench.project import require_project
+    from workbench.store import Store
+    from workbench.study import load_study, parse_target
+
+    project = require_project()
+    store = Store(project.profiles)
+    default = selection.study or project.default_study
+    if len(versions) == 2:
+        return _step(*versions, selection, rules, force)
+    wanted: list[tuple[str, str]] = []
+    for text in versions:
+        study_name, name = parse_target(text, default)
+        wanted.append((study_name, load_study(project, study_name).version(name).id))
+    if not versions:
+        loaded = load_study(project, default)
+        recorded = {entry.version for entry in store.find(study=loaded.name)}
+        wanted = [
+            (loaded.name, version.id)
+            for version in loaded.versions.values()
+            if version.id in recorded and version.parent in recorded
+        ]
+    gates: list[Gate] = []
+    for study_name, name in wanted:
+        version = load_study(project, study_name).version(name)
+        label = f"{study_name}/{version.id}"
+        if version.parent is None:
+            gates.append(inconclusive(label, version.path, "it has no parent to compare with"))
+            continue
+        gates += _step(f"{study_name}/{version.parent}", label, selection, rules, force)
+    return gates
+
+
+def _step(old: str, new: str, selection: Selection, rules: Rules, force: bool) -> list[Gate]:
+    from workbench.analysis.check import check_step, inconclusive
+    from workbench.analysis.compare import compare
+    from workbench.analysis.expectations import judge
+    from workbench.commands.targets import resolve_all
+    from workbench.errors import InconclusiveError
+
+    before, after = resolve_all((old, new), selection)
+    version = after.version
+    assert version is not None  # reports were refused before
+    new = f"{version.study}/{version.id}"
+    try:
+        comparison = compare(
+            before.profile,
+            after.profile,
+            old_time=before.timing,
+            new_time=after.timing,
+            force=force,
+            labels=(before.label, after.label),
+        )
+    except InconclusiveError as error:
+        return [inconclusive(new, version.path, error.message)]
+    gates = list(
+        check_step(
+            comparison,
+            judge(version.expectations, comparison),
+            rules,
+            version=new,
+            file=version.path,
+        )
+    )
+    for side in (before, after):
+        if side.stale:
+            gates.append(inconclusive(new, version.path, f"{side.label}: {side.notes[0]}"))
+    return gates
