@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "ncu", "emulator"]),
     default="auto",
     show_default=True,
-    help="What measures; auto takes ncu where a GPU and ncu are.",
+    help="What measures; auto takes ncu where a GPU and ncu are, else the emulator.",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Emulator: run about N blocks of each launch, edges included (default: all).",
 )
 @click.option("--time/--no-time", "timed", default=False, help="Time each version as well.")
 @click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set.")
@@ -69,6 +76,7 @@ def command(
     study: str | None,
     problem: str | None,
     engine: str,
+    blocks: int,
     timed: bool,
     sets: tuple[str, ...],
     sections: tuple[str, ...],
@@ -115,8 +123,13 @@ def command(
         )
     except msgspec.ValidationError as error:
         raise UsageError(f"an option of ncu: {error}", "See workbench profile --help.") from error
-    if not (dry_run and arch):
-        choose_engine(engine, launcher=bool(launcher))
+    if not (dry_run and arch) and choose_engine(engine, launcher=bool(launcher)) == "emulator":
+        from workbench.commands.emulating import profile_versions
+
+        profile_versions(
+            project, loaded, chosen, problem=problem, seed=seed, arch=arch, blocks=blocks
+        )
+        return
     where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))
     runner = experiment(project, loaded, where, seed)
     if dry_run:

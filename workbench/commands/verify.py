@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 @every_option
 @study_option
 @click.option("--problem", metavar="NAME", help="Problem (default: all that are for verifying).")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "gpu", "emulator"]),
+    default="auto",
+    show_default=True,
+    help="What runs the version; auto takes the GPU where there is one, else the emulator.",
+)
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
 @machine_options
 @format_option
@@ -31,6 +38,7 @@ def command(
     every: bool,
     study: str | None,
     problem: str | None,
+    engine: str,
     sanitize: bool,
     seed: int | None,
     timeout_s: float,
@@ -49,6 +57,14 @@ def command(
     from workbench.views.measured import print_sheet, verify_sheet
 
     project, loaded, chosen = pick(versions, every, study)
+    if engine != "gpu" and not launcher and (engine == "emulator" or _no_gpu()):
+        from workbench.commands.emulating import verify_versions
+
+        verify_versions(
+            project, loaded, chosen, every=every, problem=problem, seed=seed, arch=arch,
+            format_=format_,
+        )  # fmt: skip
+        return
     where = choose_where(launcher, arch, timeout_s)
     runner = experiment(project, loaded, where, seed)
     rows: list[VerifyRow] = []
@@ -78,6 +94,12 @@ def command(
             texts |= {s.path: s.text or "" for s in (built.sources if built else ())}
     print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
     _raise(errors, findings)
+
+
+def _no_gpu() -> bool:
+    from workbench.engines import choose_engine
+
+    return choose_engine("auto") == "emulator"
 
 
 def _not_here(version: str, kind: str) -> str:
