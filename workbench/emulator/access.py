@@ -14,9 +14,9 @@ import numpy as np
 
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site, put
 from workbench.emulator.faults import check_global, check_window
+from workbench.emulator.ir import SIZES, Instr, Operand, Vec
 from workbench.emulator.lanes import WARP, Lanes, Mask
 from workbench.emulator.memory import SharedCost, global_cost, local_cost, shared_cost
-from workbench.emulator.ptx import SIZES, Instr, Operand, Vec
 from workbench.emulator.space import (
     GLOBAL_BASE,
     KINDS,
@@ -52,7 +52,7 @@ def space_of(instr: Instr) -> str:
     return ""
 
 
-def where_of(R: Registers, slot: int, size: int) -> tuple[Base, int]:  # noqa: N803
+def where_of(R: Registers, slot: int, size: int) -> tuple[Base, int]:
     """An address register as base and signed offset."""
     value = R[slot]
     if type(value) is Affine:
@@ -163,7 +163,7 @@ class Access:
         self.charged = ctx.merged.get(id(instr), site.width)
         site.joined = self.charged == 0
 
-    def locate(self, R: Registers, M: Mask) -> tuple[Array, Array, str]:  # noqa: N803
+    def locate(self, R: Registers, M: Mask) -> tuple[Array, Array, str]:
         """Memory from the access's first element on, indices into it, and the space."""
         base, off = where_of(R, self.slot, self.size)
         off += self.imm
@@ -186,16 +186,21 @@ class Access:
                 return space, start
         return "global", 0
 
-    def _aligned(self, base: Base, view: View, low: int, M: Mask) -> bool:  # noqa: N803
+    def _aligned(self, base: Base, view: View, low: int, M: Mask) -> bool:
         total = self.site.width
-        if view.index is None or low % total:
+        if view.cells is None or low % total:
             return False
         if self.count == 1:
             return True
-        return view_of(base, total, M, self.rt.lanes).index is not None
+        return view_of(base, total, M, self.rt.lanes).cells is not None
 
     def _global(
-        self, base: Base, view: View, low: int, off: int, M: Mask  # noqa: N803
+        self,
+        base: Base,
+        view: View,
+        low: int,
+        off: int,
+        M: Mask,
     ) -> tuple[Array, Array, str]:
         rt = self.rt
         total = self.site.width
@@ -205,29 +210,35 @@ class Access:
             check_global(self.ctx, rt, self.instr, view, off, M, total)
         count_global(self.site, base, view, low, M, rt)
         start = (low - GLOBAL_BASE) // self.width
-        assert view.index is not None
+        assert view.cells is not None
         if rt.arena.written is not None:
             self._follow(view, start, low, M)
-        return rt.arena.view(self.dtype)[start:], view.index, "global"
+        return rt.arena.view(self.dtype)[start:], view.cells, "global"
 
-    def _follow(self, view: View, start: int, low: int, M: Mask) -> None:  # noqa: N803
+    def _follow(self, view: View, start: int, low: int, M: Mask) -> None:
         """Note what is written, and refuse to read what never was."""
         rt = self.rt
-        assert rt.arena.written is not None and view.index is not None
+        assert rt.arena.written is not None and view.cells is not None
         dtype = UNSIGNED[self.width]
         size = len(rt.arena.written) // self.width * self.width
         marks = rt.arena.written[:size].view(dtype)[start:]
         full = dtype.type(int.from_bytes(b"\1" * self.width, "little"))
         for at in range(self.count):
             if self.kind == "store":
-                scatter(marks[at:], view.index, np.full((1, 1), full), M, rt.lanes)
+                scatter(marks[at:], view.cells, np.full((1, 1), full), M, rt.lanes)
                 continue
-            bad = rt.lanes.full(M) & (marks[at:].take(view.index, mode="wrap") != full)
+            bad = rt.lanes.full(M) & (marks[at:].take(view.cells, mode="wrap") != full)
             if bad.any():
                 check_written(self.ctx, self.site, bad, view.rel + low)
 
     def _window_memory(
-        self, base: Base, view: View, low: int, off: int, M: Mask, space: str  # noqa: N803
+        self,
+        base: Base,
+        view: View,
+        low: int,
+        off: int,
+        M: Mask,
+        space: str,
     ) -> tuple[Array, Array, str]:
         rt = self.rt
         shared = space == "shared"
@@ -272,7 +283,7 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
         values.append(raw & ((1 << (8 * size)) - 1))
     if len(targets) == 1:
         value = values[0]
-        return lambda R, M: value  # noqa: ARG005
+        return lambda R, M: value
 
     def run(R: Registers, M: Mask) -> None:
         for target, value, size in zip(targets, values, sizes, strict=True):
@@ -318,7 +329,7 @@ def load(instr: Instr, ctx: Context, site: Site) -> Run:
     return many
 
 
-def scatter(memory: Array, index: Array, value: Array, M: Mask, lanes: Lanes) -> None:  # noqa: N803
+def scatter(memory: Array, index: Array, value: Array, M: Mask, lanes: Lanes) -> None:
     """Write the mask's lanes; where lanes collide, the highest thread wins."""
     if M.arr is None:
         if index.shape != lanes.shape:

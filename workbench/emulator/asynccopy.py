@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench.emulator.access import Access, scatter
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site
+from workbench.emulator.ir import Imm, Instr
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import Imm, Instr
 from workbench.emulator.values import Array, unsigned
 
 Write = tuple[Array, Array, Array, Mask]
@@ -47,10 +47,10 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     if "bulk" in instr.parts or "mbarrier" in instr.parts:
         raise ctx.unsupported(instr)
     if "commit_group" in instr.parts:
-        return lambda R, M: rt.copies.commit()  # noqa: ARG005
+        return lambda R, M: rt.copies.commit()
     if "wait_all" in instr.parts:
 
-        def wait_all(R: Registers, M: Mask) -> None:  # noqa: ARG001
+        def wait_all(R: Registers, M: Mask) -> None:
             rt.copies.commit()
             rt.copies.wait(0, rt)
 
@@ -59,7 +59,7 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
         count = instr.operands[0]
         assert isinstance(count, Imm)
         keep = count.bits
-        return lambda R, M: rt.copies.wait(keep, rt)  # noqa: ARG005
+        return lambda R, M: rt.copies.wait(keep, rt)
     return _copy(instr, ctx, site)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from workbench.emulator.access import Access
 from workbench.emulator.context import Context, Registers, Run, Site
 from workbench.emulator.convert import pack, unpack
+from workbench.emulator.ir import SIZES, Instr
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import SIZES, Instr
 from workbench.emulator.values import F32, F64, SIGNED, UNSIGNED, Array, Value, unsigned
 
 _OPS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
@@ -43,9 +43,7 @@ def _step(op: str, kind: str) -> Callable[[Array, Array, Array], Array]:
         "exch": lambda old, x, _: x,
         "cas": lambda old, x, y: np.where(old == x, y, old),
         "inc": lambda old, x, _: np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1)),
-        "dec": lambda old, x, _: np.where(
-            (old == 0) | (old > x), x, old - old.dtype.type(1)
-        ),
+        "dec": lambda old, x, _: np.where((old == 0) | (old > x), x, old - old.dtype.type(1)),
     }
     if kind in _HALVES and op == "add":
         half = _half_add(kind)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from workbench.emulator.inline import Flat
-from workbench.emulator.ptx import Addr, Instr, Label, Operand, Pair, Reg, Sym, Vec
+from workbench.emulator.ir import Addr, Instr, Label, Operand, Pair, Reg, Sym, Vec
 from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
@@ -60,10 +60,13 @@ def registers_of(operand: Operand) -> list[str]:
 
 #: Opcodes whose first operand is not a result.
 NO_RESULT = frozenset(
-    "st bar barrier bra ret exit trap red membar fence prefetch prefetchu brx nanosleep "
-    "cp discard applypriority brkpt pmevent griddepcontrol mbarrier wgmma tensormap stmatrix "
-    "setmaxnreg".split()  # noqa: SIM905
-)
+    (
+        "st", "bar", "barrier", "bra", "ret", "exit", "trap", "red", "membar", "fence",
+        "prefetch", "prefetchu", "brx", "nanosleep", "cp", "discard", "applypriority", "brkpt",
+        "pmevent", "griddepcontrol", "mbarrier", "wgmma", "tensormap", "stmatrix",
+        "setmaxnreg", "pragma",
+    )
+)  # fmt: skip
 
 
 def results(instr: Instr) -> list[str]:

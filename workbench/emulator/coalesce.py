@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from workbench.emulator.cfg import Graph, results
-from workbench.emulator.ptx import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
+from workbench.emulator.ir import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 
 _MANY = 64
 _BREAKS = ("st", "atom", "red", "bar", "barrier", "cp", "membar", "fence", "stmatrix", "mbarrier")

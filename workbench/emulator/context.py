@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workbench.emulator.ir import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 from workbench.emulator.lanes import Lanes, Mask, select
-from workbench.emulator.ptx import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 from workbench.emulator.space import SHARED_WINDOW, Arena
 from workbench.emulator.values import MASK, Array, Value
 from workbench.errors import KernelError
@@ -32,11 +32,39 @@ class Site:
     """
 
     __slots__ = (
-        "bytes", "divergent", "ideal", "instr", "joined", "on", "requests", "sectors", "shared_requests",
-        "space", "store", "tags", "ways", "wideal", "width", "wavefronts",
+        "bytes",
+        "divergent",
+        "ideal",
+        "instr",
+        "joined",
+        "on",
+        "requests",
+        "sectors",
+        "shared_requests",
+        "space",
+        "store",
+        "tags",
+        "wavefronts",
+        "ways",
+        "wideal",
+        "width",
     )  # fmt: skip
-    COUNTS = ("on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts", "wideal",
-              "divergent")  # fmt: skip
+    COUNTS = (
+        "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
+        "wideal", "divergent",
+    )  # fmt: skip
+
+    on: int
+    requests: int
+    shared_requests: int
+    sectors: int
+    ideal: int
+    tags: int
+    bytes: int
+    wavefronts: int
+    wideal: int
+    divergent: int
+    ways: int
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
@@ -255,6 +283,6 @@ def literal(operand: Imm, size: int, kind: str) -> int:
     return operand.bits & MASK[size] if size else int(bool(operand.bits))
 
 
-def put(R: Registers, M: Mask, slot: int, value: Value, size: int) -> None:  # noqa: N803
+def put(R: Registers, M: Mask, slot: int, value: Value, size: int) -> None:
     """Write one of several results of an instruction."""
     R[slot] = select(M, value, R[slot], size) if M.partial and slot >= 0 else value

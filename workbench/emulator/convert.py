@@ -15,8 +15,8 @@ import numpy as np
 from workbench.emulator.context import Context, Registers, Run
 from workbench.emulator.exact import canonical, directed, flushed, rounded32
 from workbench.emulator.integers import boxed, resize
+from workbench.emulator.ir import SIZES, Instr
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import SIZES, Instr
 from workbench.emulator.values import (
     F32,
     F64,
@@ -49,11 +49,8 @@ def to_bf16(x: Array, mode: str = "rn") -> Array:
     """float64 (or float32) -> bfloat16 bits as uint16."""
     single_odd = odd32(x) if x.dtype == F64 else x
     bits = np.ascontiguousarray(single_odd).view(np.uint32)
-    if mode == "rz":
-        out = bits >> 16
-    else:
-        out = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) >> 16
-    out = out.astype(np.uint16)
+    half = np.uint32(0) if mode == "rz" else (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)
+    out = ((bits + half) >> 16).astype(np.uint16)
     return np.where(np.isnan(x), np.uint16(0x7FFF), out)
 
 
@@ -116,7 +113,9 @@ def _to_integer(x: Array, kind: str, source: str) -> Array:
     return np.where(lost, nan, out)
 
 
-def _integers(to: str, source: str, size: int, out_size: int, sat: bool) -> Callable[[Value], Value]:
+def _integers(
+    to: str, source: str, size: int, out_size: int, sat: bool
+) -> Callable[[Value], Value]:
     width, goal = SIZES[source], SIZES[to]
 
     def convert(value: Value) -> Value:
@@ -143,7 +142,7 @@ def _packed(instr: Instr, ctx: Context, kind: str) -> Run:
     mode = "rz" if "rz" in instr.parts else "rn"
     relu = "relu" in instr.parts
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         out = []
         for slot in (a, b):
             x = single(R[slot])
@@ -169,7 +168,7 @@ def _cvt(instr: Instr, ctx: Context) -> Run:
         # Round to nearest, ties away: half of the last kept place is added to the bits.
         away = "rna" in instr.parts
 
-        def tf32(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def tf32(R: Registers, M: Mask) -> Value:
             bits = unsigned(R[a], 4)
             half = np.uint32(0x1000) if away else np.uint32(0x0FFF) + ((bits >> 13) & 1)
             out = (bits + half) & np.uint32(0xFFFFE000)
@@ -178,13 +177,13 @@ def _cvt(instr: Instr, ctx: Context) -> Run:
         return tf32
     if to not in _FLOATS and source not in _FLOATS:
         convert = _integers(to, source, size, out_size, sat)
-        return lambda R, M: convert(R[a])  # noqa: ARG005
+        return lambda R, M: convert(R[a])
     ftz = "ftz" in instr.parts
     whole = next((_INTEGRAL[p] for p in instr.parts if p in _INTEGRAL), None)
     mode = next((p for p in instr.parts if p in ("rn", "rz", "rm", "rp")), "rn")
     relu = "relu" in instr.parts
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x = _read(R[a], size, source)
         if ftz and source == "f32":
             x = flushed(x)
@@ -233,7 +232,7 @@ def _cvt_pack(instr: Instr, ctx: Context) -> Run:
     low, top = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if to[0] == "s" else (0, MASK[width])
     get = signed if source[0] == "s" else unsigned
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x, y = (
             (np.clip(get(R[slot], 4).astype(np.int64), low, top) & MASK[width]).astype(np.uint32)
             for slot in slots[:2]

@@ -27,7 +27,7 @@ _TINY = 2.0**-126  # least normal float32
 _underflow = [False]
 
 
-def note_underflow(kind: str, flag: int) -> None:  # noqa: ARG001
+def note_underflow(kind: str, flag: int) -> None:
     """The callback for ``np.errstate(under="call")`` under which the machine runs."""
     _underflow[0] = True
 
@@ -38,7 +38,7 @@ def floating_state() -> Any:
 
 
 def two_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """x + y = s + e exactly (Knuth)."""
+    """X + y = s + e exactly (Knuth)."""
     s = x + y
     v = s - x
     return s, (x - (s - v)) + (y - v)
@@ -52,7 +52,7 @@ def to_odd(s: Array, e: Array) -> Array:
 
 
 def fma32_wide(a: Array, b: Array, c: Array) -> Array:
-    """fma of float32 numbers held as float64; the result is float32 in float64 again."""
+    """Fma of float32 numbers held as float64; the result is float32 in float64 again."""
     s: Array = np.multiply(a, b)
     total = np.add(s, c)
     risky = np.equal(np.bitwise_and(total.view(np.int64), _LOW), _TIE)
@@ -66,9 +66,7 @@ def fma32_wide(a: Array, b: Array, c: Array) -> Array:
     return out.astype(F64)
 
 
-def fma32_stacked(
-    operands: list[tuple[Array, Array, Array]], shape: tuple[int, int]
-) -> Array:
+def fma32_stacked(operands: list[tuple[Array, Array, Array]], shape: tuple[int, int]) -> Array:
     """`fma32_wide` of many operand triples at once; row i of the result is triple i's."""
     products = np.empty((len(operands), *shape))
     total = np.empty_like(products)
@@ -104,7 +102,7 @@ def _split(x: Array) -> tuple[Array, Array]:
 
 
 def two_product(x: Array, y: Array) -> tuple[Array, Array]:
-    """x * y = p + e exactly, away from overflow and underflow."""
+    """X * y = p + e exactly, away from overflow and underflow."""
     p = x * y
     xh, xl = _split(x)
     yh, yl = _split(y)
@@ -114,7 +112,7 @@ def two_product(x: Array, y: Array) -> tuple[Array, Array]:
 def _safe(x: Array) -> Array:
     """Exponents for which no step of the algorithms over- or underflows."""
     m = np.abs(x)
-    return (m == 0) | ((m > 2.0**-400) & (m < 2.0**400))
+    return np.asarray((m == 0) | ((m > 2.0**-400) & (m < 2.0**400)))
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.emulator.context import Context, Runtime
+from workbench.emulator.ir import Instr
 from workbench.emulator.lanes import Dim3, Lanes, Mask
-from workbench.emulator.ptx import Instr
 from workbench.emulator.space import GLOBAL_BASE, View
 from workbench.emulator.values import Array
 from workbench.errors import KernelError
@@ -36,7 +36,7 @@ def _bytes(count: int) -> str:
 
 
 def _misaligned(addresses: Array, mask: Mask, lanes: Lanes, width: int) -> Array:
-    return lanes.full(mask) & (addresses % width != 0)
+    return np.asarray(lanes.full(mask) & (addresses % width != 0))
 
 
 def check_global(

@@ -24,9 +24,10 @@ from workbench.emulator.exact import (
     two_product,
     two_sum,
 )
-from workbench.emulator.integers import combine, flags
+from workbench.emulator.integers import flags
+from workbench.emulator.intops import combine
+from workbench.emulator.ir import SIZES, Instr
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import SIZES, Instr
 from workbench.emulator.values import F32, F64, Array, Value, double, single, unsigned
 
 _MODES = ("rn", "rz", "rm", "rp")
@@ -59,7 +60,7 @@ def _getter(kind: str, ftz: bool) -> Callable[[Value], Array]:
     return (lambda value: flushed(single(value))) if ftz else single
 
 
-def wide(R: Registers, slot: int, cache: list[tuple[Any, Any]]) -> Array:  # noqa: N803
+def wide(R: Registers, slot: int, cache: list[tuple[Any, Any]]) -> Array:
     """A float32 register as float64, converted once for all its readers."""
     value = R[slot]
     known = cache[slot]
@@ -82,17 +83,17 @@ def _fma(instr: Instr, ctx: Context) -> Run:
     if kind == "f64":
         if mode != "rn":
             raise ctx.unsupported(instr, f"rounding {mode}")
-        return lambda R, M: finish(fma64(get(R[a]), get(R[b]), get(R[c])))  # noqa: ARG005
+        return lambda R, M: finish(fma64(get(R[a]), get(R[b]), get(R[c])))
     rt = ctx.rt
     if mode == "rn" and not ftz and "sat" not in instr.parts:
 
-        def fast(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def fast(R: Registers, M: Mask) -> Value:
             cache = rt.wide
             return fma32_wide(wide(R, a, cache), wide(R, b, cache), wide(R, c, cache))
 
         return fast
 
-    def slow(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def slow(R: Registers, M: Mask) -> Value:
         x, y, z = (get(R[s]).astype(F64) for s in (a, b, c))
         if mode == "rn":
             return finish(fma32_wide(x, y, z).astype(F32))
@@ -159,7 +160,7 @@ def _binary(instr: Instr, ctx: Context) -> Run:
         largest, nan = op == "max", "NaN" in instr.parts
         magnitude = "abs" in instr.parts
 
-        def extreme(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def extreme(R: Registers, M: Mask) -> Value:
             x, y = get(R[a]), get(R[b])
             if magnitude:
                 x, y = np.abs(x), np.abs(y)
@@ -175,14 +176,17 @@ def _binary(instr: Instr, ctx: Context) -> Run:
     }  # fmt: skip
     if mode == "rn":
         function = plain[op]
-        return lambda R, M: finish(function(get(R[a]), get(R[b])))  # noqa: ARG005
+        return lambda R, M: finish(function(get(R[a]), get(R[b])))
     slow: dict[str, Callable[[Array, Array, str], Array]] = {
         "add": _sum, "sub": lambda x, y, m: _sum(x, -y, m), "mul": _times, "div": _over,
     }  # fmt: skip
     exact = slow[op]
-    return lambda R, M: finish(  # noqa: ARG005
-        exact(*np.broadcast_arrays(get(R[a]), get(R[b])), mode)
-    )
+
+    def rounded(R: Registers, M: Mask) -> Value:
+        x, y = np.broadcast_arrays(get(R[a]), get(R[b]))
+        return finish(exact(x, y, mode))
+
+    return rounded
 
 
 _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
@@ -206,7 +210,7 @@ def _unary(instr: Instr, ctx: Context) -> Run:
         sign = 1 << (8 * size - 1)
         word: Any = np.uint32 if size == 4 else np.uint64
 
-        def bits(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def bits(R: Registers, M: Mask) -> Value:
             x = unsigned(R[a], size)
             out = x & word(sign - 1) if op == "abs" else x ^ word(sign)
             out = out.view(F32 if size == 4 else F64)
@@ -214,12 +218,10 @@ def _unary(instr: Instr, ctx: Context) -> Run:
 
         return bits
     if op == "sqrt":
-        return lambda R, M: finish(  # noqa: ARG005
-            np.sqrt(get(R[a])) if mode == "rn" else _root(get(R[a]), mode)
-        )
+        return lambda R, M: finish(np.sqrt(get(R[a])) if mode == "rn" else _root(get(R[a]), mode))
     if op == "rcp" and "approx" not in instr.parts:
 
-        def reciprocal(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def reciprocal(R: Registers, M: Mask) -> Value:
             x = get(R[a])
             one = np.ones_like(x)
             return finish(one / x if mode == "rn" else _over(one, x, mode))
@@ -233,13 +235,13 @@ def _unary(instr: Instr, ctx: Context) -> Run:
         # rcp/rsqrt.approx.ftz.f64 look at the upper 32 bits only.
         upper = np.uint64(0xFFFFFFFF00000000)
 
-        def top(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def top(R: Registers, M: Mask) -> Value:
             x = (unsigned(R[a], 8) & upper).view(F64)
             return (np.asarray(approximate(x)).view(np.uint64) & upper).view(F64)
 
         return top
 
-    def narrow(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def narrow(R: Registers, M: Mask) -> Value:
         return finish(approximate(get(R[a]).astype(F64)).astype(F32))
 
     return narrow
@@ -272,7 +274,9 @@ def _setp(instr: Instr, ctx: Context) -> Run:
     a, b = ctx.slot(instr.operands[1], size, kind), ctx.slot(instr.operands[2], size, kind)
     get = _getter(kind, "ftz" in instr.parts)
     return combine(
-        instr, ctx, lambda R, M: flags(compare(how, get(R[a]), get(R[b])))  # noqa: ARG005
+        instr,
+        ctx,
+        lambda R, M: flags(compare(how, get(R[a]), get(R[b]))),
     )
 
 
@@ -282,9 +286,7 @@ def _set(instr: Instr, ctx: Context) -> Run:
     a, b = ctx.slot(instr.operands[1], size, kind), ctx.slot(instr.operands[2], size, kind)
     get = _getter(kind, "ftz" in instr.parts)
     yes = np.uint32(0x3F800000 if to == "f32" else 0xFFFFFFFF)
-    return lambda R, M: np.where(  # noqa: ARG005
-        compare(how, get(R[a]), get(R[b])), yes, np.uint32(0)
-    )
+    return lambda R, M: np.where(compare(how, get(R[a]), get(R[b])), yes, np.uint32(0))
 
 
 def _testp(instr: Instr, ctx: Context) -> Run:
@@ -298,7 +300,7 @@ def _testp(instr: Instr, ctx: Context) -> Run:
         "subnormal": lambda x: (np.abs(x) < least) & (x != 0),
     }  # fmt: skip
     test = tests[what]
-    return lambda R, M: flags(test(get(R[a])))  # noqa: ARG005
+    return lambda R, M: flags(test(get(R[a])))
 
 
 def _copysign(instr: Instr, ctx: Context) -> Run:
@@ -306,7 +308,7 @@ def _copysign(instr: Instr, ctx: Context) -> Run:
     a, b = (ctx.slot(operand, SIZES[kind], kind) for operand in instr.operands[1:3])
     get = _getter(kind, False)
     # PTX: the result has the sign of the first source and the rest of the second.
-    return lambda R, M: np.copysign(get(R[b]), get(R[a]))  # noqa: ARG005
+    return lambda R, M: np.copysign(get(R[b]), get(R[a]))
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-
 from workbench.emulator.cfg import arguments, results
 from workbench.emulator.context import Context, Registers, Run
 from workbench.emulator.exact import fma32_stacked
 from workbench.emulator.floats import wide
+from workbench.emulator.ir import Instr
 from workbench.emulator.lanes import Mask, select
-from workbench.emulator.ptx import Instr
 
 #: float64 elements of one stack: two of them fit into a core's second-level cache.
 _STACK = 65_536
@@ -67,15 +66,14 @@ def build(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]) ->
         slots = [ctx.slot(operand, 4, "f32") for operand in instr.operands[1:4]]
         plan.append((target, *slots, outlives(results(instr)[0])))
 
-    def many(R: Registers, M: Mask) -> None:  # noqa: N803
+    def many(R: Registers, M: Mask) -> None:
         cache = rt.wide
         lanes = rt.lanes
         step = max(1, _STACK // (lanes.B * lanes.T))
         for start in range(0, len(plan), step):
             part = plan[start : start + step]
             operands = [
-                (wide(R, a, cache), wide(R, b, cache), wide(R, c, cache))
-                for _, a, b, c, _ in part
+                (wide(R, a, cache), wide(R, b, cache), wide(R, c, cache)) for _, a, b, c, _ in part
             ]
             stack = fma32_stacked(operands, lanes.shape)
             for row, (target, _, _, _, outlive) in zip(stack, part, strict=True):
@@ -85,6 +83,3 @@ def build(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]) ->
                     R[target] = row
 
     return many
-
-
-

@@ -10,9 +10,10 @@ from workbench.emulator.context import Context, Registers, Run, put
 from workbench.emulator.convert import pack, unpack
 from workbench.emulator.exact import to_odd, two_sum
 from workbench.emulator.floats import compare
-from workbench.emulator.integers import combine, flags
+from workbench.emulator.integers import flags
+from workbench.emulator.intops import combine
+from workbench.emulator.ir import SIZES, Instr, Operand, Pair
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import SIZES, Instr, Operand, Pair
 from workbench.emulator.values import F64, UNSIGNED, Array, Value, unsigned
 
 KINDS = ("f16", "f16x2", "bf16", "bf16x2")
@@ -66,7 +67,7 @@ def _arithmetic(instr: Instr, ctx: Context) -> Run:
     }
     function = table[op]
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         values = [_split(R[slot], kind) for slot in slots]
         if ftz:
             values = [_flush(value, kind) for value in values]
@@ -88,8 +89,8 @@ def _sign(instr: Instr, ctx: Context) -> Run:
     word = UNSIGNED[size].type
     sign = word(0x8000 if size == 2 else 0x80008000)
     if instr.op == "neg":
-        return lambda R, M: unsigned(R[a], size) ^ sign  # noqa: ARG005
-    return lambda R, M: unsigned(R[a], size) & ~sign  # noqa: ARG005
+        return lambda R, M: unsigned(R[a], size) ^ sign
+    return lambda R, M: unsigned(R[a], size) & ~sign
 
 
 def _setp(instr: Instr, ctx: Context) -> Run:
@@ -98,7 +99,7 @@ def _setp(instr: Instr, ctx: Context) -> Run:
     a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], size)
     if not kind.endswith("x2"):
 
-        def test(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def test(R: Registers, M: Mask) -> Value:
             return flags(compare(how, _split(R[a], kind)[..., 0], _split(R[b], kind)[..., 0]))
 
         return combine(instr, ctx, test)
@@ -120,7 +121,7 @@ def _set(instr: Instr, ctx: Context) -> Run:
     size = SIZES[kind]
     a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], size)
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         result = compare(how, *np.broadcast_arrays(_split(R[a], kind), _split(R[b], kind)))
         if to in KINDS:
             return _join(result.astype(F64), to)

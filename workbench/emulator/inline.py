@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from workbench.emulator.ptx import (
+from workbench.emulator.ir import (
     SIZES,
     Addr,
     Function,
@@ -123,8 +123,9 @@ class _Inliner:
         leave: str,
         slots: set[str],
     ) -> None:
+        """One instruction: calls, returns and call parameters become moves and jumps."""
         if instr.op == "call":
-            self.call(function, instr, prefix, depth)
+            self.call(instr, depth)
             return
         if instr.op == "ret" and depth:
             jump = replace(instr, parts=("bra",), operands=(Sym(leave),))
@@ -142,7 +143,8 @@ class _Inliner:
                 return
         self.flat.body.append(instr)
 
-    def call(self, function: Function, instr: Instr, prefix: str, depth: int) -> None:
+    def call(self, instr: Instr, depth: int) -> None:
+        """Bind the arguments, expand the callee, bind the results."""
         operands = list(instr.operands)
         returns = operands.pop(0) if isinstance(operands[0], Vec) else Vec(())
         target = operands.pop(0)
@@ -179,8 +181,8 @@ class _Inliner:
             source, goal = (outside, inside) if into else (inside, outside)
             if isinstance(operand, Imm):
                 kind = f"b{8 * variable.size}"
-                pair = (self.slot(inside, 0, kind), operand)
-                self.flat.body.append(replace(instr, parts=("mov", kind), operands=pair))
+                moved = (self.slot(inside, 0, kind), operand)
+                self.flat.body.append(replace(instr, parts=("mov", kind), operands=moved))
                 continue
             for name, kind in list(self.flat.registers.items()):
                 head, plus, offset = name.rpartition("+")

@@ -6,14 +6,13 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-
 import numpy as np
 
 from workbench.emulator import cfg, inline
 from workbench.emulator.context import Context, Limits, Runtime
+from workbench.emulator.ir import Function, Module, Variable
 from workbench.emulator.lanes import Dim3, Geometry
 from workbench.emulator.machine import Program
-from workbench.emulator.ptx import Function, Module, Variable
 from workbench.emulator.space import GLOBAL_BASE, Arena
 from workbench.emulator.values import Array
 from workbench.errors import KernelError, UsageError
@@ -173,7 +172,7 @@ def prepare(module: Module, launch: Launch, arena: Arena) -> Program:
 
 
 def _used(flat: inline.Flat) -> set[str]:
-    from workbench.emulator.ptx import Addr, Sym, Vec
+    from workbench.emulator.ir import Addr, Sym, Vec
 
     names: set[str] = set()
     for item in flat.body:
@@ -201,4 +200,6 @@ def arena_for(
     module: Module, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
 ) -> Arena:
     """An arena with the caller's arrays, the module's variables and room for parameters."""
-    return Arena({**buffers, **module_buffers(module), PARAMETERS: np.zeros(4352, np.uint8)}, unwritten)
+    return Arena(
+        {**buffers, **module_buffers(module), PARAMETERS: np.zeros(4352, np.uint8)}, unwritten
+    )

@@ -21,8 +21,8 @@ from workbench.emulator.exact import floating_state
 from workbench.emulator.faults import endless, first_lane, who
 from workbench.emulator.inline import Flat
 from workbench.emulator.integers import invert
+from workbench.emulator.ir import Instr, Reg
 from workbench.emulator.lanes import WARP, Bools, Lanes, Mask, select
-from workbench.emulator.ptx import Instr, Reg
 from workbench.emulator.values import truth
 from workbench.emulator.watch import SharedWatcher
 from workbench.errors import KernelError
@@ -47,7 +47,7 @@ class Code:
 
 def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: Site,
              rt: Runtime) -> Run:  # fmt: skip
-    def guarded(R: Registers, M: Mask) -> object:  # noqa: N803
+    def guarded(R: Registers, M: Mask) -> object:
         condition = invert(R[guard]) if negated else R[guard]
         inner = rt.lanes.within(M, condition)
         site.on += inner.count
@@ -64,7 +64,7 @@ def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: 
 
 
 def _merging(run: Run, target: int, size: int) -> Run:
-    def merging(R: Registers, M: Mask) -> object:  # noqa: N803
+    def merging(R: Registers, M: Mask) -> object:
         value = run(R, M)
         return select(M, value, R[target], size) if M.partial else value
 
@@ -145,7 +145,7 @@ class Program:
 
     def fresh(self, lanes: Lanes) -> Registers:
         """Registers of a batch before its first instruction."""
-        R: Registers = [None] * self.slots  # noqa: N806
+        R: Registers = [None] * self.slots
         for slot, bits in self.ctx.constants.items():
             R[slot] = bits
         for slot, name in self.ctx.specials.items():
@@ -209,7 +209,7 @@ class _Batch:
             self.waiting[rank] = self.lanes.union(held, mask)
 
     def run(self) -> None:
-        program, lanes, R = self.program, self.lanes, self.R  # noqa: N806
+        program, lanes, R = self.program, self.lanes, self.R
         ranked, limit = program.ranked, program.limits.instructions
         self.push(program.graph.order[0], lanes.start)
         while self.heap or self.parked:
@@ -302,7 +302,7 @@ class _Batch:
             self.release_counted(identity, expected)
 
     def _blocks(self, mask: Mask) -> Bools:
-        return self.lanes.full(mask).any(axis=1)
+        return np.asarray(self.lanes.full(mask).any(axis=1))
 
     def release_counted(self, barrier: int, expected: int) -> None:
         """Let go the blocks in which enough threads wait at a counted barrier."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from workbench.emulator.cfg import Block, Graph, arguments, results
-from workbench.emulator.ptx import Addr, Imm, Instr, Reg, Sym
+from workbench.emulator.ir import Addr, Imm, Instr, Reg, Sym
 
 #: Loops up to this many instructions are unrolled by ptxas, if nothing in them forbids it.
 _UNROLL_BELOW = 64
@@ -99,8 +99,10 @@ class Weights:
 
     def _move(self, instr: Instr) -> float:
         source = instr.operands[1]
-        if isinstance(source, Reg) and source.name.startswith("%") and not self._makers.get(
-            source.name
+        if (
+            isinstance(source, Reg)
+            and source.name.startswith("%")
+            and not self._makers.get(source.name)
         ):
             return 1.0  # a special register
         if isinstance(source, Imm):
@@ -124,9 +126,15 @@ class Weights:
     def _wide_add(self, instr: Instr) -> float:
         name = results(instr)[0]
         literal = any(isinstance(operand, Imm) for operand in instr.operands[1:])
-        if literal and all(
-            isinstance(operand, Addr) for user in self._users[name] for operand in user.operands
-            if isinstance(operand, Addr)
-        ) and all(user.op in ("ld", "st") for user in self._users[name]):
+        if (
+            literal
+            and all(
+                isinstance(operand, Addr)
+                for user in self._users[name]
+                for operand in user.operands
+                if isinstance(operand, Addr)
+            )
+            and all(user.op in ("ld", "st") for user in self._users[name])
+        ):
             return 0.0  # becomes the offset in the address
         return 2.0 if literal else 1.0

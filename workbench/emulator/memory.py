@@ -74,10 +74,7 @@ def global_cost(addresses: Ints, active: Bools | None, width: int) -> GlobalCost
     """The cost of one global (or local) access of each warp."""
     words = distinct(addresses, active)
     used = words * width
-    if width <= SECTOR:
-        sectors = distinct(addresses >> 5, active)
-    else:
-        sectors = words * (width // SECTOR)
+    sectors = distinct(addresses >> 5, active)
     requests = len(words) if active is None else int(active.any(axis=1).sum())
     return GlobalCost(
         requests,
@@ -144,18 +141,14 @@ def shared_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost
         lines = where[chosen].reshape(-1, lanes)
         alive = live[chosen].reshape(-1, lanes)
         spread = (lines[:, :, None] >> 2) + np.arange(words)
-        worst = _passes(
-            spread.reshape(len(lines), lanes * words), np.repeat(alive, words, axis=1)
-        )
+        worst = _passes(spread.reshape(len(lines), lanes * words), np.repeat(alive, words, axis=1))
         total += int(worst.sum())
         ideal += int((worst > 0).sum())
         ways = max(ways, int(worst.max(initial=0)))
     return SharedCost(requests, total, ideal, ways)
 
 
-def local_cost(
-    offsets: Ints, active: Bools | None, width: int
-) -> GlobalCost:
+def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
     """The cost of a local access: `offsets` within each thread's own memory.
 
     The hardware interleaves threads word by word, so that a warp that uses one offset

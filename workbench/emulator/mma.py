@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-
 import numpy as np
 
 from workbench.emulator.access import Access, count_shared
@@ -24,8 +23,8 @@ from workbench.emulator.fragments import (
     scatter,
     wmma_layout,
 )
+from workbench.emulator.ir import Instr, Operand, Vec
 from workbench.emulator.lanes import WARP, Lanes, Mask
-from workbench.emulator.ptx import Instr, Operand, Vec
 from workbench.emulator.values import F32, F64, UNSIGNED, Array, Value, unsigned
 from workbench.emulator.warp import by_warp
 
@@ -45,7 +44,7 @@ def _sizes(shape: str) -> tuple[int, int, int]:
     return int(m), int(n), int(k)
 
 
-def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:  # noqa: N803
+def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
     """Registers as numbers: (blocks or 1, warps, 32, elements) in float64."""
     size = 8 if kind == "f64" else 4
     columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
@@ -65,7 +64,12 @@ def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:  # n
 
 
 def write(
-    R: Registers, M: Mask, slots: list[int], values: Array, kind: str, lanes: Lanes  # noqa: N803
+    R: Registers,
+    M: Mask,
+    slots: list[int],
+    values: Array,
+    kind: str,
+    lanes: Lanes,
 ) -> None:
     """Numbers (…, warps, 32, elements) into registers."""
     if kind in ("f16", "bf16"):
@@ -95,7 +99,7 @@ def _product(
     ctx: Context, a: Callable[[Registers], Array], b: Callable[[Registers], Array],
     c: Callable[[Registers], Array], targets: list[int], to: str, layout: Layout, *, clamp: bool,
 ) -> Run:  # fmt: skip
-    def many(R: Registers, M: Mask) -> None:  # noqa: N803
+    def many(R: Registers, M: Mask) -> None:
         total = np.matmul(a(R), b(R)) + c(R)
         if to == "s32":
             if clamp:
@@ -179,19 +183,21 @@ def _wmma_memory(instr: Instr, ctx: Context, site: Site) -> Run:
     from workbench.emulator.integers import add
     from workbench.emulator.values import Affine, Base
 
-    def many(R: Registers, M: Mask) -> None:  # noqa: N803
+    def many(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         step = by_warp(unsigned(R[stride], 4), lanes).astype(np.int64)
         kept: Value = R[access.slot]
         pieces = []
-        values = None if load else np.stack(
-            np.broadcast_arrays(*(by_warp(unsigned(R[s], 4), lanes) for s in slots)), -1
+        values = (
+            None
+            if load
+            else np.stack(
+                np.broadcast_arrays(*(by_warp(unsigned(R[s], 4), lanes) for s in slots)), -1
+            )
         )
         halves = None if values is None else np.ascontiguousarray(values).view(UNSIGNED[wide])
         for element in range(count):
-            major, minor = (
-                (column, row) if by_column else (row, column)
-            )
+            major, minor = (column, row) if by_column else (row, column)
             offset = (major[:, element] * step + minor[:, element]) * wide
             flat = np.ascontiguousarray(offset).reshape(offset.shape[0], lanes.T)
             bits = flat.astype(UNSIGNED[access.size])
@@ -228,7 +234,7 @@ def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
     access.charged = 0
     lane = np.arange(WARP)
 
-    def many(R: Registers, M: Mask) -> None:  # noqa: N803
+    def many(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         used = lane < 8 * count
         rows = lanes.within(M, np.broadcast_to(np.tile(used, lanes.W), lanes.shape))
@@ -252,7 +258,7 @@ def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
     return many
 
 
-def _charge(access: Access, R: Registers, rows: Mask, site: Site) -> None:  # noqa: N803
+def _charge(access: Access, R: Registers, rows: Mask, site: Site) -> None:
     """Each matrix of 8 rows of 16 bytes is one pass."""
     from workbench.emulator.access import where_of
     from workbench.emulator.space import view_of
@@ -275,5 +281,3 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     if instr.parts[1] == "mma":
         return _wmma_mma(instr, ctx)
     return _wmma_memory(instr, ctx, site)
-
-

@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.emulator.context import Context, Registers, Run, put
 from workbench.emulator.integers import add, boxed
+from workbench.emulator.ir import SIZES, Instr, Operand, Sym, Vec
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import SIZES, Instr, Operand, Sym, Vec
 from workbench.emulator.space import LOCAL_WINDOW, SHARED_WINDOW
 from workbench.emulator.values import MASK, UNSIGNED, Array, Value, signed, unsigned
 
@@ -29,7 +29,7 @@ def _mov(instr: Instr, ctx: Context) -> Run:
         a = ctx.slot(source, size)
     else:
         a = ctx.slot(source, size, kind)
-    return lambda R, M: R[a]  # noqa: ARG005
+    return lambda R, M: R[a]
 
 
 def _unpack(
@@ -59,10 +59,11 @@ def _pack(ctx: Context, sources: tuple[Operand, ...], size: int) -> Run:
     part = size // len(sources)
     slots = [ctx.slot(item, part) for item in sources]
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         values = [R[slot] for slot in slots]
         if all(type(value) is int for value in values):
-            return sum(value << (8 * part * at) for at, value in enumerate(values))
+            total: int = sum(value << (8 * part * at) for at, value in enumerate(values))
+            return total
         pieces = np.broadcast_arrays(*(unsigned(value, part) for value in values))
         return np.stack(pieces, axis=-1).view(UNSIGNED[size])[..., 0]
 
@@ -79,7 +80,7 @@ def _cvta(instr: Instr, ctx: Context) -> Run:
     if "to" in instr.parts:
         shift = -shift
     shift &= MASK[size]
-    return lambda R, M: add(R[a], shift, size)  # noqa: ARG005
+    return lambda R, M: add(R[a], shift, size)
 
 
 def _isspacep(instr: Instr, ctx: Context) -> Run:
@@ -87,14 +88,14 @@ def _isspacep(instr: Instr, ctx: Context) -> Run:
     a = ctx.slot(instr.operands[1], 8)
     start = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space)
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         window = unsigned(R[a], 8) >> np.uint64(32)
         if start is not None:
-            return window == np.uint64(start >> 32)
+            return np.asarray(window == np.uint64(start >> 32))
         ours = (window == np.uint64(SHARED_WINDOW >> 32)) | (
             window == np.uint64(LOCAL_WINDOW >> 32)
         )
-        return ~ours
+        return np.asarray(~ours)
 
     return run
 
@@ -119,7 +120,7 @@ def _bits(instr: Instr, ctx: Context) -> Run:
             left = np.where(high, big, left)
         return np.where(x == 0, np.int32(-1), out + 1)
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x = unsigned(R[a], size)
         if op == "popc":
             return boxed(np.bitwise_count(x).astype(_WORD))
@@ -150,7 +151,7 @@ def _field(instr: Instr, ctx: Context) -> Run:
         a = ctx.slot(instr.operands[1], size)
         b, c = (ctx.slot(operand, 4) for operand in instr.operands[2:4])
 
-        def extract(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+        def extract(R: Registers, M: Mask) -> Value:
             x = unsigned(R[a], size)
             start, length = unsigned(R[b], 4) & 0xFF, unsigned(R[c], 4) & 0xFF
             inside = start < bits
@@ -169,7 +170,7 @@ def _field(instr: Instr, ctx: Context) -> Run:
     a, b = (ctx.slot(operand, size) for operand in instr.operands[1:3])
     c, d = (ctx.slot(operand, 4) for operand in instr.operands[3:5])
 
-    def insert(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def insert(R: Registers, M: Mask) -> Value:
         x, y = unsigned(R[a], size), unsigned(R[b], size)
         start, length = unsigned(R[c], 4) & 0xFF, unsigned(R[d], 4) & 0xFF
         shift = np.minimum(start, bits - 1).astype(y.dtype)
@@ -182,7 +183,7 @@ def _field(instr: Instr, ctx: Context) -> Run:
 def _low_ones(length: Array, word: Any, bits: int) -> Array:
     some = np.minimum(length, bits - 1).astype(word)
     ones = (word(1) << some) - word(1)
-    return np.where(length >= bits, ~word(0), ones)
+    return np.asarray(np.where(length >= bits, ~word(0), ones))
 
 
 def _prmt(instr: Instr, ctx: Context) -> Run:
@@ -195,7 +196,7 @@ def _prmt(instr: Instr, ctx: Context) -> Run:
         "ecr": lambda s, i: np.minimum(s, i), "rc16": lambda s, i: (s & 1) * 2 + (i & 1),
     }  # fmt: skip
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x, y, control = np.broadcast_arrays(*(unsigned(R[s], 4) for s in (a, b, c)))
         both = x.astype(np.uint64) | (y.astype(np.uint64) << np.uint64(32))
         out = np.zeros(x.shape, np.uint32)
@@ -220,7 +221,7 @@ def _lop3(instr: Instr, ctx: Context) -> Run:
     a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
     table = ctx.constants[ctx.slot(instr.operands[4], 4)]
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x, y, z = (unsigned(R[s], 4) for s in (a, b, c))
         out: Array = np.zeros(1, np.uint32)
         for row in range(8):
@@ -238,14 +239,12 @@ def _shf(instr: Instr, ctx: Context) -> Run:
     a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
     left, clamp = "l" in instr.parts, "clamp" in instr.parts
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         low, up, n = (unsigned(R[s], 4).astype(np.uint64) for s in (a, b, c))
         n = np.minimum(n, np.uint64(32)) if clamp else n & np.uint64(31)
         both = low | (up << np.uint64(32))
-        if left:
-            out = np.where(n == 32, low, (both << n) >> np.uint64(32))
-        else:
-            out = both >> n
+        shifted = np.where(n == 32, low, (both << n) >> np.uint64(32))
+        out = shifted if left else both >> n
         return boxed((out & np.uint64(0xFFFFFFFF)).astype(np.uint32))
 
     return run
@@ -259,7 +258,7 @@ def _dot(instr: Instr, ctx: Context) -> Run:
     wide: dict[str, Any] = {"s32": np.int16, "u32": np.uint16}
     four = instr.op == "dp4a"
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x, y = np.broadcast_arrays(unsigned(R[a], 4), unsigned(R[b], 4))
         x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
         ys = y.view(types[second]).reshape(*y.shape, 4).astype(np.int64)
@@ -280,7 +279,7 @@ def _sad(instr: Instr, ctx: Context) -> Run:
     a, b, c = (ctx.slot(operand, size) for operand in instr.operands[1:4])
     get = signed if kind[0] == "s" else unsigned
 
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> Value:
         x, y = get(R[a], size), get(R[b], size)
         gap = np.maximum(x, y) - np.minimum(x, y)
         return boxed(gap.view(UNSIGNED[size]) + unsigned(R[c], size))
@@ -288,8 +287,8 @@ def _sad(instr: Instr, ctx: Context) -> Run:
     return run
 
 
-def _nothing(instr: Instr, ctx: Context) -> Run:  # noqa: ARG001
-    return lambda R, M: None  # noqa: ARG005
+def _nothing(instr: Instr, ctx: Context) -> Run:
+    return lambda R, M: None
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {

@@ -9,14 +9,14 @@ from workbench.emulator import (
     convert,
     floats,
     halves,
-    integers,
+    intops,
     mma,
     moves,
     traps,
     warp,
 )
 from workbench.emulator.context import Context, Run, Site
-from workbench.emulator.ptx import Instr
+from workbench.emulator.ir import Instr
 
 _FLOATS = ("f32", "f64")
 
@@ -51,8 +51,8 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
         builder = convert.BUILDERS[op]
     elif op in warp.BUILDERS:
         builder = warp.BUILDERS[op]
-    elif op in integers.BUILDERS:
-        builder = integers.BUILDERS[op]
+    elif op in intops.BUILDERS:
+        builder = intops.BUILDERS[op]
     if builder is None:
         raise ctx.unsupported(instr)
     try:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.emulator.context import Site
+from workbench.emulator.ir import Instr, Module
 from workbench.emulator.lanes import Geometry, Lanes
 from workbench.emulator.launch import BATCH_LANES, Launch, prepare
 from workbench.emulator.machine import Program
-from workbench.emulator.ptx import Instr, Module
 from workbench.emulator.space import Arena
 from workbench.errors import KernelError, WorkbenchError
 
@@ -134,7 +134,7 @@ def _work(blocks: Blocks) -> tuple[list[list[int]] | None, tuple[type, str, str]
 
 @contextmanager
 def _sharing(program: Program, geometry: Geometry) -> Iterator[None]:
-    global _shared  # noqa: PLW0603
+    global _shared
     _shared = (program, geometry)
     try:
         yield

@@ -27,7 +27,7 @@ _GAP = 512
 _ALIGN = 256
 
 #: dtype of one element of a typed access.
-KINDS = {
+KINDS: dict[str, np.dtype[Any]] = {
     "f32": F32, "f64": F64, "b8": UNSIGNED[1], "u8": UNSIGNED[1], "s8": SIGNED[1],
     "b16": UNSIGNED[2], "u16": UNSIGNED[2], "s16": SIGNED[2], "f16": UNSIGNED[2],
     "bf16": UNSIGNED[2], "b32": UNSIGNED[4], "u32": UNSIGNED[4], "s32": UNSIGNED[4],
@@ -126,14 +126,14 @@ class Arena:
 class View(NamedTuple):
     """A base's lanes relative to the least of them.
 
-    `rel` are bytes, `index` elements; both of a shape that broadcasts to the batch.
-    `index` is None where lanes differ by parts of an element.
+    `rel` are bytes, `cells` elements; both of a shape that broadcasts to the batch.
+    `cells` is None where lanes differ by parts of an element.
     """
 
     low: int
     high: int
     rel: Array
-    index: NDArray[np.intp] | None
+    cells: NDArray[np.intp] | None
 
 
 def view_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> View:
@@ -164,7 +164,7 @@ def flat_index(base: Base, width: int, mask: Mask, lanes: Lanes, stride: int, ea
     key = ("flat", width, mask, stride, each)
     found = base.memo.get(key)
     if found is None:
-        index = view_of(base, width, mask, lanes).index
+        index = view_of(base, width, mask, lanes).cells
         assert index is not None
         if each == "block":
             start = np.arange(lanes.B, dtype=np.intp)[:, None] * stride

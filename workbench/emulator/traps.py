@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workbench.emulator.context import Context, Registers, Run
 from workbench.emulator.faults import first_lane, who
+from workbench.emulator.ir import Instr
 from workbench.emulator.lanes import Mask
-from workbench.emulator.ptx import Instr
 from workbench.errors import KernelError
 
 
@@ -13,7 +13,7 @@ def build(instr: Instr, ctx: Context) -> Run:
     """An error as soon as a thread gets there."""
     what = "an assertion failed" if "assert" in instr.parts else "the kernel trapped"
 
-    def run(R: Registers, M: Mask) -> None:  # noqa: ARG001
+    def run(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         row, thread = first_lane(lanes, lanes.full(M))
         raise KernelError(

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.emulator.context import Context, Registers, Run, put
 from workbench.emulator.integers import boxed
+from workbench.emulator.ir import Instr, Pair
 from workbench.emulator.lanes import WARP, Lanes, Mask
-from workbench.emulator.ptx import Instr, Pair
 from workbench.emulator.values import UNSIGNED, Array, Value, signed, truth, unsigned
 
 _LANE = np.arange(WARP, dtype=np.int64)
@@ -22,7 +22,7 @@ def by_warp(array: Array, lanes: Lanes) -> Array:
     return np.broadcast_to(array, (rows, lanes.T)).reshape(rows, lanes.W, WARP)
 
 
-def active(M: Mask, lanes: Lanes) -> Array:  # noqa: N803
+def active(M: Mask, lanes: Lanes) -> Array:
     """The mask as (blocks or 1, warps, 32)."""
     if M.arr is None:
         return np.ones((1, lanes.W, WARP), np.bool_)
@@ -33,7 +33,7 @@ def _flat(array: Array, lanes: Lanes) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape[0], lanes.T)
 
 
-def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:  # noqa: N803
+def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
     """Raise where a lane named in a ``.sync`` mask is alive but elsewhere."""
     if not M.partial or M.arr is None:
         return
@@ -188,8 +188,8 @@ def _redux(instr: Instr, ctx: Context) -> Run:
     return run
 
 
-def _activemask(instr: Instr, ctx: Context) -> Run:  # noqa: ARG001
-    def run(R: Registers, M: Mask) -> Value:  # noqa: ARG001
+def _activemask(instr: Instr, ctx: Context) -> Run:
+    def run(R: Registers, M: Mask) -> Value:
         lanes = ctx.rt.lanes
         on = active(M, lanes)
         bits = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
@@ -214,8 +214,8 @@ def _elect(instr: Instr, ctx: Context) -> Run:
     return both
 
 
-def _warp_barrier(instr: Instr, ctx: Context) -> Run:  # noqa: ARG001
-    def run(R: Registers, M: Mask) -> None:  # noqa: ARG001
+def _warp_barrier(instr: Instr, ctx: Context) -> Run:
+    def run(R: Registers, M: Mask) -> None:
         if ctx.rt.watcher is not None:
             ctx.rt.watcher.warp_barrier(M)
 

@@ -18,6 +18,7 @@ from workbench import __version__
 from workbench.build import BuildResult, build
 from workbench.emulator import ptx
 from workbench.emulator.context import Limits
+from workbench.emulator.ir import Module
 from workbench.emulator.launch import Argument, Buffer, Launch, Scalar, arena_for
 from workbench.emulator.run import Outcome, run, sample
 from workbench.emulator.space import Arena
@@ -48,7 +49,7 @@ class Emulation(NamedTuple):
     outcomes: list[Outcome]
     check: Check | None  # None: only a sample of the blocks ran
     built: BuildResult
-    module: ptx.Module
+    module: Module
     seconds: float
 
 
@@ -148,9 +149,7 @@ def emulate(
     for resolved in resolve_launches(study, version, problem):
         launch = launch_of(resolved, limits or Limits())
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
-        outcomes.append(
-            run(module, launch, arena, blocks=chosen, check=watch, workers=workers)
-        )
+        outcomes.append(run(module, launch, arena, blocks=chosen, check=watch, workers=workers))
     whole = all(outcome.sampled == 1 for outcome in outcomes)
     check = _check(study, problem, memory, arena, seed) if whole else None
     return Emulation(outcomes, check, built, module, time.perf_counter() - begin)

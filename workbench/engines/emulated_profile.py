@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from workbench.build import BuildResult
 from workbench.emulator.bound import bound, occupancy
+from workbench.emulator.ir import Module
 from workbench.emulator.machinecode import Weights
-from workbench.emulator.ptx import Module
 from workbench.emulator.run import Outcome, Row
 from workbench.gpus import chip_for
 from workbench.model import (
@@ -72,7 +72,7 @@ def device_of(arch: str) -> Device:
 
 def _from(spaces: tuple[str, ...], name: str) -> Get:
     def get(row: Row) -> Number:
-        return getattr(row.site, name) if row.site.space in spaces else 0  # type: ignore[no-any-return]
+        return getattr(row.site, name) if row.site.space in spaces else 0
 
     return get
 
@@ -160,25 +160,24 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
     out["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] = Metric(value=requests, unit="request")
     out["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] = Metric(value=sectors, unit="sector")
     for name, which in (("ld", loads), ("st", stores)):
-        moved = total(lambda row: row.site.sectors, lambda r, w=which: w(r) and on_global(r))
-        used = total(lambda row: row.site.bytes, lambda r, w=which: w(r) and on_global(r))
+        chosen = [row for row in rows if which(row)]
+        moved = sum(row.site.sectors for row in chosen if on_global(row))
         if moved:
+            used = sum(row.site.bytes for row in chosen if on_global(row))
             key = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{name}.ratio"
             out[key] = Metric(value=used / moved, unit="byte/sector")
         for space in ("global", "shared", "local"):
-            count = total(
-                lambda row: 0 if row.site.joined else row.warps,
-                lambda r, w=which, s=space: w(r) and r.site.space == s,
+            warps = sum(
+                row.warps for row in chosen if row.site.space == space and not row.site.joined
             )
-            out[f"ptx__inst_executed_op_{space}_{name}"] = Metric(value=count, unit="inst")
-    for op, short in (("fma", "ffma"), ("add", "fadd"), ("sub", "fadd"), ("mul", "fmul")):
-        key = f"ptx__thread_inst_executed_op_{short}_pred_on"
-        count = total(
-            lambda row: row.on, lambda r, o=op: r.instr.op == o and r.instr.parts[-1] == "f32"
+            key = f"ptx__inst_executed_op_{space}_{name}"
+            out[key] = Metric(value=_scaled(warps, outcome), unit="inst")
+    for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):
+        threads = sum(
+            row.on for row in rows if row.instr.op in names and row.instr.parts[-1] == "f32"
         )
-        before = out[key].value if key in out else 0
-        assert not isinstance(before, str)
-        out[key] = Metric(value=before + count, unit="inst")
+        key = f"ptx__thread_inst_executed_op_{short}_pred_on"
+        out[key] = Metric(value=_scaled(threads, outcome), unit="inst")
     return out
 
 
