@@ -213,12 +213,25 @@ def _product(instr: Instr, ctx: Context) -> Run:
         out = size
     else:
         raise ctx.unsupported(instr)
+    if instr.op in ("mul24", "mad24"):
+        if mode != "lo":
+            raise ctx.unsupported(instr)
+        whole = product
+
+        def product(x: Value, y: Value) -> Value:  # the lowest 24 bits of each
+            return whole(_low24(x, is_signed), _low24(y, is_signed))
+
     if instr.op in ("mul", "mul24"):
         return lambda R, M: product(R[a], R[b])
     if "sat" in instr.parts or "cc" in instr.parts:
         raise ctx.unsupported(instr)
     c = ctx.slot(instr.operands[3], out)
     return lambda R, M: add(product(R[a], R[b]), R[c], out)
+
+
+def _low24(x: Value, is_signed: bool) -> Value:
+    bits = unsigned(x, 4) << np.uint32(8)
+    return boxed(bits.view(np.int32) >> np.int32(8) if is_signed else bits >> np.uint32(8))
 
 
 def _select(instr: Instr, ctx: Context) -> Run:
