@@ -27,6 +27,14 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     Raises:
         KernelError: the instruction is not supported; names it with file and line.
     """
+    try:
+        return _build(instr, ctx, site)
+    except (KeyError, IndexError, ValueError, StopIteration) as error:
+        # A type, shape or modifier that the builder's tables do not know.
+        raise ctx.unsupported(instr) from error
+
+
+def _build(instr: Instr, ctx: Context, site: Site) -> Run:
     op, kind = instr.op, instr.parts[-1]
     if op in ("ld", "ldu"):
         return access.load(instr, ctx, site)
@@ -40,23 +48,12 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
         return asynccopy.build(instr, ctx, site)
     if op in ("trap", "brkpt"):
         return traps.build(instr, ctx)
-    builder = None
-    if kind in halves.KINDS and op in halves.BUILDERS:
-        builder = halves.BUILDERS[op]
-    elif kind in _FLOATS and op in floats.BUILDERS:
-        builder = floats.BUILDERS[op]
-    elif op in moves.BUILDERS:
-        builder = moves.BUILDERS[op]
-    elif op in convert.BUILDERS:
-        builder = convert.BUILDERS[op]
-    elif op in warp.BUILDERS:
-        builder = warp.BUILDERS[op]
-    elif op in intops.BUILDERS:
-        builder = intops.BUILDERS[op]
-    if builder is None:
-        raise ctx.unsupported(instr)
-    try:
-        return builder(instr, ctx)
-    except (KeyError, IndexError, ValueError, StopIteration) as error:
-        # A type or modifier that the builder's tables do not know.
-        raise ctx.unsupported(instr) from error
+    tables = [moves.BUILDERS, convert.BUILDERS, warp.BUILDERS, intops.BUILDERS]
+    if kind in halves.KINDS:
+        tables.insert(0, halves.BUILDERS)
+    elif kind in _FLOATS:
+        tables.insert(0, floats.BUILDERS)
+    for table in tables:
+        if op in table:
+            return table[op](instr, ctx)
+    raise ctx.unsupported(instr)
