@@ -17,7 +17,6 @@ write into PTX, cubin and line tables is made relative to it:
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -26,6 +25,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.errors import MissingError
@@ -187,6 +187,8 @@ class Nvcc:
 
 
 def _distribution(*names: str) -> str:
+    import importlib.metadata  # 15 ms, and only needed where there is NVRTC
+
     for name in names:
         try:
             return importlib.metadata.version(name)
@@ -308,14 +310,17 @@ def _clean(log: str, folder: Path) -> str:
 
 def available() -> list[Nvcc | Nvrtc]:
     """The compilers that are here, the preferred one first."""
-    found: list[Nvcc | Nvrtc] = []
+    return list(_found())
+
+
+def _found() -> Iterator[Nvcc | Nvrtc]:
+    """As `available`, but each is looked for only when it is asked for."""
     nvcc = find_nvcc()
     if nvcc is not None:
-        found.append(Nvcc(nvcc))
+        yield Nvcc(nvcc)
     version = nvrtc_version()
     if version:
-        found.append(Nvrtc(version))
-    return found
+        yield Nvrtc(version)
 
 
 def choose(name: str = "auto") -> Nvcc | Nvrtc:
@@ -324,9 +329,9 @@ def choose(name: str = "auto") -> Nvcc | Nvrtc:
     Raises:
         MissingError: not here; says how to get one and what works without.
     """
-    found = [each for each in available() if name in ("auto", each.name)]
-    if found:
-        return found[0]
+    for each in _found():
+        if name in ("auto", each.name):
+            return each
     what = "no CUDA compiler (neither nvcc nor NVRTC)" if name == "auto" else f"no {name}"
     raise MissingError(
         f"there is {what} on this machine",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,21 +11,20 @@ import msgspec
 
 from workbench import __version__, sanitizer
 from workbench.build import BuildResult
-from workbench.engines.assemble import fold_repeats, metric_notices, own_sources, private_words
+from workbench.engines.assemble import fold_repeats, library_notices, metric_notices, own_sources
 from workbench.engines.client import (
-    Where,
-    expect_result,
-    failure_error,
     fresh_seed,
-    hang,
     make_job,
     make_program,
     run_job,
     run_jobs,
     verification,
 )
+from workbench.engines.failures import expect_result, failure_error, hang
 from workbench.engines.job import Check, Job, Program, Result, TimeOptions
 from workbench.engines.ncu import Captured, Command, Options, capture, prepare
+from workbench.engines.rawreport import Keep
+from workbench.engines.where import Where
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.model import Notice, Problem, Profile, Record, Timing, Version
 from workbench.project import Project
@@ -65,6 +61,7 @@ class Experiment:
         where: What to compile for and how to reach the GPU.
         seed: Seed of the random inputs; None: a fresh one.
         say: Called with one line of progress at a time.
+        step: Called with a line that the next one replaces.
     """
 
     def __init__(
@@ -75,6 +72,7 @@ class Experiment:
         *,
         seed: int | None = None,
         say: Say = lambda _line: None,
+        step: Say = lambda _line: None,
     ) -> None:
         self.project = project
         self.study = study
@@ -82,6 +80,8 @@ class Experiment:
         self.seed = fresh_seed() if seed is None else seed
         self.store = Store(project.profiles)
         self._say = say
+        self._step = step
+        self._announced: set[str] = set()
 
     def subject(self, version: Version, problem: Problem) -> Subject:
         """Compile a version for a problem.
@@ -89,7 +89,8 @@ class Experiment:
         Raises:
             UsageError, KernelError, MissingError: see `make_program`.
         """
-        if version.kind == "cuda":
+        if version.kind == "cuda" and version.id not in self._announced:
+            self._announced.add(version.id)  # once, on however many problems it is to run
             self._say(f"build {version.id} for {self.where.arch}")
         program, built = make_program(self.project, self.study, version, problem, self.where.arch)
         return Subject(version=version, problem=problem, program=program, built=built)
@@ -104,16 +105,24 @@ class Experiment:
             being checked; a crash or a hang does, since it takes the context with it.
         """
         first = subjects[0]
-        names = ", ".join(subject.problem.name for subject in subjects)
-        self._say(f"verify {first.version.id} on {names}")
+        names = [subject.problem.name for subject in subjects]
+        what = names[0] if len(names) == 1 else f"{len(names)} problems"
+        self._say(f"verify {first.version.id} on {what}")
+
+        def done(count: int) -> None:
+            if count < len(names):
+                self._step(
+                    f"verify {first.version.id} on {names[count]} ({count + 1} of {len(names)})"
+                )
+
         jobs = [self._verify_job(subject) for subject in subjects]
-        results, finished = run_jobs(self.project, jobs, self.where)
+        results, finished = run_jobs(self.project, jobs, self.where, on_done=done)
         verdicts = []
         for index, (subject, job) in enumerate(zip(subjects, jobs, strict=True)):
             result = results[index] if index < len(results) else None
             try:
-                done = expect_result(job, result, finished, self.where)
-                verdicts.append(Verdict(subject.problem, done.check))
+                passed = expect_result(job, result, finished, self.where)
+                verdicts.append(Verdict(subject.problem, passed.check))
             except WorkbenchError as error:
                 verdicts.append(Verdict(subject.problem, result.check if result else None, error))
                 if not isinstance(error, KernelError) or result is None or result.check is None:
@@ -244,7 +253,7 @@ class Experiment:
         ncu: str,
         *,
         repeats: int = 1,
-        keep_raw: bool | None = None,
+        keep_raw: Keep = "auto",
     ) -> tuple[Profile, Path]:
         """Verify and profile one version, and keep the profile.
 
@@ -253,8 +262,8 @@ class Experiment:
             options: What ncu collects.
             ncu: Path of ncu.
             repeats: Captures of every launch, for the noise of its counters.
-            keep_raw: Keep the raw report beside the profile; None: if it names nothing
-                of this machine (folders of the user, the host's name).
+            keep_raw: Keep the raw report beside the profile; ``auto``: if it is small and
+                names no folder of this machine.
 
         Returns:
             The profile and the path it is kept at.
@@ -265,22 +274,9 @@ class Experiment:
         """
         self._say(f"verify and profile {subject.version.id} on {subject.problem.name}")
         job = self._profile_job(subject, repeats)
-        captured = capture(self.project, job, self.where, options, ncu, self._ncu_line)
+        captured = capture(self.project, job, self.where, options, ncu, self._ncu_line, keep_raw)
         profile = self._assemble(subject, job, captured, options)
-        raw: bytes | None = captured.raw
-        if keep_raw is False:
-            raw = None
-        elif keep_raw is None and (
-            named := private_words(captured.raw, machine_words(self.project))
-        ):
-            raw = None
-            notice = Notice(
-                code="raw-not-kept",
-                message="The raw report was not kept beside the profile, because it names "
-                f"{', '.join(named)}; --raw keeps it all the same.",
-            )
-            profile = msgspec.structs.replace(profile, notices=(*profile.notices, notice))
-        return profile, self.store.save(profile, raw)
+        return profile, self.store.save(profile, captured.raw.packed)
 
     def _ncu_line(self, line: str) -> None:
         if line.startswith("==PROF== Profiling"):
@@ -292,7 +288,12 @@ class Experiment:
         result = captured.result
         assert result.check is not None and result.device is not None
         read = captured.profile
-        notices = (*read.notices, *metric_notices(read, options.metrics, options.catalog_metrics))
+        read_notices = read.notices
+        if subject.version.kind == "python":
+            read_notices = library_notices(read_notices, subject.version.id)
+        notices = [*read_notices, *metric_notices(read, options.metrics, options.catalog_metrics)]
+        if captured.raw.notice is not None:
+            notices.append(captured.raw.notice)
         folded = fold_repeats(read, job.repeats, len(job.program.launches))
         built = subject.built
         named = own_sources(folded, built.sources if built else ())
@@ -326,71 +327,3 @@ class Experiment:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def machine_words(project: Project) -> tuple[str, ...]:
-    """What must not stand in a file that is shared: folders of the user, the host's name."""
-    words = {str(project.root), socket.gethostname(), tempfile.gettempdir() + os.sep}
-    home = str(Path.home())
-    if home not in ("/", "/root"):
-        words.add(home)
-    return tuple(sorted(words))
-
-
-def chosen_problem(study: Study, version: Version, name: str | None) -> Problem:
-    """The problem named, or the first profiled one that the version can do.
-
-    Raises:
-        UsageError: unknown problem, or the version cannot do it, and why not.
-    """
-    return chosen_problems(study, version, name, "profile")[0]
-
-
-def timed_problems(study: Study, version: Version, name: str | None, every: bool) -> list[Problem]:
-    """The problems to time: one, or all that are for profiling or sweeping.
-
-    Raises:
-        UsageError: as `chosen_problems`.
-    """
-    if not every:
-        return [chosen_problem(study, version, name)]
-    found = {
-        problem.name: problem
-        for use in ("profile", "sweep")
-        if study.problems_for(use)
-        for problem in chosen_problems(study, version, None, use)
-    }
-    return list(found.values()) or [chosen_problem(study, version, None)]
-
-
-def chosen_problems(study: Study, version: Version, name: str | None, use: str) -> list[Problem]:
-    """The problems of a use (or the one named) that a version can do.
-
-    Raises:
-        UsageError: unknown problem; or the version can do none of them, and why not.
-    """
-    if name is not None:
-        problem = study.problem(name)
-        study.check_requirements(version, problem)
-        return [problem]
-    able = []
-    refused: UsageError | None = None
-    for problem in study.problems_for(use):
-        try:
-            study.check_requirements(version, problem)
-        except UsageError as error:
-            refused = error
-        else:
-            able.append(problem)
-    if not able:
-        # No problem of that use at all: `Study.problem` has the right words for it.
-        raise refused or _no_problem(study, use)
-    return able
-
-
-def _no_problem(study: Study, use: str) -> UsageError:
-    try:
-        study.problem(None, use)
-    except UsageError as error:
-        return error
-    raise AssertionError(f"{study.name} has a problem for {use}")

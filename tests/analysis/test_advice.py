@@ -75,9 +75,7 @@ def test_low_occupancy_names_the_limiter() -> None:
 
 
 def test_divergence_and_tail() -> None:
-    launch = with_metric(
-        thread_inst_executed=16.0 * 20_480, launch__waves_per_multiprocessor=1.1
-    )
+    launch = with_metric(thread_inst_executed=16.0 * 20_480, launch__waves_per_multiprocessor=1.1)
     found = own(launch)
     assert found["divergence"].message.startswith("Of 32 lanes 16.0 work")
     assert found["tail"].message == "1.10 waves of blocks take the time of 2."

@@ -171,6 +171,58 @@ def test_instructions_without_a_line_are_labelled() -> None:
     assert (part.link, part.note, part.delta) == ("elsewhere", "no-line", 1)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_counter_that_is_no_number_is_left_out(bad: float) -> None:
+    result = attribute(_one(KERNEL, value=bad), _one(KERNEL))
+    assert result.counters == ()
+    assert result.missing == {"inst_executed": "not a number on the old side"}
+    assert result.words == ("no counter is known per line on both sides",)
+
+
+def test_a_counter_of_one_side_only_is_named() -> None:
+    other = attribute(_one(KERNEL), _with_column("made_up"))
+    assert other.missing == {
+        "inst_executed": "not recorded per line on the new side",
+        "made_up": "not recorded per line on the old side",
+    }
+
+
+def test_another_instance_of_a_template_is_another_launch() -> None:
+    def instance(name: str, value: int) -> Profile:
+        profile = _one(KERNEL, value=value)
+        launch = profile.launches[0]
+        table = Launch(kernel=name, index=0, instructions=launch.instructions)
+        return Profile(
+            engine="ncu", device=DEVICE, captured="", launches=(table,), sources=profile.sources
+        )
+
+    result = attribute(instance("(anonymous namespace)::k<(int)16>", 7), instance("k<(int)32>", 9))
+    assert parts_of(result, "inst_executed") == [["launch", 0, "", 2]]
+    (match,) = result.launches
+    assert match.changes == ("template arguments <(int)16> → <(int)32>",)
+
+
+def test_old_names_of_ncu_meet_the_new_ones() -> None:
+    result = attribute(
+        _with_column("memory_l1_sectors_shared"), _with_column("memory_l1_wavefronts_shared")
+    )
+    assert result["memory_l1_wavefronts_shared"].delta == 0
+    assert result["shared_wavefronts"].old == 7
+
+
+def _with_column(name: str) -> Profile:
+    profile = _one(KERNEL)
+    table = profile.launches[0].instructions
+    columns = {name: table.columns["inst_executed"]}
+    instructions = InstructionTable(
+        address=table.address, text=table.text, file=table.file, line=table.line, columns=columns
+    )
+    launch = Launch(kernel="k", index=0, instructions=instructions)
+    return Profile(
+        engine="ncu", device=DEVICE, captured="", launches=(launch,), sources=profile.sources
+    )
+
+
 def test_large_source_with_many_hunks_is_quick() -> None:
     step = """  float v# = in[i + #];
   if (v# > 0.0f) {
@@ -285,3 +337,19 @@ def test_whole_reports_add_up(report: Callable[[str], Path]) -> None:
     assert result.hunks == ()
     assert result["memory_l1_wavefronts_shared"].parts == ()
     assert_adds_up(result)
+
+
+def test_every_recorded_pair_adds_up(repo: Path) -> None:
+    from workbench.store import Store
+
+    store = Store(repo / "profiles")
+    groups: dict[tuple[str, str, str, str], list[Path]] = {}
+    for entry in store.find():
+        key = (entry.study, entry.problem, entry.device, entry.engine)
+        groups.setdefault(key, []).append(entry.path)
+    if not groups:
+        pytest.skip("no profile is recorded in profiles/")
+    for paths in groups.values():
+        recorded = [store.load(path) for path in paths]
+        for old, new in permutations(recorded, 2):
+            assert_adds_up(attribute(old, new))

@@ -74,6 +74,12 @@ def test_what_cannot_be_read_is_refused(change: str) -> None:
     assert change in error.value.message and "to 0" in error.value.hint
 
 
+def test_an_unreadable_expectation_is_found_by_its_line() -> None:
+    with pytest.raises(UsageError) as error:
+        judge([Expectation(counter="duration", change="less", line=12)], compared(1, 2))
+    assert error.value.message.startswith("[[expect]] of duration, line 12: cannot read")
+
+
 @pytest.mark.parametrize(
     ("change", "old", "new", "expected"),
     [

@@ -123,3 +123,12 @@ def test_every_number_of_a_real_step_is_in_the_parts(report: Callable[[str], Pat
     assert f"{-1e6 * stalls['As']['mio_throttle']:.1f}" == "89.1"
     back = story(new, old).sentence
     assert "v3 is 1.39× slower than v2" in back and "+32.5 M" in back and "rose" in back
+
+
+def test_counters_without_time_and_time_without_counters() -> None:
+    moved = make_launch(metrics=make_metrics(memory_l1_wavefronts_shared=2048))
+    text = story(make_profile(), make_profile(launches=(moved,))).sentence
+    assert re.search(r"equally fast within the noise\. \d+ counters? moved all the same\.", text)
+    times = {"old_time": make_timing(300e-6), "new_time": make_timing(200e-6, version="v3")}
+    text = story(make_profile(), make_profile(), **times).sentence
+    assert text.startswith("v3 is 1.50× faster than v2. No counter moved with it.")

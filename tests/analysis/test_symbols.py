@@ -197,3 +197,70 @@ def test_many_definitions_of_one_variable_stay_quick() -> None:
     lines = ["float acc = 0;", *(f"acc += a[{n}];" for n in range(3000)), "out[0] = acc;"]
     found = changed(kernel(*lines), "acc += a[17]", "acc += a[18]")
     assert found[3003] == {"acc"}
+
+
+# --- Python ------------------------------------------------------------------------
+
+TRITON = """\
+BLOCK = 64
+
+@triton.jit
+def scale(x, y, n, W: tl.constexpr):
+    pid = tl.program_id(0)
+    at = pid * W + tl.arange(0, W)
+    mask = at < n
+    v = tl.load(x + at, mask=mask)
+    for k in range(0, n):
+        v += helper(v, k)
+        y[0] = 1
+    if n > 4:
+        tl.store(y + at, v, mask=mask)
+    w = 3
+
+def helper(a, b):
+    c = a * 2
+    return c + b
+
+def launch(x, y):
+    scale[(4,)](x, y, 7, BLOCK)
+"""
+
+
+def python_links(what: str, into: str) -> dict[int, set[str]]:
+    at = TRITON[: TRITON.index(what)].count("\n") + 1
+    sides = [read([scan(text, "v.py")]) for text in (TRITON, TRITON.replace(what, into, 1))]
+
+    def hunks(place: tuple[int, int, int]) -> frozenset[int]:
+        return frozenset({1}) if place[1] <= at <= place[2] else frozenset()
+
+    _, found = link(*sides, hunks, hunks, {})
+    return {
+        line: {symbol for _, symbol in chain.labels}
+        for (_, line), chain in sorted(found.items())
+        if line != at and chain.cost < FUNCTION
+    }
+
+
+def test_python_names_reach_their_uses() -> None:
+    found = python_links("pid * W", "pid * W * 2")
+    assert {line: names for line, names in found.items() if line in (7, 8, 13, 14)} == {
+        7: {"at"},
+        8: {"at"},
+        13: {"at"},
+    }
+
+
+def test_python_loops_and_conditions_govern() -> None:
+    assert python_links("range(0, n)", "range(1, n)")[11] == {"k"}
+    assert python_links("n > 4", "n > 5") == {13: {"if"}}
+
+
+def test_python_functions_and_constants() -> None:
+    found = python_links("a * 2", "a * 3")
+    assert found[18] == {"c"} and found[10] == {"helper"}
+    assert python_links("BLOCK = 64", "BLOCK = 128")[21] == {"BLOCK"}
+
+
+@pytest.mark.parametrize("text", ["def (:", "x = " + "(" * 3000, "\0", "a = " + "-" * 5000 + "1"])
+def test_any_python_is_read(text: str) -> None:
+    assert isinstance(read([scan(text, "v.py")]), Program)

@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from factories import make_project
@@ -13,6 +14,8 @@ from factories import make_project
 from workbench.analysis.check import Gate
 from workbench.cli import app
 from workbench.errors import UsageError
+from workbench.model import Capture
+from workbench.store import Store
 from workbench.views.checked import github, junit
 
 
@@ -61,6 +64,17 @@ def test_an_edited_source_cannot_be_judged(project: Path) -> None:
 
 def test_a_first_version_has_nothing_to_be_compared_with(project: Path) -> None:
     assert run("v0").exit_code == 6
+
+
+def test_profiles_that_cannot_be_compared_end_with_6(project: Path) -> None:
+    store = Store(project / "profiles")
+    (entry,) = store.find(version="v3")
+    profile = store.load(entry.path)
+    store.save(msgspec.structs.replace(profile, capture=Capture(clock_control="base")))
+    result = run("v3")
+    assert result.exit_code == 6 and "clock" in result.output
+    forced = run("v3", "--force")
+    assert forced.exit_code == 6 and "compared by force" in forced.output
 
 
 def test_json(project: Path) -> None:

@@ -116,9 +116,7 @@ def elementwise(
     module = ptx.parse("\n".join(lines))
     count = len(inputs[0])
     padded = -(-count // 128) * 128
-    buffers = {
-        f"x{i}": np.pad(values, (0, padded - count)) for i, values in enumerate(inputs)
-    }
+    buffers = {f"x{i}": np.pad(values, (0, padded - count)) for i, values in enumerate(inputs)}
     dtype = {"f32": "f4", "f64": "f8"}.get(out, f"{'i' if out[0] == 's' else 'u'}{size[out[-1]]}")
     buffers["y"] = np.zeros(padded, dtype)
     results, _ = execute(

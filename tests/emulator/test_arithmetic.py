@@ -89,7 +89,9 @@ def test_integers(opcode: str) -> None:
 def test_wide_products_and_64_bits() -> None:
     a, b = words("u4"), words("u4")
     got = elementwise("mul.wide.s32", ["u32", "u32"], [a, b], "u64")
-    assert got.tolist() == [s32(int(x)) * s32(int(y)) % (1 << 64) for x, y in zip(a, b, strict=True)]
+    assert got.tolist() == [
+        s32(int(x)) * s32(int(y)) % (1 << 64) for x, y in zip(a, b, strict=True)
+    ]
     p, q = words("u8"), words("u8")
     high = elementwise("mul.hi.s64", ["u64", "u64"], [p, q], "u64")
     signed = [int(x) for x in p.view("i8")], [int(x) for x in q.view("i8")]
@@ -147,7 +149,10 @@ FLOATS: dict[str, tuple[int, Callable[..., np.ndarray]]] = {
     "div.rn.f32": (2, np.divide),
     "sqrt.rn.f32": (1, np.sqrt),
     "rcp.rn.f32": (1, lambda a: np.float32(1) / a),
-    "min.f32": (2, lambda a, b: np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.minimum(a, b)))),
+    "min.f32": (
+        2,
+        lambda a, b: np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.minimum(a, b))),
+    ),
 }
 
 
@@ -165,12 +170,18 @@ def test_float32(opcode: str) -> None:
 
 def test_float64() -> None:
     a, b = words("u8").view("f8"), RNG.standard_normal(COUNT)
-    for opcode, model in (("add.rn.f64", np.add), ("mul.rn.f64", np.multiply), ("div.rn.f64", np.divide)):
+    for opcode, model in (
+        ("add.rn.f64", np.add),
+        ("mul.rn.f64", np.multiply),
+        ("div.rn.f64", np.divide),
+    ):
         with np.errstate(all="ignore"):
             want = model(a, b)
         got = elementwise(opcode, ["f64", "f64"], [a, b], "f64")
         nan = np.isnan(want)
-        assert np.array_equal(got[~nan].view("u8"), want[~nan].view("u8")) and np.isnan(got[nan]).all()
+        assert (
+            np.array_equal(got[~nan].view("u8"), want[~nan].view("u8")) and np.isnan(got[nan]).all()
+        )
 
 
 @pytest.mark.parametrize(
@@ -205,7 +216,9 @@ def test_float_to_integer_and_back() -> None:
         clipped = np.clip(np.rint(x.astype("f8")), -(2**31), 2**31 - 1)
     assert np.array_equal(nearest, np.where(np.isnan(x), 0, clipped).astype("i8"))
     n = words("u4").view("i4")
-    assert np.array_equal(elementwise("cvt.rn.f32.s32", ["u32"], [n.view("u4")], "f32"), n.astype("f4"))
+    assert np.array_equal(
+        elementwise("cvt.rn.f32.s32", ["u32"], [n.view("u4")], "f32"), n.astype("f4")
+    )
     for mode, towards in (("rz", 0.0), ("rm", -math.inf), ("rp", math.inf)):
         got = elementwise(f"cvt.{mode}.f32.s32", ["u32"], [n.view("u4")], "f32").astype("f8")
         error = got - n
@@ -246,4 +259,9 @@ def test_flush_to_zero_and_saturation() -> None:
     one = np.ones_like(x)
     flushed = elementwise("mul.ftz.f32", ["f32", "f32"], [x, one], "f32")
     assert flushed[:2].view("u4").tolist() == [0, 0x80000000] and flushed[2] == 0.5
-    assert elementwise("mul.sat.f32", ["f32", "f32"], [x, one], "f32").tolist()[2:6] == [0.5, 1, 0, 0]
+    assert elementwise("mul.sat.f32", ["f32", "f32"], [x, one], "f32").tolist()[2:6] == [
+        0.5,
+        1,
+        0,
+        0,
+    ]

@@ -93,7 +93,10 @@ FAULTS = {
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
         r"k\.cu:4: kernel k is still running after 200,000 instructions",
     ),
-    "trap": ("if (threadIdx.x == 9) __trap();", r"k\.cu:2: the kernel trapped in thread \(9, 0, 0\)"),
+    "trap": (
+        "if (threadIdx.x == 9) __trap();",
+        r"k\.cu:2: the kernel trapped in thread \(9, 0, 0\)",
+    ),
 }
 
 

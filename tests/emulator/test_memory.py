@@ -33,7 +33,9 @@ def accesses(draw: st.DrawFn, span: int) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def slow_global(addresses: np.ndarray, mask: np.ndarray, width: int) -> tuple[int, ...]:
-    touched = {int(a) + i for a, on in zip(addresses, mask, strict=True) if on for i in range(width)}
+    touched = {
+        int(a) + i for a, on in zip(addresses, mask, strict=True) if on for i in range(width)
+    }
     sectors = {byte // 32 for byte in touched}
     lines = {byte // 128 for byte in touched}
     return int(mask.any()), len(sectors), -(-len(touched) // 32), len(lines), len(touched)
@@ -67,7 +69,9 @@ def slow_shared(addresses: np.ndarray, mask: np.ndarray, width: int) -> tuple[in
 
             def merges(distance: int, group: list[tuple[int, bool]] = group) -> bool:
                 return all(
-                    not group[i][1] or not group[i ^ distance][1] or group[i][0] == group[i ^ distance][0]
+                    not group[i][1]
+                    or not group[i ^ distance][1]
+                    or group[i][0] == group[i ^ distance][0]
                     for i in range(len(group))
                 )
 
@@ -90,7 +94,9 @@ def test_shared_cost(case: tuple[np.ndarray, np.ndarray, int]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(accesses(1 << 12), min_size=2, max_size=5), WIDTHS)
-def test_costs_add_up_over_warps(cases: list[tuple[np.ndarray, np.ndarray, int]], width: int) -> None:
+def test_costs_add_up_over_warps(
+    cases: list[tuple[np.ndarray, np.ndarray, int]], width: int
+) -> None:
     addresses = np.stack([a // width * width for a, _, _ in cases])
     masks = np.stack([m for _, m, _ in cases])
     for function in (global_cost, shared_cost):

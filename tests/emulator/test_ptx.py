@@ -73,9 +73,7 @@ def test_lines_follow_loc_and_line_zero_keeps_the_line_before() -> None:
 
 
 def test_nested_scopes_do_not_share_their_registers() -> None:
-    first, second = (
-        i for i in instrs(BODY) if i.op == "mov" and i.operands[1] in (Imm(7), Imm(9))
-    )
+    first, second = (i for i in instrs(BODY) if i.op == "mov" and i.operands[1] in (Imm(7), Imm(9)))
     assert first.operands[0] != second.operands[0]
 
 

@@ -54,8 +54,10 @@ def fragments(shape: str, kind: str, out: str, a: str, b: str) -> str:
     names_b = ", ".join(f"%{i + 4 + count_a}" for i in range(count_b))
     letter = "f" if out == "f32" else "r"
     ctype = "float" if out == "f32" else "int"
-    values = ", ".join(f'"r"(a{i})' for i in range(count_a)) + ", " + ", ".join(
-        f'"r"(b{i})' for i in range(count_b)
+    values = (
+        ", ".join(f'"r"(a{i})' for i in range(count_a))
+        + ", "
+        + ", ".join(f'"r"(b{i})' for i in range(count_b))
     )
     lines_a = "".join(f"unsigned a{i} = {e};" for i, e in enumerate(a.split("|")))
     lines_b = "".join(f"unsigned b{i} = {e};" for i, e in enumerate(b.split("|")))
@@ -84,9 +86,7 @@ SHAPES = [
 @pytest.mark.parametrize(("shape", "kind", "row"), SHAPES)
 def test_mma(cuda: Compile, shape: str, kind: str, row: int) -> None:
     a = "|".join(
-        f"A[(g + {half}) * {row} + t + {block}]"
-        for block in range(0, row, 4)
-        for half in (0, 8)
+        f"A[(g + {half}) * {row} + t + {block}]" for block in range(0, row, 4) for half in (0, 8)
     )
     b = "|".join(f"B[g * {row} + t + {block}]" for block in range(0, row, 4))
     out = "s32" if kind in ("s8", "u8") else "f32"
@@ -103,7 +103,10 @@ def test_mma(cuda: Compile, shape: str, kind: str, row: int) -> None:
         x, y = left.astype("f8"), right.astype("f8")
     else:
         drop = 16 if kind == "bf16" else 13
-        cut = [RNG.standard_normal((rows, k)).astype("f4").view("u4") >> drop << drop for rows in (16, 8)]
+        cut = [
+            RNG.standard_normal((rows, k)).astype("f4").view("u4") >> drop << drop
+            for rows in (16, 8)
+        ]
         x, y = (bits.view("f4").astype("f8") for bits in cut)
         left, right = ((bits >> 16).astype("u2") if kind == "bf16" else bits for bits in cut)
     start = np.array([[1, 2] * 4] * 8 + [[3, 4] * 4] * 8)
@@ -151,7 +154,9 @@ def test_asynchronous_copies_land_when_waited_for(cuda: Compile) -> None:
         cuda(PIPELINE.replace("WAIT", "1")), "pipe", buffers, ["x", "y", 5], check=True
     )
     assert np.abs(right["y"] - want).max() < 1e-5
-    copies = [row for row in outcome.rows if row.instr.parts[:2] == ("cp", "async") and row.site.width]
+    copies = [
+        row for row in outcome.rows if row.instr.parts[:2] == ("cp", "async") and row.site.width
+    ]
     assert sum(row.site.sectors for row in copies) == 5 * 16
     late, _ = execute(cuda(PIPELINE.replace("WAIT", "2")), "pipe", buffers, ["x", "y", 5])
     assert np.abs(late["y"] - want).max() > 0.1  # the newest two groups were not waited for

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.build import BuildResult
-from workbench.engines.client import Where
+from workbench.engines.where import Where
 from workbench.experiment import Experiment
 from workbench.model import Build, SourceFile, Version
 from workbench.project import Project, require_project

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines.client import Where
+from workbench.engines import rawreport
+from workbench.engines.assemble import library_notices
 from workbench.engines.ncu import Command, Options
+from workbench.engines.where import Where
 from workbench.errors import (
     DataError,
     KernelError,
@@ -23,7 +25,7 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.experiment import Experiment, Subject
-from workbench.model import Profile
+from workbench.model import Notice, Profile
 
 Manner = Callable[[str], None]
 
@@ -90,12 +92,12 @@ def test_every_failure_is_named_and_loses_nothing(
     profile: Callable[..., tuple[Profile, Path]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    profile(keep_raw=True)
+    profile(keep_raw="always")
     before = snapshot(experiment)
     assert len(before) == 2  # the profile and its raw report
     monkeypatch.setenv("FAKE_NCU", case)
     with pytest.raises(kind) as caught:
-        profile(keep_raw=True)
+        profile(keep_raw="always")
     assert type(caught.value) is kind
     assert message in caught.value.message
     assert hint in caught.value.hint and caught.value.hint
@@ -241,3 +243,88 @@ def test_the_default_collection_covers_the_catalog() -> None:
     assert not asked & delivered
     chosen = Options(metrics=("x.sum",))
     assert chosen.chosen_metrics == (*options.chosen_metrics, "x.sum")
+
+
+def test_a_launchers_options_are_not_kept() -> None:
+    command = Command(
+        ncu="ncu",
+        version="v3",
+        output="r.ncu-rep",
+        program=("python3", "-m", "workbench.engines.worker"),
+        launcher=("/opt/slurm/bin/srun", "--nodelist=secret-host", "--account=me"),
+    )
+    assert command.neutral[:3] == ("srun", "…", "ncu")
+    assert "--nodelist=secret-host" in command.argv
+
+
+@pytest.fixture
+def neutral_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the stand-in's report, which was captured below /tmp/wb, came from elsewhere."""
+    monkeypatch.setattr(
+        "workbench.engines.ncu.machine_words",
+        lambda root: tuple(w for w in rawreport.machine_words(root) if w != "/tmp/"),
+    )
+
+
+@pytest.mark.usefixtures("neutral_folder")
+def test_a_kept_report_names_no_machine(
+    experiment: Experiment, profile: Callable[..., tuple[Profile, Path]]
+) -> None:
+    from workbench.ncurep.container import MAGIC, parse
+    from workbench.packed import unpack
+
+    made, path = profile()
+    (entry,) = experiment.store.find()
+    raw = experiment.store.raw_report(entry)
+    assert raw is not None and raw.stat().st_size < rawreport.LIMIT
+    plain = unpack(raw.read_bytes())
+    assert plain.startswith(MAGIC) and parse(plain, raw).results == 1
+    for word in (str(experiment.project.root), str(Path.home())):
+        assert word.encode() not in plain, word
+    assert [n for n in made.notices if n.code.startswith("raw-")] == []
+    assert path == entry.path
+
+
+@pytest.mark.usefixtures("neutral_folder")
+def test_a_large_raw_report_is_kept_on_request_alone(
+    experiment: Experiment,
+    profile: Callable[..., tuple[Profile, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rawreport.pack_report, "__defaults__", (10_000,))
+    made, _ = profile()
+    (notice,) = [n for n in made.notices if n.code == "raw-too-large"]
+    assert "10.0 kB is the limit; --raw keeps it" in notice.message
+    (entry,) = experiment.store.find()
+    assert experiment.store.raw_report(entry) is None
+    made, _ = profile(keep_raw="always")
+    assert experiment.store.raw_report(entry) is not None
+    assert [n for n in made.notices if n.code == "raw-too-large"] == []
+    profile(keep_raw="never")
+    assert experiment.store.raw_report(entry) is None
+
+
+def test_a_report_that_names_a_folder_of_the_user_is_not_kept(
+    profile: Callable[..., tuple[Profile, Path]],
+    experiment: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The stand-in's report was captured below /tmp/wb.
+    monkeypatch.setattr("workbench.engines.ncu.machine_words", lambda root: ("/tmp/wb",))
+    made, _ = profile()
+    (notice,) = [n for n in made.notices if n.code == "raw-not-kept"]
+    assert "it names /tmp/wb" in notice.message
+    (entry,) = experiment.store.find()
+    assert experiment.store.raw_report(entry) is None
+
+
+def test_a_library_kernel_gets_no_advice_on_compiling_it() -> None:
+    given = (
+        Notice(code="no-line-info", message="compile with -lineinfo"),
+        Notice(code="no-rules", message="no rules"),
+        Notice(code="no-source", message="--import-source yes"),
+    )
+    kept = library_notices(given, "cublas")
+    assert [notice.code for notice in kept] == ["no-rules", "library-kernel"]
+    assert "cublas are a library's" in kept[1].message
+    assert library_notices(given[1:2], "cublas") == given[1:2]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines.client import Where
 from workbench.engines.job import TimeOptions
+from workbench.engines.where import Where
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.experiment import Experiment, Subject
 

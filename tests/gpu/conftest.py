@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.engines import presence
-from workbench.engines.client import Where
+from workbench.engines.where import Where
 from workbench.errors import MissingError
 from workbench.experiment import Experiment
 from workbench.project import require_project

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines.client import Where
 from workbench.engines.ncu import Options
+from workbench.engines.where import Where
 from workbench.errors import KernelError
 from workbench.experiment import Experiment, Subject
 from workbench.sanitizer import Tool

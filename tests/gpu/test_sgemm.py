@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from workbench.commands.choosing import chosen_problems
 from workbench.engines.job import TimeOptions
 from workbench.engines.ncu import Options
-from workbench.experiment import Experiment, chosen_problems
+from workbench.experiment import Experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 

@@ -16,7 +16,7 @@ from report_builder import whole
 
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
-from workbench.ncurep import cache, extract, read
+from workbench.ncurep import cache, child, extract, read
 from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
 from workbench.packed import contradiction, pack, unpack
 
@@ -276,7 +276,7 @@ def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path):
 
 
 def in_the_child(monkeypatch, code: str) -> None:
-    monkeypatch.setattr(read, "_CHILD", ("-c", code))
+    monkeypatch.setattr(child, "_CHILD", ("-c", code))
 
 
 def test_a_crash_of_the_native_reader(plain, monkeypatch):
@@ -317,7 +317,7 @@ def test_a_machine_without_the_native_reader(plain, monkeypatch):
     with pytest.raises(MissingError, match="report reader cannot be loaded") as caught:
         read_report(plain)
     assert "pip install ncu-report" in caught.value.hint
-    assert extract.NO_READER == read._NO_READER
+    assert extract.NO_READER == child._NO_READER
 
 
 def test_a_report_that_lost_results(plain, monkeypatch):

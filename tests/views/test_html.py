@@ -287,6 +287,24 @@ def test_a_source_that_the_report_only_names_is_listed(tmp_path: Path) -> None:
     assert {"L3", "L4", "L5"} <= set(page.ids)
 
 
+def test_a_library_kernel_shows_its_caller_without_a_gutter(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    table = msgspec.structs.replace(make_instructions(), file=(-1,) * 5, line=(0,) * 5)
+    profile = make_profile(
+        version="cublas",
+        launches=(make_launch(kernel="void cutlass::Kernel<a<b>>", instructions=table),),
+        sources=(SourceFile(path="kernels/demo/cublas.py", text="def prepare():\n    pass\n"),),
+    )
+    Store(tmp_path / "profiles").save(profile)
+    build(tmp_path)
+    page = Page(ladder(tmp_path) / "cublas.html")
+    assert "k0-gutters" not in page.json
+    assert "def prepare():" in page.text
+    assert "5 SASS instructions" in page.text
+    assert "The report ties no samples to source lines." in page.text
+    assert "void cutlass::Kernel<a<b>>" in page.text
+
+
 def test_a_long_file_shows_the_lines_around_its_counters(tmp_path: Path) -> None:
     site_data.study(tmp_path)
     text = "\n".join(f"int line{n};" for n in range(1, 3001))

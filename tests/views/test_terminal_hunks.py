@@ -94,3 +94,11 @@ def test_no_change_shows_no_hunk() -> None:
 def test_no_source_is_said() -> None:
     bare = make_profile(sources=())
     assert "holds no source text" in render(view(bare, bare, 80))
+
+
+def test_hunks_that_are_no_code_are_counted(report: Callable[[str], Path]) -> None:
+    ladder = read_report(report("ladder_full"))
+    sides = [select_kernels(ladder, f"sgemm_{v}") for v in ("v2", "v3")]
+    text = render(view(sides[0], sides[1], 80))
+    assert "No change of code: 1 comment hunk." in text
+    assert "Elsewhere" in text and "all of it" in text

@@ -29,7 +29,6 @@ from workbench.analysis.placing import (
     PartLink,
     Placing,
     Unit,
-    amounts,
     canonical,
     exactly,
     launch_changes,
@@ -215,21 +214,17 @@ def _plain(value: Exact) -> Number:
 
 
 def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSplit:
-    totals: list[Exact] = [0, 0]
-    # Part -> line pair -> change. A pair's change is summed before it is shared.
-    units: dict[tuple[tuple[PartKey, ...], tuple[str, ...], Unit], Exact] = defaultdict(int)
-    for side, profile in ((0, old), (1, new)):
-        for _, launch, line, value in amounts(name, profile, side):
-            unit, keys, via = placing.place(side, launch, line)
-            exact = value if isinstance(value, int) else Fraction(value)
-            totals[side] += exact
-            units[keys, via, unit] += exact if side else -exact
+    sides = placing.sums(name, 0), placing.sums(name, 1)
+    totals = [sum(side.values()) for side in sides]
+    # A line pair's change is taken as a whole before it is shared.
     parts: dict[PartKey, list[tuple[Exact, bool, Unit, tuple[str, ...]]]] = defaultdict(list)
-    for (keys_of, via, unit), amount in units.items():
+    for number in sorted(sides[0].keys() | sides[1].keys()):
+        amount = sides[1].get(number, 0) - sides[0].get(number, 0)
         if not amount:
             continue
-        for key, piece in zip(keys_of, share(amount, len(keys_of)), strict=True):
-            parts[key].append((piece, len(keys_of) > 1, unit, via))
+        unit, keys, via = placing.placed[number]
+        for key, piece in zip(keys, share(amount, len(keys)), strict=True):
+            parts[key].append((piece, len(keys) > 1, unit, via))
     rows: list[Part] = []
     for key in sorted(parts, key=lambda k: (ORDER[k[0]], *k[1:])):
         pieces = sorted(parts[key], key=_by_weight)

@@ -116,7 +116,12 @@ def judge(expectations: Sequence[Expectation], comparison: Comparison) -> tuple[
 
 
 def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
-    prediction = parse(expectation.change)
+    try:
+        prediction = parse(expectation.change)
+    except UsageError as error:
+        where = f"[[expect]] of {expectation.counter}"
+        where += f", line {expectation.line}" if expectation.line else ""
+        raise UsageError(f"{where}: {error.message}", error.hint) from error
     counter = find_counter(expectation.counter)
     delta = next((d for d in comparison.counters if counter and d.id == counter.id), None)
     observed, verdict, reason = "—", "inconclusive", f"no counter {expectation.counter!r}"

@@ -20,15 +20,16 @@ def kernel_names(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> 
     out: dict[str, str] = {}
     for pair in launches:
         if pair.old is not None and pair.new is not None:
-            a, b = _plain(old.launches[pair.old]), _plain(new.launches[pair.new])
+            a, b = plain_name(old.launches[pair.old]), plain_name(new.launches[pair.new])
             if a != b:
                 out.setdefault(a, b)
     return out
 
 
-def _plain(launch: Launch) -> str:
+def plain_name(launch: Launch) -> str:
     """A kernel's name as its source spells it: no template arguments, no namespace."""
-    return launch.kernel.split("<")[0].split("(")[0].split("::")[-1].strip().split(" ")[-1]
+    name = launch.kernel.replace("(anonymous namespace)::", "").replace("{unnamed}::", "")
+    return name.split("<")[0].split("(")[0].split("::")[-1].strip().split(" ")[-1]
 
 
 def mentions(sources: Sequence[Source], word: str) -> bool:

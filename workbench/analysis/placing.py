@@ -9,6 +9,7 @@ from typing import Literal
 
 from workbench.analysis.launches import LaunchPair
 from workbench.analysis.links import Line, Link
+from workbench.analysis.pairing import plain_name
 from workbench.analysis.sourcediff import SourceDiff
 from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile
@@ -34,12 +35,32 @@ def _dim(value: Dim3) -> str:
     return "×".join(map(str, value))
 
 
+def _instance(name: str) -> str:
+    """The last template arguments of a kernel's name: ``<(int)32>``."""
+    head = name.replace("(anonymous namespace)::", "")
+    depth, start, found = 0, 0, ""
+    for at, letter in enumerate(head):
+        if letter == "<":
+            start = at if depth == 0 else start
+            depth += 1
+        elif letter == ">" and depth:
+            depth -= 1
+            found = head[start : at + 1] if depth == 0 else found
+        elif letter == "(" and depth == 0:
+            break  # parameters
+    return found
+
+
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
     """What differs between two launches apart from the code, in words."""
     out = []
     for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
         if x != y:
             out.append(f"{what} {_dim(x)} → {_dim(y)}")
+    instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
+    if plain_name(a) == plain_name(b) and instances[0] != instances[1]:
+        # One template, two instances: no line differs, but what was compiled does.
+        out.append(f"template arguments {instances[0] or '—'} → {instances[1] or '—'}")
     if a.dynamic_shared != b.dynamic_shared:
         out.append(f"dynamic shared memory {a.dynamic_shared} → {b.dynamic_shared} B")
     cluster = ("launch__cluster_dim_x", "launch__cluster_dim_y", "launch__cluster_dim_z")
@@ -71,9 +92,10 @@ class Placing:
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
         self.covered: dict[str, set[Line]] = defaultdict(set)
-        self.known: dict[
-            tuple[int, int, Line], tuple[Unit, tuple[PartKey, ...], tuple[str, ...]]
-        ] = {}
+        self.known: dict[tuple[int, int, Line], int] = {}
+        self.of_rows: dict[tuple[int, int], list[int]] = {}
+        self.placed: list[Placed] = []
+        self.numbers: dict[Placed, int] = {}
         for pair in launches:
             a = old.launches[pair.old] if pair.old is not None else None
             b = new.launches[pair.new] if pair.new is not None else None
@@ -95,10 +117,14 @@ class Placing:
             twin = self.diff.twin.get(line)
             if twin is None and line not in self.diff.hunk_old:
                 twin = self._nowhere(line, self.diff.files)
+                taken = twin in self.back or twin in self.diff.hunk_new
+                twin = None if taken else twin
             return line, twin
         back = self.back.get(line)
         if back is None and line not in self.diff.hunk_new:
             back = self._nowhere(line, self.file_back)
+            taken = back in self.diff.twin or back in self.diff.hunk_old
+            back = None if taken else back
         return back, line
 
     @staticmethod
@@ -108,14 +134,42 @@ class Placing:
             return line
         return (files[line[0]], line[1]) if line[0] in files else None
 
-    def place(self, side: int, launch: int, line: Line) -> Placed:
-        """The line's pair, the parts that share its amount in this launch, and the chain."""
+    def place(self, side: int, launch: int, line: Line) -> int:
+        """Number (in `placed`) of the line's pair with the parts that share its amount."""
         known = self.known.get((side, launch, line))
         if known is None:
             unit = self.unit(side, line)
             keys, via = self._keys(side, launch, unit)
-            known = self.known[side, launch, line] = unit, tuple(keys), via
+            entry = unit, tuple(keys), via
+            known = self.numbers.setdefault(entry, len(self.placed))
+            if known == len(self.placed):
+                self.placed.append(entry)
+            self.known[side, launch, line] = known
         return known
+
+    def rows(self, side: int, launch: int) -> list[int]:
+        """`place` of every instruction of a launch."""
+        rows = self.of_rows.get((side, launch))
+        if rows is None:
+            table = (self.new if side else self.old).launches[launch].instructions
+            lines = zip(table.file, table.line, strict=True)
+            rows = [self.place(side, launch, line) for line in lines]
+            self.of_rows[side, launch] = rows
+        return rows
+
+    def sums(self, name: str, side: int) -> dict[int, Exact]:
+        """One line counter of one side, added up over the entries of `placed`."""
+        out: dict[int, Exact] = defaultdict(int)
+        names = set(spellings(name))
+        for number, launch in enumerate((self.new if side else self.old).launches):
+            for metric, column in launch.instructions.columns.items():
+                if metric not in names:
+                    continue
+                places = self.rows(side, number)
+                for row, value in zip(column.rows, column.values, strict=True):
+                    exact = value if isinstance(value, int) else Fraction(value)
+                    out[places[row]] += exact
+        return out
 
     def _keys(self, side: int, launch: int, unit: Unit) -> tuple[list[PartKey], tuple[str, ...]]:
         a, b = unit
@@ -175,20 +229,6 @@ class Placing:
 
 def _lines(launch: Launch) -> Iterable[Line]:
     return zip(launch.instructions.file, launch.instructions.line, strict=True)
-
-
-def amounts(name: str, profile: Profile, side: int) -> Iterable[tuple[int, int, Line, Number]]:
-    """(side, launch, line, value) of one line counter; integral floats as integers."""
-    for number, launch in enumerate(profile.launches):
-        table = launch.instructions
-        for metric, column in table.columns.items():
-            if metric != name and canonical(metric) != name:
-                continue
-            sums: dict[Line, Number] = defaultdict(int)
-            for row, value in zip(column.rows, column.values, strict=True):
-                sums[table.file[row], table.line[row]] += exactly(value)
-            for line, value in sums.items():
-                yield side, number, line, value
 
 
 def exactly(value: Number) -> Number:

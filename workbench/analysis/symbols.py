@@ -145,15 +145,17 @@ def parser() -> Parser:
 
 
 def read(sources: Sequence[Source]) -> Program:
-    """Read all CUDA sources of one version; Python sources add nothing here."""
+    """Read all sources of one version, CUDA and Python."""
+    from workbench.analysis.pysyntax import PythonReader
     from workbench.analysis.syntax import Reader
 
     program = Program()
-    readers = [
-        Reader(program, file, source)
-        for file, source in enumerate(sources)
-        if source.language == "cuda"
-    ]
+    readers: list[Reader | PythonReader] = []
+    for file, source in enumerate(sources):
+        if source.language == "cuda":
+            readers.append(Reader(program, file, source))
+        else:
+            readers.append(PythonReader(program, file, source))
     # Headers come in any order: all file-level names first, then the bodies.
     for reader in readers:
         reader.declare_globals()

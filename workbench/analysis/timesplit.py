@@ -143,7 +143,7 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
             counts[side] += total
             for state, lines in states.items():
                 for line, count in lines.items():
-                    _, keys, _ = placing.place(side, number, line)
+                    _, keys, _ = placing.placed[placing.place(side, number, line)]
                     for key in keys:
                         term = (1 if side else -1, duration, Fraction(count, len(keys)), total)
                         terms[key][state].append(term)

@@ -46,31 +46,42 @@ def profile_versions(
     Raises:
         WorkbenchError: the first version that cannot be profiled.
     """
-    from workbench.commands.measuring import say
+    from workbench.commands.choosing import chosen_problem
+    from workbench.commands.measuring import Failures, Progress
     from workbench.engines import emulated
-    from workbench.experiment import chosen_problem
     from workbench.store import Store
     from workbench.units import count, quantity
 
     click.echo(f"engine: emulator, on this machine's CPU; {emulated.CANNOT_KNOW}")
     store = Store(project.profiles)
-    for version in _runnable(versions, len(versions) > 1):
-        where = chosen_problem(study, version, problem)
-        made = emulated.profile(
-            project, study, version, where,
-            seed=_seed(seed), arch=arch or emulated.DEFAULT_ARCH, blocks=blocks, say=say,
-        )  # fmt: skip
-        path = store.save(made)
-        shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
-        kernels = ", ".join(dict.fromkeys(launch.kernel for launch in made.launches))
-        error = count(made.verification.error) if made.verification else "—"
-        click.echo(
-            f"{version.id} {where.name}: {kernels}, error {error}, "
-            f"{quantity(made.capture.wall_s, 's')} in the emulator -> {shown}"
-        )
-        for notice in made.notices:
-            if notice.code == "sampled":
-                say(f"note: {version.id}: {notice.message}")
+    progress = Progress()
+    chosen = _runnable(versions, len(versions) > 1)
+    failures = Failures(progress, alone=len(chosen) == 1)
+    for version in chosen:
+        with failures.of(version.id):
+            where = chosen_problem(study, version, problem)
+            made = emulated.profile(
+                project,
+                study,
+                version,
+                where,
+                seed=_seed(seed),
+                arch=arch or emulated.DEFAULT_ARCH,
+                blocks=blocks,
+                say=progress.say,
+            )
+            path = store.save(made)
+            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+            kernels = ", ".join(dict.fromkeys(launch.kernel for launch in made.launches))
+            error = count(made.verification.error) if made.verification else "—"
+            click.echo(
+                f"{version.id} {where.name}: {kernels}, error {error}, "
+                f"{quantity(made.capture.wall_s, 's')} in the emulator -> {shown.as_posix()}"
+            )
+            for notice in made.notices:
+                if notice.code == "sampled":
+                    progress.say(f"note: {version.id}: {notice.message}")
+    failures.finish()
 
 
 def verify_versions(
@@ -89,11 +100,14 @@ def verify_versions(
     Raises:
         WorkbenchError: at the end, if a check failed.
     """
-    from workbench.commands.verify import _raise, _row
+    from workbench.commands.choosing import chosen_problems
+    from workbench.commands.measuring import Failures, Progress
+    from workbench.commands.verify import raise_worst, verdict_row
     from workbench.engines import emulated
     from workbench.errors import WorkbenchError
-    from workbench.experiment import Verdict, chosen_problems
-    from workbench.views.measured import print_sheet, verify_sheet
+    from workbench.experiment import Verdict
+    from workbench.views.measured import print_sheet
+    from workbench.views.measured_verify import verify_sheet
 
     click.echo(
         "engine: emulator, on this machine's CPU, watching for races, accesses out of bounds "
@@ -114,6 +128,6 @@ def verify_versions(
             except WorkbenchError as error:
                 verdict = Verdict(where, None, error)
                 errors.append(error)
-            rows.append(_row(version.id, verdict, study.tolerance))
+            rows.append(verdict_row(version.id, verdict, study.tolerance))
     print_sheet(verify_sheet(study.name, chosen_seed, rows, [], (), {}), format_)
-    _raise(errors, [])
+    raise_worst(rows, errors, Failures(Progress(), alone=False))

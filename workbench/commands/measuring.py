@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from workbench.engines.client import Where
+    from workbench.engines.where import Where
+    from workbench.errors import WorkbenchError
     from workbench.experiment import Experiment
     from workbench.model import Version
     from workbench.project import Project
@@ -56,9 +59,95 @@ def every_option(function: F) -> F:
     )
 
 
-def say(line: str) -> None:
-    """A line of progress, on standard error."""
-    click.echo(line, err=True)
+class Progress:
+    """Progress on standard error: lines, and on a terminal one that is written over."""
+
+    def __init__(self) -> None:
+        self._open = False
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        if self._open:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._open = False
+        click.echo(line, err=True)
+
+    def step(self, text: str) -> None:
+        """A line that the next one replaces; nothing where there is no terminal."""
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+            self._open = True
+
+
+class Failures:
+    """Errors of single versions, so that the others still have their turn.
+
+    Args:
+        progress: Says each error as it comes.
+        alone: There is one piece of work only: its error is raised as it is.
+    """
+
+    def __init__(self, progress: Progress, *, alone: bool) -> None:
+        self._progress = progress
+        self._alone = alone
+        self._errors: list[tuple[str, WorkbenchError]] = []
+        self._begun = 0
+
+    @contextlib.contextmanager
+    def of(self, label: str) -> Iterator[None]:
+        """Keep the error of what is done in the block, under this label."""
+        from workbench.errors import WorkbenchError
+
+        try:
+            yield
+        except WorkbenchError as error:
+            if self._alone:
+                raise
+            self.add(label, error)
+        else:
+            self._begun += 1
+
+    def add(self, label: str, error: WorkbenchError) -> None:
+        """Keep an error that was caught already."""
+        self._begun += 1
+        self._errors.append((label, error))
+        self._progress.say(f"{label}: error: {error.message}")
+        if error.hint:
+            self._progress.say(f"  hint: {error.hint}")
+
+    def finish(self) -> None:
+        """End with the worst error's class (and exit code), if there was any.
+
+        Raises:
+            WorkbenchError: a summary that names what failed.
+        """
+        if not self._errors:
+            return
+        worst = min((error for _, error in self._errors), key=_rank)
+        labels = ", ".join(dict.fromkeys(label for label, _ in self._errors))
+        raise type(worst)(
+            f"{len(self._errors)} of {self._begun} failed: {labels}",
+            "Each error stands above with its hint; what went well is kept.",
+        )
+
+
+def _rank(error: WorkbenchError) -> int:
+    """Which of several errors decides the exit code: a wrong kernel before all else."""
+    order = (4, 5, 3, 1, 6, 2)
+    return order.index(error.exit_code) if error.exit_code in order else len(order)
+
+
+def pass_over(version: Version, error: WorkbenchError, every: bool) -> bool:
+    """Whether an error means only that ``--all`` has named what cannot run here.
+
+    A baseline whose library is not installed, or a version that cannot do the problem
+    that was asked for, is passed over then, with a word.
+    """
+    from workbench.errors import MissingError, UsageError
+
+    if isinstance(error, MissingError):
+        return every and version.baseline and version.kind == "python"
+    return every and isinstance(error, UsageError)
 
 
 def pick(
@@ -95,8 +184,10 @@ def pick(
     return project, loaded, list(versions.values())
 
 
-def experiment(project: Project, study: Study, where: Where, seed: int | None) -> Experiment:
+def experiment(
+    project: Project, study: Study, where: Where, seed: int | None, progress: Progress
+) -> Experiment:
     """An experiment that reports its progress on standard error."""
     from workbench.experiment import Experiment
 
-    return Experiment(project, study, where, seed=seed, say=say)
+    return Experiment(project, study, where, seed=seed, say=progress.say, step=progress.step)

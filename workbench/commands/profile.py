@@ -10,6 +10,7 @@ from workbench.commands.measuring import every_option, machine_options
 from workbench.commands.options import study_option
 
 if TYPE_CHECKING:
+    from workbench.engines.rawreport import Keep
     from workbench.model import Profile
 
 
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     help="Capture each launch N times, and keep how its counters vary.",
 )
 @click.option(
-    "--raw/--no-raw", "raw", default=None, help="Keep the raw report (default: if neutral)."
+    "--raw/--no-raw", "raw", default=None, help="Keep the raw report (default: if it is small)."
 )
 @click.option("--dry-run", is_flag=True, help="Print the exact ncu command and stop.")
 @machine_options
@@ -99,14 +100,14 @@ def command(
     """
     import msgspec
 
-    from workbench.commands.measuring import experiment, pick, say
+    from workbench.commands.choosing import chosen_problem
+    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
     from workbench.engines import choose_engine
-    from workbench.engines.client import choose_where
     from workbench.engines.job import TimeOptions
     from workbench.engines.ncu import Options
     from workbench.engines.presence import find_tool, need_ncu
-    from workbench.errors import UsageError
-    from workbench.experiment import chosen_problem
+    from workbench.engines.where import choose_where
+    from workbench.errors import UsageError, WorkbenchError
 
     project, loaded, chosen = pick(versions, every, study)
     try:
@@ -131,7 +132,8 @@ def command(
         )
         return
     where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))
-    runner = experiment(project, loaded, where, seed)
+    progress = Progress()
+    runner = experiment(project, loaded, where, seed, progress)
     if dry_run:
         ncu = "ncu" if launcher else find_tool("ncu", "WORKBENCH_NCU") or "ncu"
         for version in chosen:
@@ -143,18 +145,31 @@ def command(
         f"engine: ncu ({ncu}); times are taken outside of it"
         + ("" if timed else ", by `workbench time`")
     )
+    keep: Keep = "auto" if raw is None else "always" if raw else "never"
+    failures = Failures(progress, alone=len(chosen) == 1)
+    timings = []
     for version in chosen:
-        subject = runner.subject(version, chosen_problem(loaded, version, problem))
-        profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=raw)
-        shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
-        click.echo(_summary(profile, str(shown)))
-        for notice in profile.notices:
-            say(f"note: {version.id}: {notice.message}")
-        if timed:
-            from workbench.views.measured import print_sheet, time_sheet
+        with failures.of(version.id):
+            try:
+                subject = runner.subject(version, chosen_problem(loaded, version, problem))
+                profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=keep)
+            except WorkbenchError as error:
+                if not pass_over(version, error, every):
+                    raise
+                progress.say(f"{version.id}: passed over: {error.message}")
+                continue
+            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+            click.echo(_summary(profile, shown.as_posix()))
+            for notice in profile.notices:
+                progress.say(f"note: {version.id}: {notice.message}")
+            if timed:
+                timings.append(runner.time(subject, TimeOptions()))
+    if timings:
+        from workbench.views.measured import print_sheet
+        from workbench.views.measured_time import time_sheet
 
-            timing = runner.time(subject, TimeOptions())
-            print_sheet(time_sheet([timing]), "table")
+        print_sheet(time_sheet(timings), "table")
+    failures.finish()
 
 
 def _summary(profile: Profile, path: str) -> str:

@@ -45,29 +45,41 @@ def command(
     Samples until the 95% interval of the median is under 1% of it. The result is
     checked first; the timing is kept under profiles/.
     """
-    from workbench.commands.measuring import experiment, pick, say
-    from workbench.engines.client import choose_where
+    from workbench.commands.choosing import timed_problems
+    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
     from workbench.engines.job import TimeOptions
+    from workbench.engines.where import choose_where
     from workbench.errors import MissingError, UsageError
-    from workbench.experiment import timed_problems
-    from workbench.views.measured import print_sheet, time_sheet
+    from workbench.views.measured import print_sheet
+    from workbench.views.measured_time import time_sheet
 
     if problem is not None and all_problems:
         raise UsageError("--problem and --all-problems cannot stand together", "Leave one out.")
     project, loaded, chosen = pick(versions, every, study)
     where = choose_where(launcher, arch, timeout_s)
-    runner = experiment(project, loaded, where, seed)
+    progress = Progress()
+    runner = experiment(project, loaded, where, seed, progress)
     options = TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s)
+    failures = Failures(progress, alone=len(chosen) == 1 and not all_problems)
     timings = []
     for version in chosen:
-        for each in timed_problems(loaded, version, problem, all_problems):
-            try:
-                timings.append(runner.time(runner.subject(version, each), options))
-            except MissingError as error:
-                # With --all, a baseline whose library is not here does not end the rest.
-                if not (every and version.baseline):
-                    raise
-                say(f"{version.id}: passed over: {error.message}")
+        try:
+            problems = timed_problems(loaded, version, problem, all_problems)
+        except UsageError as error:
+            if not pass_over(version, error, every):
+                raise
+            progress.say(f"{version.id}: passed over: {error.message}")
+            continue
+        for each in problems:
+            with failures.of(f"{version.id} {each.name}"):
+                try:
+                    timings.append(runner.time(runner.subject(version, each), options))
+                except MissingError as error:
+                    if not pass_over(version, error, every):
+                        raise
+                    progress.say(f"{version.id}: passed over: {error.message}")
+    if timings:
+        print_sheet(time_sheet(timings), format_)
+    failures.finish()
     if not timings:
         raise MissingError("nothing was timed", "Name a version that can run here.")
-    print_sheet(time_sheet(timings), format_)

@@ -12,10 +12,11 @@ from workbench.commands.options import format_option, study_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from workbench.commands.measuring import Failures
     from workbench.errors import WorkbenchError
     from workbench.experiment import Verdict
     from workbench.sanitizer import Finding
-    from workbench.views.measured import VerifyRow
+    from workbench.views.measured_verify import VerifyRow
 
 
 @click.command()
@@ -51,68 +52,81 @@ def command(
     All problems of the study that are marked "verify", or the one named. Exit code 4
     where a result is wrong, or compute-sanitizer finds something.
     """
-    from workbench.commands.measuring import experiment, pick
-    from workbench.engines.client import choose_where
-    from workbench.experiment import chosen_problems
-    from workbench.views.measured import print_sheet, verify_sheet
+    from workbench.commands.choosing import chosen_problems
+    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
+    from workbench.engines import choose_runner
+    from workbench.engines.presence import need_sanitizer
+    from workbench.engines.where import choose_where
+    from workbench.errors import KernelError, WorkbenchError
+    from workbench.sanitizer import TOOLS
+    from workbench.views.measured import print_sheet
+    from workbench.views.measured_verify import verify_sheet
 
     project, loaded, chosen = pick(versions, every, study)
-    if engine != "gpu" and not launcher and (engine == "emulator" or _no_gpu()):
+    if not launcher and not sanitize and choose_runner(engine) == "emulator":
         from workbench.commands.emulating import verify_versions
 
         verify_versions(
-            project, loaded, chosen, every=every, problem=problem, seed=seed, arch=arch,
+            project,
+            loaded,
+            chosen,
+            every=every,
+            problem=problem,
+            seed=seed,
+            arch=arch,
             format_=format_,
-        )  # fmt: skip
+        )
         return
     where = choose_where(launcher, arch, timeout_s)
-    runner = experiment(project, loaded, where, seed)
+    program = need_sanitizer() if sanitize else ""
+    progress = Progress()
+    runner = experiment(project, loaded, where, seed, progress)
+    failures = Failures(progress, alone=False)
     rows: list[VerifyRow] = []
-    errors = []
+    errors: list[WorkbenchError] = []
     findings: list[tuple[str, Finding]] = []
     texts: dict[str, str] = {}
-    tools: tuple[str, ...] = ()
     for version in chosen:
-        if every and version.baseline and (reason := _not_here(version.id, version.kind)):
-            click.echo(reason, err=True)
+        try:
+            problems = chosen_problems(loaded, version, problem, "verify")
+            subjects = [runner.subject(version, each) for each in problems]
+            verdicts = runner.verify(subjects)
+        except WorkbenchError as error:
+            if len(chosen) == 1:
+                raise
+            if pass_over(version, error, every):
+                progress.say(f"{version.id}: passed over: {error.message}")
+            else:
+                failures.add(version.id, error)
             continue
-        problems = chosen_problems(loaded, version, problem, "verify")
-        subjects = [runner.subject(version, each) for each in problems]
-        verdicts = runner.verify(subjects)
-        rows += [_row(version.id, verdict, loaded.tolerance) for verdict in verdicts]
+        first = verdicts[0].error
+        if first is not None and pass_over(version, first, every):
+            progress.say(f"{version.id}: passed over: {first.message}")
+            continue
+        rows += [verdict_row(version.id, verdict, loaded.tolerance) for verdict in verdicts]
         errors += [verdict.error for verdict in verdicts if verdict.error is not None]
         if sanitize and version.kind == "cuda":
-            from workbench import sanitizer
-            from workbench.engines.presence import need_sanitizer
-
-            program = need_sanitizer()
-            tools = sanitizer.TOOLS
-            for tool in sanitizer.TOOLS:
-                for finding in runner.sanitize(subjects, tool, program):
-                    findings.append((version.id, finding))
+            for tool in TOOLS:
+                with failures.of(f"{version.id} under {tool}"):
+                    for finding in runner.sanitize(subjects, tool, program):
+                        findings.append((version.id, finding))
             built = subjects[0].built
             texts |= {s.path: s.text or "" for s in (built.sources if built else ())}
-    print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
-    _raise(errors, findings)
+    if rows:
+        tools = TOOLS if sanitize else ()
+        print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
+    raise_worst(rows, errors, failures)
+    if findings:
+        total = len(findings)
+        raise KernelError(
+            f"compute-sanitizer has {total} finding{'s' if total > 1 else ''}",
+            "Each stands above with its source line.",
+        )
 
 
-def _no_gpu() -> bool:
-    from workbench.engines import choose_engine
-
-    return choose_engine("auto") == "emulator"
-
-
-def _not_here(version: str, kind: str) -> str:
-    """Why a baseline is passed over with --all; empty where it is to be tried."""
-    from importlib.util import find_spec
-
-    if kind == "python" and find_spec("torch") is None:
-        return f"{version}: passed over, PyTorch is not installed here"
-    return ""
-
-
-def _row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
-    from workbench.views.measured import VerifyRow
+def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
+    """One line of the table."""
+    from workbench.views.measured_verify import VerifyRow
 
     check = verdict.check
     worst = ""
@@ -126,23 +140,20 @@ def _row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
         error=check.error if check else None,
         tolerance=tolerance,
         worst=worst,
+        compared=check.compared if check else 0,
         unwritten=check.unwritten if check else 0,
         sampled=check.sampled if check else 0,
         message=verdict.error.message if verdict.error else "",
     )
 
 
-def _raise(errors: Sequence[WorkbenchError], findings: list[tuple[str, Finding]]) -> None:
-    from workbench.errors import KernelError
-
+def raise_worst(rows: Sequence[VerifyRow], errors: Sequence[WorkbenchError], failures: Failures) -> None:
+    """End with the error of what failed, if anything did; details stand in the table's notes."""
+    if len(errors) == 1 and len(rows) == 1:
+        raise errors[0]
     if errors:
-        first = errors[0]
-        if len(errors) == 1:
-            raise first
-        raise type(first)(f"{len(errors)} checks failed; the first: {first.message}", first.hint)
-    if findings:
-        total = len(findings)
-        raise KernelError(
-            f"compute-sanitizer has {total} finding{'s' if total > 1 else ''}",
-            "Each stands above with its source line.",
-        )
+        worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
+        failed = [f"{row.version} {row.problem}" for row in rows if not row.ok]
+        shown = ", ".join(failed[:6]) + (f" and {len(failed) - 6} more" if failed[6:] else "")
+        raise type(worst)(f"{len(errors)} of {len(rows)} checks failed: {shown}", worst.hint)
+    failures.finish()

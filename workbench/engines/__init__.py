@@ -37,6 +37,26 @@ def choose_engine(wanted: str, *, launcher: bool = False) -> Literal["ncu", "emu
     return "ncu"
 
 
+def choose_runner(wanted: str) -> Literal["gpu", "emulator"]:
+    """What verifies: the GPU where there is one (``auto``), else the emulator.
+
+    Raises:
+        MissingError: neither a GPU nor a compiler is here, or ``gpu`` was asked for.
+    """
+    if wanted == "emulator":
+        return "emulator"
+    from workbench.engines import presence
+
+    try:
+        presence.need_gpu()
+        presence.need_pycuda()
+    except MissingError:
+        if wanted == "gpu" or not _can_compile():
+            raise
+        return "emulator"
+    return "gpu"
+
+
 def _can_compile() -> bool:
     from workbench import compilers
 

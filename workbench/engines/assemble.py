@@ -184,6 +184,20 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def private_words(raw: bytes, words: Sequence[str]) -> tuple[str, ...]:
-    """Those of `words` (folders of this machine, its host name) that a report holds."""
-    return tuple(word for word in words if len(word) > 3 and word.encode() in raw)
+#: Advice of `workbench.ncurep.notices` to whoever compiled the kernel.
+_FOR_COMPILERS = ("no-line-info", "no-source")
+
+
+def library_notices(notices: Sequence[Notice], version: str) -> tuple[Notice, ...]:
+    """For a Python version, say once that its kernels come without source.
+
+    They are a library's, compiled by others: advice on compiling them would lead nowhere.
+    """
+    kept = [notice for notice in notices if notice.code not in _FOR_COMPILERS]
+    if len(kept) < len(notices):
+        message = (
+            f"The kernels of {version} are a library's: the report has no source of them, so "
+            "counters stand at instructions and not at source lines."
+        )
+        kept.append(Notice(code="library-kernel", message=message))
+    return tuple(kept)

@@ -174,7 +174,7 @@ def verified(emulation: Emulation, version: Version, problem: Problem) -> Check:
     Raises:
         KernelError: the result is wrong.
     """
-    from workbench.engines.client import describe_check
+    from workbench.engines.failures import describe_check
 
     check = emulation.check
     assert check is not None

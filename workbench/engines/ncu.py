@@ -16,7 +16,6 @@ from typing import Literal
 from workbench.engines import collection
 from workbench.engines.client import (
     RESULT,
-    Where,
     run_name,
     stage,
     worker_argv,
@@ -24,8 +23,12 @@ from workbench.engines.client import (
 from workbench.engines.job import Job, Result, read_results
 from workbench.engines.ncu_faults import find_fault
 from workbench.engines.process import Finished, run_group
+from workbench.engines.rawreport import Keep, Later, RawReport, machine_words, pack_report
+from workbench.engines.where import Where
 from workbench.engines.workspace import folder_for, workspace
 from workbench.model import Profile, Record
+from workbench.ncurep.child import Standby
+from workbench.ncurep.read import read_report
 from workbench.project import Project
 
 REPORT = "report"
@@ -118,8 +121,12 @@ class Command(Record, frozen=True):
 
     @property
     def neutral(self) -> tuple[str, ...]:
-        """The command as it is kept in a profile: without any path of this machine."""
-        launcher = tuple(Path(word).name if "/" in word else word for word in self.launcher)
+        """The command as it is kept in a profile: it names no path and no host.
+
+        Of a launcher only the program stays: its options may name hosts, accounts and
+        partitions, and say nothing about what was measured.
+        """
+        launcher = (Path(self.launcher[0]).name, "…") if self.launcher else ()
         return (*launcher, "ncu", *self.ncu_arguments, "python", *self.program[1:])
 
     @property
@@ -155,7 +162,7 @@ class Captured(Record, frozen=True):
     """A successful capture: the profile as read, the raw report, and what was run."""
 
     profile: Profile
-    raw: bytes
+    raw: RawReport
     result: Result
     command: Command
     wall_s: float
@@ -168,16 +175,18 @@ def capture(
     options: Options,
     ncu: str,
     on_line: Callable[[str], None] | None = None,
+    keep: Keep = "auto",
 ) -> Captured:
     """Run ncu around the worker, and read the report if and only if all went well.
+
+    Nearly all of the time should be ncu's own: the child that reads the report warms up
+    meanwhile, and reading and compressing go on side by side.
 
     Raises:
         KernelError, MissingError, UsageError: as `workbench.engines.ncu_faults` says.
         DataError: the report cannot be read.
     """
-    from workbench.ncurep.read import read_report
-
-    with workspace(project.root, run_name(job)) as folder:
+    with workspace(project.root, run_name(job)) as folder, Standby() as standby:
         stage(project.root, folder, [job])
         command = make_command(folder, job, where, options, ncu)
         finished = run_group(
@@ -185,9 +194,12 @@ def capture(
         )
         report = project.root / command.output
         result = checked(job, where, finished, project.root / folder / RESULT, report)
+        data = report.read_bytes()
+        words = machine_words(project.root)
+        raw = Later(lambda: pack_report(data, report, keep, words))
         return Captured(
-            profile=read_report(report),
-            raw=report.read_bytes(),
+            profile=read_report(report, standby=standby),
+            raw=raw.result(),
             result=result,
             command=command,
             wall_s=finished.seconds,

@@ -6,6 +6,7 @@ and what works without it. `doctor` asks the same functions.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -59,6 +60,7 @@ def _smi() -> list[Gpu]:
     return found
 
 
+@functools.cache  # asking takes 30 ms, and they do not come and go while we run
 def find_gpus() -> tuple[list[Gpu], str]:
     """The GPUs that CUDA will see, and where there are none the reason."""
     try:

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from workbench.engines.check import compare
+from workbench.engines.bench import Bench, Run, open_bench
 from workbench.engines.device import DeviceArray, Session, WorkerError, set_bytes
 from workbench.engines.job import (
-    BufferSpec,
     Check,
     Failure,
     Job,
@@ -32,145 +28,10 @@ from workbench.engines.job import (
     read_jobs,
     write_results,
 )
-from workbench.engines.programs import Loaded, Step, load
-from workbench.errors import WorkbenchError
-from workbench.model import Notice, Problem
+from workbench.model import Notice
 
 if TYPE_CHECKING:
     from workbench.study import Study
-
-#: A study may give the reference of chosen elements alone (`reference_at`). It is
-#: used from this many operations on, where the whole float64 reference takes the host
-#: tens of seconds, and for this many elements.
-SAMPLE_ABOVE_FLOPS = 1_000_000_000_000
-SAMPLE_SIZE = 4096
-
-
-class Bench:
-    """The study's side of a job: inputs, outputs and reference of one problem."""
-
-    def __init__(self, study: Study, problem: Problem, seed: int) -> None:
-        self.study = study
-        self.problem = problem
-        self.parameters = dict(study.parameters(problem))
-        self._rng = np.random.default_rng(seed)
-        self.inputs: dict[str, NDArray[Any]] = dict(study.inputs(problem, self._rng))
-        self.specs = tuple(
-            BufferSpec(name=name, role="input", shape=values.shape, dtype=values.dtype.str)
-            for name, values in self.inputs.items()
-        ) + tuple(
-            BufferSpec(name=name, role="output", shape=tuple(shape), dtype=np.dtype(dtype).str)
-            for name, (shape, dtype) in study.outputs(problem).items()
-        )
-        self._reference: dict[str, NDArray[np.float64]] | None = None
-        self._sample: dict[str, NDArray[np.int64]] | None = None
-
-    @property
-    def outputs(self) -> tuple[BufferSpec, ...]:
-        """The output buffers."""
-        return tuple(spec for spec in self.specs if spec.role == "output")
-
-    def check(self, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]) -> Check:
-        """Compare outputs with the reference, which is computed once."""
-        if self._reference is None:
-            study = self.study
-            if study.can_sample and study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
-                self._sample = {
-                    spec.name: np.sort(
-                        self._rng.choice(
-                            int(np.prod(spec.shape, dtype=np.int64)),
-                            size=min(SAMPLE_SIZE, int(np.prod(spec.shape, dtype=np.int64))),
-                            replace=False,
-                        )
-                    )
-                    for spec in self.outputs
-                }
-                self._reference = study.reference_at(self.problem, self.inputs, self._sample)
-            else:
-                self._reference = study.reference(self.problem, self.inputs)
-        return compare(
-            outputs,
-            self._reference,
-            self.study.tolerance,
-            sample=self._sample,
-            strayed=strayed,
-        )
-
-
-def _open_bench(job: Job, studies: dict[str, Study]) -> Bench:
-    from workbench.project import require_project
-    from workbench.study import load_study
-
-    try:
-        study = studies.get(job.study) or load_study(require_project(Path.cwd()), job.study)
-        studies[job.study] = study
-        return Bench(study, study.problem(job.problem), job.seed)
-    except WorkbenchError as error:
-        raise WorkerError("bad-study", error.message) from error
-
-
-class Run:
-    """One version on the job's first set of buffers."""
-
-    def __init__(
-        self,
-        session: Session,
-        bench: Bench,
-        program: Program,
-        arrays: dict[str, DeviceArray],
-        *,
-        poison: bool,
-    ) -> None:
-        self.session = session
-        self.bench = bench
-        self.program = program
-        self.arrays = arrays
-        self.poison = poison
-        with session.doing(f"allocating the scratch memory of {program.version}"):
-            self.scratch = {
-                each.name: session.allocate(
-                    BufferSpec(name=each.name, role="scratch", shape=each.shape, dtype=each.dtype)
-                )
-                for each in program.scratch
-            }
-        begin = time.perf_counter()
-        self.loaded: Loaded = load(session, program, bench.problem, bench.parameters)
-        self.steps: tuple[Step, ...] = self.loaded.bind({**arrays, **self.scratch})
-        self._load_s = time.perf_counter() - begin
-        self.first_launch = 0.0
-
-    def execute(self) -> None:
-        """Poison what will be written, run every launch, wait for the end."""
-        if self.poison:
-            for spec in self.bench.outputs:
-                self.session.poison(self.arrays[spec.name])
-            for array in self.scratch.values():
-                self.session.poison(array)
-        self.session.synchronize()
-        begin = time.perf_counter()
-        for kernel, step in self.steps:
-            with self.session.doing(f"launching {kernel} of {self.program.version}"):
-                step()
-        names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.steps))
-        with self.session.doing(f"running {names} of {self.program.version}"):
-            self.session.synchronize()
-        if not self.first_launch:
-            self.first_launch = self._load_s + time.perf_counter() - begin
-
-    def check(self) -> Check:
-        """Copy the outputs and compare them."""
-        with self.session.doing(f"reading the outputs of {self.program.version}"):
-            outputs = {
-                spec.name: self.session.download(self.arrays[spec.name])
-                for spec in self.bench.outputs
-            }
-            strayed = self.session.strayed()
-        try:
-            return self.bench.check(outputs, strayed)
-        except WorkbenchError as error:
-            raise WorkerError("bad-study", error.message) from error
-        except ValueError as error:
-            raise WorkerError("bad-study", str(error)) from error
 
 
 def _wrong(program: Program) -> Failure:
@@ -315,7 +176,7 @@ def _one(session: Session, studies: dict[str, Study], job: Job) -> Result:
     session.guards = not job.sanitize
     session.step = f"preparing {job.problem}"
     try:
-        bench = _open_bench(job, studies)
+        bench = open_bench(job, studies)
         result = msgspec.structs.replace(
             result,
             parameters=bench.parameters,

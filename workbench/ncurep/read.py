@@ -8,10 +8,6 @@ reader would take it quietly), the child process extracts, and only then is ther
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -20,18 +16,15 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.errors import DataError, MissingError, UsageError
+from workbench.errors import DataError, UsageError
 from workbench.model import Capture, Notice, Profile
+from workbench.ncurep import child
+from workbench.ncurep.child import AGAIN, Standby
 from workbench.ncurep.container import Container, read_container
 from workbench.ncurep.notices import CODES, lacks
 
-#: What the child process runs; it gets the report and the output file as arguments.
-_CHILD = ("-m", "workbench.ncurep.extract")
-#: Its exit code where NVIDIA's reader cannot be imported (`extract.NO_READER`).
-_NO_READER = 77
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
-_AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 
 
 def split_target(text: str) -> tuple[Path, str | None]:
@@ -85,12 +78,14 @@ def select_kernels(profile: Profile, name: str | None) -> Profile:
     raise UsageError(f"no kernel matches {name!r}", f"The report has: {shown}.")
 
 
-def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
+def read_report(path: Path, *, timeout_s: float = 120.0, standby: Standby | None = None) -> Profile:
     """Read a ``.ncu-rep`` (or ``.ncu-rep.zst``) that ncu 2021 to 2025 wrote.
 
     Args:
         path: The report.
         timeout_s: How long the native reader may take, in seconds.
+        standby: A child process that waits for this report. What it reads is not cached:
+            a report that we captured ourselves is read this once.
 
     Raises:
         UsageError: there is no such file.
@@ -102,7 +97,7 @@ def read_report(path: Path, *, timeout_s: float = 120.0) -> Profile:
         raise UsageError(f"no such report: {path}", "Check the path.")
     with _plain(path) as plain:
         container = read_container(plain, shown=path)
-        profile = _extract(plain, path, timeout_s)
+        profile = _extract(plain, path, timeout_s, standby)
     if not any(launch.profiled for launch in profile.launches):
         names = ", ".join(launch.kernel[:60] for launch in profile.launches[:3])
         listed = f" (listed, but never measured: {names})" if names else ""
@@ -132,7 +127,7 @@ def read_raw(path: Path) -> bytes:
     try:
         return unpack(data, limit=1 << 34)
     except ValueError as error:
-        raise DataError(f"{path}: {error}", _AGAIN) from error
+        raise DataError(f"{path}: {error}", AGAIN) from error
 
 
 @contextlib.contextmanager
@@ -147,68 +142,26 @@ def _plain(path: Path) -> Iterator[Path]:
         yield plain
 
 
-def _extract(plain: Path, shown: Path, timeout_s: float) -> Profile:
+def _extract(plain: Path, shown: Path, timeout_s: float, standby: Standby | None) -> Profile:
     """Run the native reader over a checked file, or take its answer from the cache."""
     from workbench.ncurep import cache
 
-    key = cache.key(plain)
-    known = cache.load(key)
-    if known is not None:
+    key = "" if standby is not None else cache.key(plain)
+    if key and (known := cache.load(key)) is not None:
         return known
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         output = Path(folder) / "profile.json"
-        _run_child(plain, shown, output, timeout_s)
+        child.extract(plain, shown, output, timeout_s, standby)
         try:
             data = output.read_bytes()
             profile = msgspec.json.decode(data, type=Profile)
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{shown}: the native reader gave no answer ({error})", _AGAIN
+                f"{shown}: the native reader gave no answer ({error})", AGAIN
             ) from error
-    cache.save(key, data)
+    if key:
+        cache.save(key, data)
     return profile
-
-
-def _run_child(plain: Path, shown: Path, output: Path, timeout_s: float) -> None:
-    """Run `workbench.ncurep.extract`; a crash, a hang and an error all end as DataError."""
-    environment = dict(os.environ)
-    # The child must find the same package, installed or not.
-    root = str(Path(__file__).resolve().parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(
-        filter(None, (root, environment.get("PYTHONPATH", "")))
-    )
-    command = [sys.executable, *_CHILD, str(plain.resolve()), str(output)]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-    )
-    try:
-        _, errors = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise DataError(
-            f"{shown}: the native reader did not end within {timeout_s:g} s",
-            "The file is damaged, or very large: read_report takes a longer time limit.",
-        ) from error
-    finally:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-    if child.returncode < 0:
-        with contextlib.suppress(ValueError):
-            name = signal.Signals(-child.returncode).name
-            raise DataError(f"{shown}: the native reader crashed on it ({name})", _AGAIN)
-    if child.returncode:
-        lines = errors.decode("utf-8", "replace").strip().splitlines()
-        why = lines[-1] if lines else f"exit code {child.returncode}"
-        if child.returncode == _NO_READER:
-            raise MissingError(
-                f"NVIDIA's report reader cannot be loaded ({why[:300]})",
-                "Install it: `pip install ncu-report`. Recorded profiles are shown without it.",
-            )
-        raise DataError(f"{shown}: the native reader failed on it ({why[:300]})", _AGAIN)
 
 
 def _option(words: list[str], name: str, default: str) -> str:

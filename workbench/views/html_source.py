@@ -134,7 +134,8 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
         # A line of an unknown file (index -1) has counters, but no text to stand beside.
         if key[1] > 0 and 0 <= key[0] < len(profile.sources)
     )
-    found = gutters(launch, lines)
+    # A library's kernel has counters but no lines: a gutter for it would be an empty column.
+    found = tuple(g for g in gutters(launch, lines) if any(key in tally for key in g.cells))
     prefix = f"k{position}"
     weight: Tally[int] = Tally()
     for (file, _), number in tally.items():

@@ -80,7 +80,7 @@ def _quiet(hunks: Sequence[Hunk]) -> str:
     for kind in dict.fromkeys(kinds):
         number = kinds.count(kind)
         parts.append(f"{number} {kind} hunk{'s' if number > 1 else ''}")
-    return f"Moves nothing: {', '.join(parts)}."
+    return f"No change of code: {', '.join(parts)}."
 
 
 def _range(hunk: Hunk) -> str:

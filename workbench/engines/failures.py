@@ -1,0 +1,133 @@
+"""The worker's failures as errors: what happened, where, and what to do next."""
+
+from __future__ import annotations
+
+from workbench.engines import presence
+from workbench.engines.job import Check, Failure, Job, Result
+from workbench.engines.process import Finished
+from workbench.engines.where import Where
+from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
+from workbench.units import count
+
+
+def expect_result(job: Job, result: Result | None, finished: Finished, where: Where) -> Result:
+    """The result of a job that went well, or the error that says why it did not.
+
+    Raises:
+        KernelError, MissingError, UsageError: by the kind of failure.
+    """
+    if result is not None and result.failure is None:
+        return result
+    if finished.timed_out:
+        raise hang(job, where)
+    if result is None or result.failure is None:
+        raise _vanished(job, finished)
+    raise failure_error(job, result.failure, result.check)
+
+
+def hang(job: Job, where: Where) -> KernelError:
+    """The error for a worker that did not end in time."""
+    return KernelError(
+        f"{job.program.version} on {job.problem} did not end within {where.timeout_s:g} s; "
+        "it and all its processes were ended",
+        "A kernel that never ends (a barrier that not all threads reach, a loop without an "
+        "exit) shows like this; if it is only slow, give it more with --timeout SECONDS.",
+    )
+
+
+def _vanished(job: Job, finished: Finished) -> WorkbenchError:
+    tail = "\n".join(f"  {line}" for line in finished.output.splitlines()[-8:])
+    ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
+    return KernelError(
+        f"the worker for {job.program.version} on {job.problem} ended with {ended} and "
+        f"without a result{chr(10) + tail if tail else ''}",
+        "If the lines above do not say why, run the command by itself: "
+        "`workbench profile --dry-run` prints it.",
+    )
+
+
+def failure_error(job: Job, failure: Failure, check: Check | None = None) -> WorkbenchError:
+    """The error for a failure that the worker named."""
+    version, problem = job.program.version, job.problem
+    again = f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}"
+    said = f" ({failure.code})" if failure.code else ""
+    step = f" while {failure.step}" if failure.step else ""
+    match failure.kind:
+        case "wrong-result" if check is not None:
+            return KernelError(
+                f"{version} gives a wrong result on {problem}: " + describe_check(check),
+                f"The same inputs again: `{again}`; add --sanitize to look for races and "
+                "accesses out of bounds.",
+            )
+        case "crash":
+            return KernelError(
+                f"{version} crashed on {problem}{step}: {failure.message}{said}",
+                f"Find the line: `{again} --sanitize`.",
+            )
+        case "launch-failed":
+            return KernelError(
+                f"{version} could not be launched on {problem}{step}: {failure.message}{said}",
+                "Check grid, block, dynamic_shared and the registers (`workbench show "
+                f"{job.study}/{version}`) against the chip's limits.",
+            )
+        case "not-loadable":
+            return KernelError(
+                f"{version} could not be loaded{step}: {failure.message}{said}",
+                'Kernels must be declared extern "C" and named as in [[launch]]; the build '
+                "must be for this chip (--arch).",
+            )
+        case "bad-version":
+            return KernelError(failure.message, f"Correct {job.program.path}.")
+        case "unsupported":
+            return MissingError(
+                f"{version} needs what is not supported here: {failure.message}{said}",
+                "It needs another chip or a newer driver.",
+            )
+        case "bad-study":
+            return UsageError(failure.message, f"Correct kernels/{job.study}/study.py.")
+        case "unavailable":
+            return MissingError(
+                f"{version} cannot run here: {failure.message}",
+                "Install what it names on the machine with the GPU.",
+            )
+        case "out-of-memory":
+            return MissingError(
+                f"too little memory for {version} on {problem}{step}: {failure.message}{said}",
+                "Choose a smaller problem with --problem, or end other programs on the GPU.",
+            )
+        case "no-device":
+            return MissingError(
+                f"the worker finds no GPU: {failure.message}{said}",
+                f"Check nvidia-smi and CUDA_VISIBLE_DEVICES. {presence.WITHOUT_GPU}",
+            )
+        case "no-pycuda":
+            return MissingError(
+                failure.message, f'pip install "workbench[gpu]". {presence.WITHOUT_GPU}'
+            )
+        case _:
+            return KernelError(
+                f"{version} on {problem} failed{step}: {failure.message}{said}",
+                "This failure has no explanation of its own; --debug shows more.",
+            )
+
+
+def describe_check(check: Check) -> str:
+    """What is wrong with a result, in lines: the error, the worst element, the counts."""
+    if check.error is None:
+        first = f"{check.not_a_number:,} of {check.compared:,} elements are not a number"
+    else:
+        first = f"‖out − ref‖ / ‖ref‖ = {count(check.error)}, tolerance {count(check.tolerance)}"
+    lines = [first]
+    if check.worst is not None:
+        place = ", ".join(str(i) for i in check.worst.index)
+        lines.append(
+            f"worst element: {check.worst.output}[{place}] = {check.worst.got}, "
+            f"expected {check.worst.want}"
+        )
+    if check.unwritten:
+        lines.append(f"{check.unwritten:,} elements were never written")
+    if check.far_off:
+        lines.append(f"{check.far_off:,} of {check.compared:,} elements are far off")
+    if check.strayed:
+        lines.append(f"it wrote outside of the buffer {', '.join(check.strayed)}")
+    return "\n  ".join(lines)
