@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +26,12 @@ from workbench.emulator.space import Arena
 from workbench.engines.check import compare, poison_byte
 from workbench.engines.emulated_profile import device_of, launch_record, sources_of
 from workbench.engines.job import Check
-from workbench.errors import KernelError, UsageError
+from workbench.errors import KernelError, MissingError, UsageError
 from workbench.launches import BufferArg, ResolvedLaunch, resolve_launches, resolve_scratch
-from workbench.model import Build, Capture, Notice, Problem, Profile, Verification, Version
+from workbench.model import Capture, Notice, Problem, Profile, Verification, Version
 from workbench.project import Project
 from workbench.sources import source_hash
+from workbench.store import Store
 from workbench.study import Study
 
 #: What versions are compiled for where nothing else is said: Hopper.
@@ -101,6 +103,28 @@ def launch_of(resolved: ResolvedLaunch, limits: Limits) -> Launch:
     )
 
 
+def recorded_build(profile: Profile) -> BuildResult | None:
+    """The PTX and resources that a recorded profile holds; None where it has no PTX."""
+    if profile.build is None or not profile.build.ptx:
+        return None
+    return BuildResult(cubin=Path(), build=profile.build, sources=profile.sources, cached=True)
+
+
+def _built(project: Project, study: Study, version: Version, arch: str) -> BuildResult:
+    """Compile; without a compiler, the PTX of a recorded profile of the same source."""
+    try:
+        return build(project, version, arch)
+    except MissingError:
+        store = Store(project.profiles)
+        for entry in store.find(study=study.name, version=version.id):
+            profile = store.load(entry.path)
+            if profile.source_hash == source_hash(project, version):
+                found = recorded_build(profile)
+                if found is not None and found.build.arch == arch:
+                    return found
+        raise
+
+
 def emulate(
     project: Project,
     study: Study,
@@ -113,6 +137,7 @@ def emulate(
     blocks: int = 0,
     limits: Limits | None = None,
     workers: int | None = None,
+    built: BuildResult | None = None,
 ) -> Emulation:
     """Run one version on one problem.
 
@@ -127,6 +152,7 @@ def emulate(
         blocks: Run about this many blocks of each launch, for counters alone; 0: all.
         limits: When to give up.
         workers: Processes; None: one for each core.
+        built: What to run instead of compiling, such as `recorded_build`.
 
     Raises:
         KernelError: it does not compile, does wrong, or needs what is not supported.
@@ -139,7 +165,7 @@ def emulate(
             "Its library needs a GPU: use --engine ncu there.",
         )
     study.check_requirements(version, problem)
-    built = build(project, version, arch)
+    built = built or _built(project, study, version, arch)
     module = ptx.parse(built.build.ptx)
     memory = memory_of(study, version, problem, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()
@@ -232,7 +258,7 @@ def profile(
         capture=Capture(wall_s=emulation.seconds),
         sources=sources_of(emulation.module, emulation.built),
         source_hash=source_hash(project, version),
-        build=_own(emulation.built.build),
+        build=emulation.built.build,
         verification=Verification(
             problem=where.name,
             error=check.error or 0.0,
@@ -243,10 +269,6 @@ def profile(
         ),
         notices=_notices(emulation),
     )
-
-
-def _own(made: Build) -> Build:
-    return made
 
 
 def _small_problem(study: Study, version: Version) -> Problem:
