@@ -84,7 +84,9 @@ def rows(study: Study, profile: Profile) -> list[tuple[str, ...]]:
             cells += [f"{same} of {total}", ratio(sum(seen.values()), sum(want.values()))]
             apart += different
         for column in OTHERS:
-            same, total, different = compare(lines(mine, ours, column), lines(profile, launch, column))
+            same, total, different = compare(
+                lines(mine, ours, column), lines(profile, launch, column)
+            )
             cells.append(f"{same} of {total}")
             apart += [f"{each} ({column})" for each in different]
         estimate = ours.metrics["ptx__machine_inst_estimate"].value
@@ -93,7 +95,7 @@ def rows(study: Study, profile: Profile) -> list[tuple[str, ...]]:
         cells.append(ratio(estimate, recorded))
         out.append(tuple(cells))
         for each in apart:
-            print(f"  {cells[0]} {cells[1]}: {each}", file=sys.stderr)
+            sys.stderr.write(f"  {cells[0]} {cells[1]}: {each}" + "\n")
     return out
 
 
@@ -111,17 +113,19 @@ def main() -> None:
     store = Store(project.profiles)
     header = ("version", "problem", "kernel", "sectors: lines", "total", "wavefronts: lines",
               "total", "ideal sectors", "tags", "ideal wavefronts", "instructions")  # fmt: skip
-    print("| " + " | ".join(header) + " |")
-    print("|" + " --- |" * len(header))
+    sys.stdout.write("| " + " | ".join(header) + " |" + "\n")
+    sys.stdout.write("|" + " --- |" * len(header) + "\n")
     for entry in store.find(engine="ncu"):
         try:
             study = load_study(project, entry.study)
             if study.version(entry.version).kind != "cuda":
                 continue
             for cells in rows(study, store.load(entry.path)):
-                print("| " + " | ".join(cells) + " |", flush=True)
+                sys.stdout.write("| " + " | ".join(cells) + " |" + "\n")
         except WorkbenchError as error:
-            print(f"  {entry.study}/{entry.version} {entry.problem}: {error.message}", file=sys.stderr)
+            print(
+                f"  {entry.study}/{entry.version} {entry.problem}: {error.message}", file=sys.stderr
+            )
 
 
 if __name__ == "__main__":

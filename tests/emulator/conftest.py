@@ -99,7 +99,7 @@ def elementwise(
     names = [*(f"x{i}" for i in range(len(inputs))), "y"]
     lines.append(",\n".join(f".param .u64 p_{name}" for name in names) + ")\n{")
     lines.append(".reg .b64 %rd<40>; .reg .b32 %r<4>;")
-    register = {name: kind for name, kind in zip(names, [*kinds, out], strict=True)}
+    register = dict(zip(names, [*kinds, out], strict=True))
     for name, kind in register.items():
         width = max(size[kind[-1]], 2)
         lines.append(f".reg .b{8 * width} %{name};")

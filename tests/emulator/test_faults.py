@@ -61,7 +61,8 @@ FAULTS = {
         r"k\.cu:2: uninitialised memory: thread \(0, 0, 0\) .* reads y \+ 0 bytes",
     ),
     "read after write": (
-        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\ny[threadIdx.x] = tile[63 - threadIdx.x];",
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
+        "y[threadIdx.x] = tile[63 - threadIdx.x];",
         r"k\.cu:4: shared-memory race: .* reads tile .* written by warp \d at k\.cu:3",
     ),
     "write after read": (
@@ -107,15 +108,18 @@ def test_fault(cuda: Compile, name: str) -> None:
 
 
 RIGHT = [
-    "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncthreads();\ny[threadIdx.x] = t[63 - threadIdx.x];",
-    "if (threadIdx.x >= 40) return;\n__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncthreads();\n"
+    "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncthreads();\n"
+    "y[threadIdx.x] = t[63 - threadIdx.x];",
+    "if (threadIdx.x >= 40) return;\n__shared__ float t[64];\nt[threadIdx.x] = 1;\n"
+    "__syncthreads();\n"
     "y[threadIdx.x] = t[39 - threadIdx.x];",
     "__shared__ float t[2][64];\nfloat s = 0;\nfor (int i = 0; i < 4; ++i) {\n"
     "t[i % 2][threadIdx.x] = i;\n__syncthreads();\ns += t[i % 2][63 - threadIdx.x];\n}\n"
     "y[threadIdx.x] = s;",
     "__shared__ int h[4];\nif (threadIdx.x < 4) h[threadIdx.x] = 0;\n__syncthreads();\n"
     "atomicAdd(&h[threadIdx.x % 4], 1);\n__syncthreads();\ny[threadIdx.x] = h[threadIdx.x % 4];",
-    "__shared__ char c[64];\nc[threadIdx.x] = threadIdx.x;\n__syncthreads();\ny[threadIdx.x] = c[threadIdx.x];",
+    "__shared__ char c[64];\nc[threadIdx.x] = threadIdx.x;\n__syncthreads();\n"
+    "y[threadIdx.x] = c[threadIdx.x];",
 ]
 
 

@@ -54,8 +54,8 @@ def counted(outcome: Outcome) -> tuple[Lines, float]:
     weights = Weights(outcome.program.graph, outcome.program.ctx.merged)
     for row in outcome.rows:
         for name, field in COUNTERS.items():
-            lines[row.instr.loc.line][name] += getattr(row.site, field) / outcome.sampled
-    total = sum(row.warps * weights[row.instr] for row in outcome.rows) / outcome.sampled
+            lines[row.instr.loc.line][name] += getattr(row.site, field)
+    total = sum(row.warps * weights[row.instr] for row in outcome.rows)
     return lines, total
 
 

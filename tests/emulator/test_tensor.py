@@ -37,8 +37,8 @@ extern "C" __global__ void tile(const half* A, const half* B, float* C) {
 def test_wmma(cuda: Compile, layout: str) -> None:
     a, b = (RNG.standard_normal((16, 16)).astype("f2") for _ in range(2))
     got, _ = execute(
-        cuda(WMMA.replace("LAYOUT", layout)), "tile", {"A": a, "B": b, "C": np.zeros((16, 16), "f4")},
-        ["A", "B", "C"], check=True,
+        cuda(WMMA.replace("LAYOUT", layout)), "tile",
+        {"A": a, "B": b, "C": np.zeros((16, 16), "f4")}, ["A", "B", "C"], check=True,
     )  # fmt: skip
     right = b if layout == "row_major" else b.T
     want = 2 * (a.astype("f8") @ right.astype("f8") + 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from workbench.emulator.context import Limits
     from workbench.errors import WorkbenchError
     from workbench.model import Version
     from workbench.project import Project
@@ -18,6 +19,12 @@ def _seed(seed: int | None) -> int:
     from workbench.engines.client import fresh_seed
 
     return fresh_seed() if seed is None else seed
+
+
+def _limits(limit: int | None) -> Limits | None:
+    from workbench.emulator.context import Limits
+
+    return None if limit is None else Limits(limit)
 
 
 def _runnable(versions: Sequence[Version], every: bool) -> list[Version]:
@@ -39,7 +46,8 @@ def profile_versions(
     problem: str | None,
     seed: int | None,
     arch: str,
-    blocks: int,
+    blocks: int | None,
+    limit: int | None,
 ) -> None:
     """Verify, count and keep a profile of each version.
 
@@ -68,6 +76,7 @@ def profile_versions(
                 seed=_seed(seed),
                 arch=arch or emulated.DEFAULT_ARCH,
                 blocks=blocks,
+                limits=_limits(limit),
                 say=progress.say,
             )
             path = store.save(made)
@@ -93,6 +102,7 @@ def verify_versions(
     problem: str | None,
     seed: int | None,
     arch: str,
+    limit: int | None,
     format_: str,
 ) -> None:
     """Check versions on the CPU, with races and uninitialised reads looked for.
@@ -123,6 +133,7 @@ def verify_versions(
                 done = emulated.emulate(
                     project, study, version, where,
                     seed=chosen_seed, arch=arch or emulated.DEFAULT_ARCH, watch=True,
+                    limits=_limits(limit),
                 )  # fmt: skip
                 verdict = Verdict(where, emulated.verified(done, version, where))
             except WorkbenchError as error:

@@ -29,9 +29,15 @@ if TYPE_CHECKING:
 @click.option(
     "--blocks",
     type=click.IntRange(0),
-    default=0,
     metavar="N",
-    help="Emulator: run about N blocks of each launch, edges included (default: all).",
+    help="Emulator: run about N blocks of a launch, edges included; 0: all (default: by size).",
+)
+@click.option(
+    "--instruction-limit",
+    "limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
 )
 @click.option("--time/--no-time", "timed", default=False, help="Time each version as well.")
 @click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set.")
@@ -77,7 +83,8 @@ def command(
     study: str | None,
     problem: str | None,
     engine: str,
-    blocks: int,
+    blocks: int | None,
+    limit: int | None,
     timed: bool,
     sets: tuple[str, ...],
     sections: tuple[str, ...],
@@ -128,7 +135,14 @@ def command(
         from workbench.commands.emulating import profile_versions
 
         profile_versions(
-            project, loaded, chosen, problem=problem, seed=seed, arch=arch, blocks=blocks
+            project,
+            loaded,
+            chosen,
+            problem=problem,
+            seed=seed,
+            arch=arch,
+            blocks=blocks,
+            limit=limit,
         )
         return
     where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="What runs the version; auto takes the GPU where there is one, else the emulator.",
 )
+@click.option(
+    "--instruction-limit",
+    "limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
+)
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
 @machine_options
 @format_option
@@ -40,6 +47,7 @@ def command(
     study: str | None,
     problem: str | None,
     engine: str,
+    limit: int | None,
     sanitize: bool,
     seed: int | None,
     timeout_s: float,
@@ -74,6 +82,7 @@ def command(
             problem=problem,
             seed=seed,
             arch=arch,
+            limit=limit,
             format_=format_,
         )
         return
@@ -147,7 +156,9 @@ def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
     )
 
 
-def raise_worst(rows: Sequence[VerifyRow], errors: Sequence[WorkbenchError], failures: Failures) -> None:
+def raise_worst(
+    rows: Sequence[VerifyRow], errors: Sequence[WorkbenchError], failures: Failures
+) -> None:
     """End with the error of what failed, if anything did; details stand in the table's notes."""
     if len(errors) == 1 and len(rows) == 1:
         raise errors[0]

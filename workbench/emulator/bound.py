@@ -41,7 +41,6 @@ def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes
         machine_instructions: Warp instructions as the chip would issue them.
         least_bytes: Bytes that must cross the device memory's bus at least.
     """
-    scale = 1 / outcome.sampled
     fma = sum(
         row.on for row in outcome.rows
         if row.instr.op in ("fma", "mul", "add", "sub") and row.instr.parts[-1] == "f32"
@@ -55,34 +54,10 @@ def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes
     sms = max(chip.sms, 1)
     cycles = {
         "issue slots": machine_instructions / chip.schedulers / sms,
-        "FMA pipe": fma * scale / chip.fp32_lanes / sms,
-        "load/store units": lsu * scale * 32 / _LSU_LANES / sms,
-        "shared memory": waves * scale / sms,
+        "FMA pipe": fma / chip.fp32_lanes / sms,
+        "load/store units": lsu * 32 / _LSU_LANES / sms,
+        "shared memory": waves / sms,
     }
     if chip.memory_bandwidth and chip.sm_clock:
         cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
     return Bound(cycles)
-
-
-def occupancy(chip: Chip, threads: int, registers: int, shared: int) -> dict[str, int]:
-    """Blocks that fit on an SM by each limit (the formula of NVIDIA's calculator).
-
-    Args:
-        chip: Its limits.
-        threads: Of a block.
-        registers: Of a thread.
-        shared: Bytes of a block.
-    """
-    warps = -(-threads // chip.warp_size)
-    unit = chip.register_unit
-    per_warp = -(-max(registers, 1) * chip.warp_size // unit) * unit
-    held = chip.registers_per_sm // chip.schedulers // per_warp * chip.schedulers
-    size = -(-(shared + chip.shared_reserved) // chip.shared_unit) * chip.shared_unit
-    return {
-        "warps": chip.warps_per_sm // warps,
-        "blocks": chip.blocks_per_sm,
-        "registers": held // warps,
-        "shared_mem": min(chip.shared_per_sm // size, chip.blocks_per_sm)
-        if size
-        else chip.blocks_per_sm,
-    }

@@ -44,13 +44,17 @@ class Row:
 
 @dataclass(slots=True)
 class Outcome:
-    """The counters of one launch. `sampled` is the share of blocks that ran (1: all)."""
+    """The counters of one launch, scaled to the whole grid where only a sample ran.
+
+    `error` is then the relative standard error of the sums of `ERRORS`, from how much
+    the batches of each stratum differ.
+    """
 
     launch: Launch
     program: Program
     rows: list[Row] = field(default_factory=list)
     blocks_run: int = 0
-    spread: dict[str, tuple[float, float]] = field(default_factory=dict)
+    error: dict[str, float] = field(default_factory=dict)
 
     @property
     def sampled(self) -> float:
@@ -91,6 +95,35 @@ def strata(geometry: Geometry) -> NDArray[np.int64]:
         index = index // extent
         where = np.where(place == 0, 0, np.where(place == extent - 1, 2, 1))
         out += where * 3**axis
+    return out
+
+
+#: Counters for which a sample's error is stated.
+ERRORS = ("sectors", "wavefronts", "warps")
+
+
+@dataclass(slots=True)
+class _Part:
+    """A batch of blocks of one stratum. `weight`: blocks of the grid that each stands for."""
+
+    blocks: Blocks
+    stratum: int = 0
+    weight: float = 1.0
+
+
+def _parts(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> list[_Part]:
+    if whole:
+        return [_Part(blocks) for blocks in batches(geometry, chosen, workers)]
+    groups = strata(geometry)
+    out = []
+    for group in np.unique(groups):
+        mine = chosen[groups[chosen] == group]
+        if not len(mine):
+            continue
+        weight = float(np.count_nonzero(groups == group)) / len(mine)
+        # Two batches at least, so that it can be seen how much blocks differ.
+        pieces = max(len(batches(geometry, mine, 1)), min(2, len(mine)))
+        out += [_Part(part, int(group), weight) for part in np.array_split(mine, pieces)]
     return out
 
 
@@ -177,20 +210,19 @@ def run(
     geometry = launch.geometry
     chosen = np.arange(geometry.blocks, dtype=np.int64) if blocks is None else blocks
     workers = workers_here() if workers is None else workers
-    parts = batches(geometry, chosen, workers)
-    totals = [_counts(program)]
+    parts = _parts(geometry, chosen, workers, len(chosen) == geometry.blocks)
+    lists = [part.blocks for part in parts]
     with _sharing(program, geometry):
         if workers == 1 or len(parts) == 1:
-            answers = map(_work, parts)
-            totals += [_accept(answer) for answer in answers]
+            answers = [_accept(_work(blocks)) for blocks in lists]
         else:
             context = multiprocessing.get_context("fork")
             program.rt.lock = context.Lock()
             with context.Pool(min(workers, len(parts))) as pool:
-                totals += [_accept(answer) for answer in pool.imap_unordered(_work, parts)]
+                answers = [_accept(answer) for answer in pool.imap(_work, lists)]
     _reset(program)
     outcome = Outcome(launch, program, blocks_run=len(chosen))
-    _gather(outcome, totals)
+    _gather(outcome, answers, parts)
     return outcome
 
 
@@ -205,15 +237,22 @@ def _accept(
     return counts
 
 
-def _gather(outcome: Outcome, totals: list[list[list[int]]]) -> None:
+def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Part]) -> None:
     program = outcome.program
+    whole = all(part.weight == 1 for part in parts)
+    sums = [[0.0] * len(values) for values in answers[0]]
+    for counts, part in zip(answers, parts, strict=True):
+        for total, values in zip(sums, counts, strict=True):
+            for place, value in enumerate(values):
+                total[place] += value if whole else value * part.weight
     split = len(program.codes)
-    for counts in totals:
-        for code, (warps, lanes) in zip(program.codes, counts[:split], strict=True):
-            code.warps_run += warps
-            code.lanes_run += lanes
-        for site, values in zip(program.sites, counts[split:], strict=True):
-            site.add(values)
+    for code, (warps, lanes) in zip(program.codes, sums[:split], strict=True):
+        code.warps_run, code.lanes_run = round(warps), round(lanes)
+    for number, (site, totals) in enumerate(zip(program.sites, sums[split:], strict=True)):
+        ways = max(counts[split + number][-1] for counts in answers)
+        site.add([*(round(value) for value in totals[:-1]), ways])
+    if not whole:
+        outcome.error = _errors(program, answers, parts)
     sites = iter(program.sites)
     for code in program.codes:
         if code.block.rank < 0:
@@ -222,3 +261,39 @@ def _gather(outcome: Outcome, totals: list[list[list[int]]]) -> None:
         for instr in [*code.block.instrs, *tail]:
             row = Row(instr, code.block.index, code.warps_run, code.lanes_run, next(sites))
             outcome.rows.append(row)
+
+
+def _errors(
+    program: Program, answers: list[list[list[int]]], parts: list[_Part]
+) -> dict[str, float]:
+    """Relative standard errors of a stratified sample's totals, batches as its units."""
+    split = len(program.codes)
+    place = {name: index for index, name in enumerate(Site.COUNTS)}
+    out = {}
+    for name in ERRORS:
+        total, variance = 0.0, 0.0
+        for stratum in {part.stratum for part in parts}:
+            mine = [i for i, part in enumerate(parts) if part.stratum == stratum]
+            sizes = [len(parts[i].blocks) for i in mine]
+            values = [
+                sum(
+                    code.count * counts[0]
+                    for code, counts in zip(program.codes, answers[i][:split], strict=True)
+                )
+                if name == "warps"
+                else sum(counts[place[name]] for counts in answers[i][split:])
+                for i in mine
+            ]
+            ran, weight = sum(sizes), parts[mine[0]].weight
+            mean = sum(values) / ran
+            total += weight * sum(values)
+            if len(mine) > 1 and weight > 1:
+                gaps = sum(
+                    size * (value / size - mean) ** 2
+                    for size, value in zip(sizes, values, strict=True)
+                )
+                # Variance of a stratum's total: N² (1 - n/N) s² / n, s² between batches.
+                blocks = weight * ran
+                variance += blocks**2 * (1 - 1 / weight) * gaps / (len(mine) - 1) / ran
+        out[name] = float(np.sqrt(variance)) / total if total else 0.0
+    return out

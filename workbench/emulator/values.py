@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32),
-            8: np.dtype(np.uint64)}  # fmt: skip
-SIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32),
-          8: np.dtype(np.int64)}  # fmt: skip
+DTypes = dict[int, np.dtype[Any]]
+UNSIGNED: DTypes = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+SIGNED: DTypes = {1: np.dtype("i1"), 2: np.dtype("i2"), 4: np.dtype("i4"), 8: np.dtype("i8")}
 MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF, 8: 0xFFFF_FFFF_FFFF_FFFF}
 F64 = np.dtype(np.float64)
 F32 = np.dtype(np.float32)

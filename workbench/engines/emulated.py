@@ -33,6 +33,7 @@ from workbench.project import Project
 from workbench.sources import source_hash
 from workbench.store import Store
 from workbench.study import Study
+from workbench.units import quantity
 
 #: What versions are compiled for where nothing else is said: Hopper.
 DEFAULT_ARCH = "sm_90"
@@ -40,6 +41,15 @@ DEFAULT_ARCH = "sm_90"
 _FULL_BELOW_FLOPS = 1_000_000_000_000
 #: What the first line of a profile run says.
 CANNOT_KNOW = "it cannot know time, stalls, cache hits, achieved occupancy or SASS"
+
+#: Problems of more operations than this are profiled by a sample of this many blocks.
+SAMPLE_ABOVE_FLOPS = 16_000_000_000
+SAMPLE_BLOCKS = 64
+_ERROR_WORDS = {
+    "sectors": "sectors",
+    "wavefronts": "shared wavefronts",
+    "warps": "instructions",
+}
 
 Array = NDArray[Any]
 Say = Callable[[str], None]
@@ -220,24 +230,39 @@ def profile(
     *,
     seed: int,
     arch: str = DEFAULT_ARCH,
-    blocks: int = 0,
+    blocks: int | None = None,
+    limits: Limits | None = None,
     say: Say = lambda _line: None,
 ) -> Profile:
     """Verify a version, count, and give the profile (not yet saved).
 
-    A sampled profile (`blocks`) is verified on the study's verify problems instead.
+    Args:
+        project: Where the study lies.
+        study: The study.
+        version: A version in CUDA C++.
+        problem: The problem.
+        seed: Seed of the inputs.
+        arch: What to compile for.
+        blocks: Run about this many blocks of each launch; 0: all; None: all unless the
+            problem is large. A sampled profile is verified on a verify problem instead.
+        limits: When to give up.
+        say: Called with lines of progress.
 
     Raises:
         KernelError, UsageError, MissingError: as `emulate`; a wrong result is a KernelError.
     """
-    emulation = emulate(project, study, version, problem, seed=seed, arch=arch, blocks=blocks)
+    if blocks is None:
+        blocks = SAMPLE_BLOCKS if study.flops(problem) > SAMPLE_ABOVE_FLOPS else 0
+    emulation = emulate(
+        project, study, version, problem, seed=seed, arch=arch, blocks=blocks, limits=limits
+    )
     where = problem
     if emulation.check is not None:
         check = verified(emulation, version, problem)
     else:
         where = _small_problem(study, version)
         say(f"verify {version.id} on {where.name}")
-        whole = emulate(project, study, version, where, seed=seed, arch=arch)
+        whole = emulate(project, study, version, where, seed=seed, arch=arch, limits=limits)
         check = verified(whole, version, where)
     device = device_of(arch)
     least = study.bytes(problem)
@@ -300,7 +325,12 @@ def _notices(emulation: Emulation) -> tuple[Notice, ...]:
                     code="sampled",
                     message=f"{outcome.launch.kernel}: {outcome.blocks_run} of "
                     f"{outcome.launch.geometry.blocks} blocks were run, every edge of the grid "
-                    "included; counters are scaled up from them.",
+                    "included, and counters scaled up from them; standard error "
+                    + ", ".join(
+                        f"{quantity(100 * outcome.error[name], '%')} of {words}"
+                        for name, words in _ERROR_WORDS.items()
+                    )
+                    + ".",
                 )
             )
     return tuple(notices)

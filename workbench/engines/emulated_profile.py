@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from workbench.analysis.occupancy import Resources, occupancy
 from workbench.build import BuildResult
-from workbench.emulator.bound import bound, occupancy
+from workbench.emulator.bound import bound
 from workbench.emulator.ir import Module
 from workbench.emulator.machinecode import Weights
 from workbench.emulator.run import Outcome, Row
@@ -92,10 +93,8 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 }
 
 
-def _scaled(value: float, outcome: Outcome) -> Number:
-    if outcome.sampled == 1:
-        return int(value) if float(value).is_integer() else value
-    return round(value / outcome.sampled)
+def _plain(value: float) -> Number:
+    return int(value) if float(value).is_integer() else value
 
 
 def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
@@ -118,7 +117,7 @@ def instruction_table(
         "ptx__machine_inst_estimate": (lambda row: row.warps * weights[row.instr], "inst"),
     }
     for name, (get, unit) in getters.items():
-        found = [(index, _scaled(get(row), outcome)) for index, row in enumerate(rows)]
+        found = [(index, _plain(get(row))) for index, row in enumerate(rows)]
         kept = [(index, value) for index, value in found if value]
         if kept:
             columns[name] = Column(
@@ -147,7 +146,7 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
     rows = outcome.rows
 
     def total(get: Get, which: Callable[[Row], bool] = lambda _row: True) -> Number:
-        return _scaled(sum(get(row) for row in rows if which(row)), outcome)
+        return _plain(sum(get(row) for row in rows if which(row)))
 
     out = {name: Metric(value=total(get), unit=unit) for name, (get, unit) in COLUMNS.items()}
     loads, stores = _is("ld", "cp"), _is("st")
@@ -171,13 +170,13 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
                 row.warps for row in chosen if row.site.space == space and not row.site.joined
             )
             key = f"ptx__inst_executed_op_{space}_{name}"
-            out[key] = Metric(value=_scaled(warps, outcome), unit="inst")
+            out[key] = Metric(value=_plain(warps), unit="inst")
     for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):
         threads = sum(
             row.on for row in rows if row.instr.op in names and row.instr.parts[-1] == "f32"
         )
         key = f"ptx__thread_inst_executed_op_{short}_pred_on"
-        out[key] = Metric(value=_scaled(threads, outcome), unit="inst")
+        out[key] = Metric(value=_plain(threads), unit="inst")
     return out
 
 
@@ -223,19 +222,21 @@ def launch_record(
             value=resources.static_shared, unit="byte"
         )
     if chip is not None and resources is not None:
-        limits = occupancy(
-            chip, threads, resources.registers, resources.static_shared + launch.dynamic_shared
+        fits = occupancy(
+            chip,
+            Resources(
+                block_size=threads,
+                registers=resources.registers,
+                shared=resources.static_shared + launch.dynamic_shared,
+            ),
         )
-        for name, value in limits.items():
-            metrics[f"launch__occupancy_limit_{name}"] = Metric(value=value, unit="block")
-        resident = min(limits.values())
-        metrics["sm__maximum_warps_per_active_cycle_pct"] = Metric(
-            value=100.0 * resident * launch.geometry.warps / chip.warps_per_sm, unit="%"
-        )
-        if resident and chip.sms:
-            metrics["launch__waves_per_multiprocessor"] = Metric(
-                value=blocks / (resident * chip.sms)
-            )
+        for name, limit in fits.limits.items():
+            key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
+            metrics[key] = Metric(value=limit, unit="block")
+        metrics["sm__maximum_warps_per_active_cycle_pct"] = Metric(value=fits.percent, unit="%")
+        if fits.blocks and chip.sms:
+            waves = blocks / (fits.blocks * chip.sms)
+            metrics["launch__waves_per_multiprocessor"] = Metric(value=waves)
     if chip is not None and chip.sms:
         found = bound(outcome, chip, estimate, least_bytes)
         for unit, cycles in found.cycles.items():
