@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
     "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
+    "serve": ("serve", "Serve the HTML site to this machine, and keep it up to date."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "verify": ("verify", "Check a version against the float64 reference."),

@@ -26,12 +26,6 @@ class WorkbenchError(Exception):
         self.hint = hint
 
 
-class CheckFailed(WorkbenchError):
-    """A check, an expectation or a regression gate failed."""
-
-    exit_code = 1
-
-
 class UsageError(WorkbenchError):
     """Wrong usage: an unknown version, a malformed study, an impossible option."""
 

@@ -29,7 +29,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 # --- studies -----------------------------------------------------------------
 
 
-class Problem(Record):
+class Problem(Record, frozen=True):
     """A named size of a study.
 
     `parameters` hold the integers that launch expressions may use; `uses` says
@@ -42,7 +42,7 @@ class Problem(Record):
     uses: tuple[Literal["verify", "profile", "sweep"], ...] = ()
 
 
-class LaunchSpec(Record):
+class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
     `args` name buffers (inputs, ``output``, scratch) or integer/float expressions
@@ -58,7 +58,7 @@ class LaunchSpec(Record):
     line: int = 0
 
 
-class ScratchSpec(Record):
+class ScratchSpec(Record, frozen=True):
     """A device buffer that only the version needs, e.g. an im2col matrix."""
 
     name: str
@@ -67,7 +67,7 @@ class ScratchSpec(Record):
     line: int = 0
 
 
-class Expectation(Record):
+class Expectation(Record, frozen=True):
     """What the author predicted, before measuring, that a version would move.
 
     `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``,
@@ -80,7 +80,7 @@ class Expectation(Record):
     line: int = 0
 
 
-class Version(Record):
+class Version(Record, frozen=True):
     """One implementation in a study: one file that says what it is."""
 
     study: str
@@ -106,7 +106,7 @@ class Version(Record):
 # --- builds --------------------------------------------------------------------
 
 
-class SourceFile(Record):
+class SourceFile(Record, frozen=True):
     """A source file as it was when the profile was captured.
 
     `path` is what line tables refer to: relative to the project for our own
@@ -119,7 +119,7 @@ class SourceFile(Record):
     sha256: str = ""
 
 
-class KernelResources(Record):
+class KernelResources(Record, frozen=True):
     """What the compiler gave one kernel. Sizes in bytes per block or thread."""
 
     name: str
@@ -131,7 +131,7 @@ class KernelResources(Record):
     spill_loads: int = 0
 
 
-class Build(Record):
+class Build(Record, frozen=True):
     """The outcome of compiling one version for one architecture."""
 
     compiler: str  # "nvcc 13.0.88", "nvrtc 13.0.88"
@@ -145,7 +145,7 @@ class Build(Record):
 # --- what an engine says -----------------------------------------------------
 
 
-class Device(Record):
+class Device(Record, frozen=True):
     """The chip a profile speaks of. Clocks in hertz, sizes in bytes."""
 
     name: str  # "NVIDIA H200"
@@ -159,14 +159,14 @@ class Device(Record):
     memory_bytes: int = 0
 
 
-class Metric(Record):
+class Metric(Record, frozen=True):
     """One ncu metric of one launch, in its base unit (``s``, ``byte``, ``hz`` …)."""
 
     value: Number | str
     unit: str = ""
 
 
-class Spread(Record):
+class Spread(Record, frozen=True):
     """How one metric varied over repeated captures of the same launch."""
 
     n: int
@@ -175,7 +175,7 @@ class Spread(Record):
     high: Number
 
 
-class Column(Record):
+class Column(Record, frozen=True):
     """Sparse values of one metric over the instruction table: only non-zero rows."""
 
     rows: tuple[int, ...]
@@ -183,7 +183,7 @@ class Column(Record):
     unit: str = ""
 
 
-class InstructionTable(Record):
+class InstructionTable(Record, frozen=True):
     """The instructions of one kernel, as columns of equal length, by address.
 
     `address` is in bytes from the kernel's first instruction. `file` indexes
@@ -200,7 +200,7 @@ class InstructionTable(Record):
     columns: dict[str, Column] = {}
 
 
-class RuleFocus(Record):
+class RuleFocus(Record, frozen=True):
     """A metric that a rule asks to look at."""
 
     metric: str
@@ -208,7 +208,7 @@ class RuleFocus(Record):
     info: str = ""
 
 
-class Rule(Record):
+class Rule(Record, frozen=True):
     """One finding of ncu's own rules.
 
     `speedup` is ncu's estimate in percent (0-100) of the duration; `scope` says
@@ -226,7 +226,7 @@ class Rule(Record):
     focus: tuple[RuleFocus, ...] = ()
 
 
-class Launch(Record):
+class Launch(Record, frozen=True):
     """One profiled kernel launch (or graph, or range: see `workload`)."""
 
     kernel: str  # function name without parameters
@@ -245,7 +245,7 @@ class Launch(Record):
     profiled: bool = True  # False: listed in the report, never measured
 
 
-class Verification(Record):
+class Verification(Record, frozen=True):
     """The check that preceded a profile: relative error against float64."""
 
     problem: str
@@ -256,7 +256,7 @@ class Verification(Record):
     sampled: int = 0  # 0: every output was compared
 
 
-class Capture(Record):
+class Capture(Record, frozen=True):
     """How a profile was made; what comparability is judged by."""
 
     command: tuple[str, ...] = ()  # the argv that was run, with neutral paths
@@ -269,14 +269,14 @@ class Capture(Record):
     repeats: int = 1
 
 
-class Notice(Record):
+class Notice(Record, frozen=True):
     """A warning that travels with a profile: what, and what it means for the reader."""
 
     code: str
     message: str
 
 
-class Profile(Record):
+class Profile(Record, frozen=True):
     """Everything one engine said about one version on one problem on one device."""
 
     engine: EngineName
@@ -300,7 +300,7 @@ class Profile(Record):
 # --- times -----------------------------------------------------------------------
 
 
-class Estimate(Record):
+class Estimate(Record, frozen=True):
     """A median with its 95% confidence interval, in seconds (or a ratio)."""
 
     value: float
@@ -309,7 +309,7 @@ class Estimate(Record):
     n: int = 0
 
 
-class DeviceState(Record):
+class DeviceState(Record, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) seen while timing."""
 
     sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
@@ -318,7 +318,7 @@ class DeviceState(Record):
     temperature: tuple[float, float] = (0.0, 0.0)
 
 
-class Timing(Record):
+class Timing(Record, frozen=True):
     """How long one version took on one problem, outside of any profiler.
 
     `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import msgspec
+
 from workbench.errors import UsageError
 from workbench.model import Record
 
 
-class Project(Record):
+class Project(Record, frozen=True):
     """A folder with ``kernels/``, ``profiles/``, ``reports/`` and its settings.
 
     `settings` is the ``[tool.workbench]`` table of ``pyproject.toml`` (or the
@@ -18,7 +20,7 @@ class Project(Record):
 
     root: Path
     default_study: str = ""
-    settings: dict[str, object] = {}
+    settings: dict[str, object] = msgspec.field(default_factory=dict)
 
     @property
     def kernels(self) -> Path:

@@ -3,35 +3,114 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from workbench.commands.building import Plan, attempt, named, told
+from workbench.commands.options import device_option, engine_option, problem_option, study_option
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.commands.targets import Selection
 
 
 @click.command("report")
 @click.argument("targets", nargs=-1, metavar="[STUDY | REPORT.ncu-rep[::KERNEL]]...")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the site (default: the project's reports/).",
+    type=click.Path(path_type=Path),
+    help="Folder of the site (default: the project's reports/); with --single-file, the file.",
 )
 @click.option("--force", is_flag=True, help="Render every page, changed or not.")
-def command(targets: tuple[str, ...], out: Path | None, force: bool) -> None:
+@click.option("--watch", "watching", is_flag=True, help="Stay, and write again what changes.")
+@click.option(
+    "--single-file",
+    "single",
+    is_flag=True,
+    help="Write one page that needs no other file: of a version, a step (OLD NEW), a study, "
+    "a report file, or a page of the site.",
+)
+@study_option
+@problem_option
+@device_option
+@engine_option
+def command(
+    targets: tuple[str, ...],
+    out: Path | None,
+    force: bool,
+    watching: bool,
+    single: bool,
+    study: str | None,
+    problem: str | None,
+    device: str | None,
+    engine: str | None,
+) -> None:
     """Write the HTML report: a page per ladder and version, readable without a network.
 
     Without arguments all recorded studies; pages that have not changed stay as they are.
+    With --single-file the arguments name one page: v3, sgemm/v3, v2 v3, sgemm,
+    x.ncu-rep, reports/glossary.html.
     """
-    from workbench.commands.targets import is_report
-    from workbench.ncurep.read import split_target
-    from workbench.project import find_project, require_project
-    from workbench.views.html import ReportFile, build_report
+    from workbench.commands.targets import Selection
 
-    reports = tuple(ReportFile(*split_target(text)) for text in targets if is_report(text))
-    studies = tuple(text for text in targets if not is_report(text))
-    # Report files need no project: the tool serves whoever has only ever typed `ncu -o`.
-    project = find_project() if reports and not studies else require_project()
-    folder = out or (project.reports if project else Path("reports"))
-    result = build_report(folder, project=project, studies=studies, reports=reports, force=force)
-    done = result.outcome
-    removed = f", {done.removed} removed" if done.removed else ""
-    click.echo(f"{done.written} pages written, {done.unchanged} unchanged{removed}")
-    click.echo(str(result.index))
+    selection = Selection(study=study, problem=problem, device=device, engine=engine)
+    if single:
+        if watching:
+            raise UsageError("--watch writes a site, not a single file", "Leave one of them out.")
+        _single(targets, selection, out, force)
+        return
+    if selection != Selection():
+        raise UsageError(
+            "--study, --problem, --device and --engine choose the page of --single-file",
+            "For the pages of one study: `workbench report STUDY`.",
+        )
+    plan = Plan.of(targets, out)
+    if watching:
+        _watch(plan, force)
+    else:
+        result = plan.build(force=force)
+        click.echo(told(result))
+        click.echo(str(result.index))
+
+
+# --- --single-file -------------------------------------------------------------------
+
+
+def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, force: bool) -> None:
+    from workbench.atomic import write_files
+    from workbench.commands.singlepage import found_page
+    from workbench.views.single import is_page_of_ours, pack
+
+    with found_page(targets, selection) as page:
+        target = out or Path(page.name)
+        if target.is_dir():
+            target = target / page.name
+        if target.exists() and not force and not is_page_of_ours(target):
+            raise UsageError(
+                f"{target} is there already and is no page of a report",
+                "Name another file with --out, or overwrite it with --force.",
+            )
+        write_files({target: pack(page.path, page.root).encode("utf-8", "replace")})
+    click.echo(str(target))
+
+
+# --- --watch -------------------------------------------------------------------------
+
+
+def _watch(plan: Plan, force: bool) -> None:
+    from workbench.watch import changes
+
+    # Before the first build, so that what changes during it is noticed after it.
+    found = changes(plan.sources())
+    try:
+        result, _ = attempt(plan, force=force)
+        if result is not None:
+            click.echo(str(result.index))
+        click.echo("Watching for changes; Ctrl-C ends it.")
+        for changed in found:
+            click.echo(named(changed))
+            attempt(plan)
+    except KeyboardInterrupt:
+        # The only way to end it: the code of an interruption, and nothing to complain of.
+        click.get_current_context().exit(130)

@@ -65,6 +65,7 @@ class TimeOptions(Record, frozen=True):
 
     `width` is the wanted width of the 95% interval relative to the median;
     `limit_s` bounds the sampling of one version (and its baseline) in wall time.
+    `graph_below_s`: see `workbench.engines.stopwatch.wants_graph`.
     """
 
     cache: Literal["cold", "warm"] = "cold"

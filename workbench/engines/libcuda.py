@@ -1,9 +1,11 @@
 """The few driver calls that PyCUDA lacks, through ctypes: graphs and clusters.
 
 Stream capture, graph launch and cluster launches have no wrapper in PyCUDA 2026.1.
-The driver's own C interface is stable across CUDA 12 and 13 and is on every machine
-that can run a kernel, so plain ctypes needs no package that could be missing or of
-another CUDA version. Names carry the version suffix that ``cuda.h`` maps them to.
+``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same
+one, its import takes longer than the worker's own, and it would be one more package
+between a user and a time. The driver's C interface is stable across CUDA 12 and 13 and
+is on every machine that can run a kernel; of its hundreds of functions a dozen are
+called here. Names carry the version suffix that ``cuda.h`` maps them to.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _conditions(timing: Timing) -> str:
     low, high = (quantity(clock, "hz") for clock in timing.state.sm_clock)
     clock = low if low == high else f"{low} – {high}"
     power, heat = timing.state.power[1], timing.state.temperature[1]
-    return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))} °C"
+    return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))}\u00a0°C"
 
 
 def _cells(timing: Timing) -> tuple[str, ...]:

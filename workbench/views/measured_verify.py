@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from workbench.model import Record
 from workbench.sanitizer import Finding, describe
-from workbench.units import count, quantity
+from workbench.units import count, factor, quantity
 from workbench.views.measured import Sheet
 
 
@@ -128,7 +128,10 @@ def verify_sheet(
 
 def _cells(row: VerifyRow) -> tuple[str, ...]:
     # An error of none and no comparison at all are different things.
-    share = "—" if row.error is None else quantity(100 * row.error / row.tolerance, "%")
+    share = "—"
+    if row.error is not None:
+        part = row.error / row.tolerance
+        share = factor(part) if part > 1 else quantity(100 * part, "%")
     how_many = f"{count(row.compared)} sampled" if row.sampled else count(row.compared)
     return (
         row.version,

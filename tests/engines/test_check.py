@@ -1,0 +1,158 @@
+"""Is an output right? Every way in which one can be wrong, on plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.engines.check import compare, poison_byte, unwritten
+
+RNG = np.random.default_rng(7)
+
+
+def reference(shape: tuple[int, ...] = (40, 25)) -> dict[str, np.ndarray]:
+    return {"y": RNG.standard_normal(shape)}
+
+
+def output(values: np.ndarray, dtype: str = "float32") -> dict[str, np.ndarray]:
+    return {"y": values.astype(dtype)}
+
+
+def test_rounding_alone_passes() -> None:
+    want = reference()
+    check = compare(output(want["y"]), want, 1e-6)
+    assert check.ok and check.error is not None and 0 < check.error < 1e-7
+    assert check.compared == 1000 and check.sampled == 0 and check.far_off == 0
+
+
+def test_one_wrong_element_among_many_fails_though_the_norm_hardly_moves() -> None:
+    want = {"y": RNG.standard_normal(4_000_000)}
+    got = want["y"].copy()
+    got[123_456] += 0.01
+    check = compare(output(got), want, 1e-5)
+    assert check.error is not None and check.error < 1e-5
+    assert not check.ok and check.far_off == 1
+    assert check.worst is not None and check.worst.index == (123_456,)
+
+
+def test_the_worst_element_is_named_with_both_values() -> None:
+    want = {"y": np.zeros((3, 4)) + 2.0}
+    got = want["y"].copy()
+    got[2, 1] = 5.0
+    check = compare(output(got), want, 1e-3)
+    assert check.worst is not None
+    assert (check.worst.output, check.worst.index) == ("y", (2, 1))
+    assert (check.worst.got, check.worst.want) == ("5", "2")
+    assert check.largest == 3.0 and check.error == pytest.approx(3 / np.sqrt(48))
+
+
+def test_a_nan_is_never_right_and_its_error_is_no_number() -> None:
+    want = reference()
+    got = want["y"].copy()
+    got[0, 3] = np.nan
+    check = compare(output(got), want, 1.0)
+    assert not check.ok and check.error is None and check.largest is None
+    assert check.not_a_number == 1 and check.unwritten == 0
+    assert check.worst is not None and check.worst.index == (0, 3)
+
+
+def test_an_infinity_is_far_off() -> None:
+    want = reference()
+    got = want["y"].copy()
+    got[1, 1] = np.inf
+    check = compare(output(got), want, 1.0)
+    assert not check.ok and check.error is None and check.far_off == 1
+
+
+def test_unwritten_elements_fail_even_where_the_reference_is_never_compared() -> None:
+    want = reference()
+    got = output(want["y"])
+    got["y"][7, :5] = np.frombuffer(b"\xff" * 20, dtype=np.float32)
+    sample = {"y": np.array([0, 1, 2])}
+    check = compare(got, {"y": want["y"].reshape(-1)[:3]}, 1e-6, sample=sample)
+    assert check.unwritten == 5 and not check.ok
+    assert check.sampled == 3 and check.compared == 3
+
+
+def test_the_worst_of_a_sample_is_named_by_its_place_in_the_output() -> None:
+    want = np.ones((10, 10))
+    got = want.copy()
+    got[4, 2] = 3.0
+    indices = np.array([5, 42, 77])
+    check = compare(output(got), {"y": want.reshape(-1)[indices]}, 1e-6, sample={"y": indices})
+    assert check.worst is not None and check.worst.index == (4, 2)
+
+
+def test_writes_outside_of_a_buffer_fail() -> None:
+    want = reference()
+    check = compare(output(want["y"]), want, 1e-6, strayed=("y",))
+    assert not check.ok and check.strayed == ("y",)
+
+
+def test_a_reference_of_zeros_is_judged_by_the_absolute_error() -> None:
+    want = {"y": np.zeros(10)}
+    assert compare(output(np.zeros(10)), want, 1e-6).ok
+    wrong = compare(output(np.full(10, 1e-3)), want, 1e-6)
+    assert not wrong.ok and wrong.error == pytest.approx(np.sqrt(10) * 1e-3, rel=1e-6)
+
+
+def test_several_outputs_are_judged_together() -> None:
+    want = {"a": np.ones(4), "b": np.ones(6)}
+    got = {"a": np.ones(4, "float32"), "b": np.full(6, 2.0, "float32")}
+    check = compare(got, want, 1e-6)
+    assert not check.ok and check.compared == 10
+    assert check.error == pytest.approx(1.0)
+    assert check.worst is not None and check.worst.output == "b"
+
+
+def test_integers_are_compared_exactly_and_poisoned_their_own_way() -> None:
+    want = {"y": np.arange(8, dtype=np.float64)}
+    assert compare(output(np.arange(8), "int32"), want, 1e-9).ok
+    poisoned = np.frombuffer(b"\x7f" * 32, dtype=np.int32).copy()
+    assert unwritten(poisoned).all() and poison_byte("int32") == 0x7F
+    assert not compare({"y": poisoned}, want, 1e9).ok
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint16", "int64"])
+def test_poison_is_told_from_what_a_kernel_computes(dtype: str) -> None:
+    size = np.dtype(dtype).itemsize
+    values = np.frombuffer(bytes([poison_byte(dtype)]) * (4 * size), dtype=dtype).copy()
+    values[1] = 0
+    assert unwritten(values).tolist() == [True, False, True, True]
+    if np.dtype(dtype).kind == "f":
+        # The NaN of an invalid operation on NVIDIA chips, and NumPy's own.
+        values[:] = np.nan
+        assert not unwritten(values).any()
+
+
+def test_a_wide_type_is_compared_byte_by_byte() -> None:
+    values = np.frombuffer(b"\xff" * 32, dtype=np.complex128).copy()
+    values[0] = 1
+    assert unwritten(values).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("want", "word"),
+    [
+        ({}, "gives no 'y'"),
+        ({"y": np.zeros(3)}, "has shape (3,), the output (4,)"),
+        ({"y": np.array([1, np.nan, 1, 1])}, "not finite"),
+    ],
+)
+def test_a_reference_that_is_none_is_the_studys_fault(
+    want: dict[str, np.ndarray], word: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        compare(output(np.zeros(4)), want, 1e-6)
+    assert word in str(caught.value)
+
+
+@given(st.integers(0, 999), st.floats(0.5, 1e6))
+def test_any_single_large_error_is_caught_and_found(place: int, size: float) -> None:
+    want = {"y": np.sin(np.arange(1000.0))}
+    got = want["y"].copy()
+    got[place] += size
+    check = compare(output(got), want, 1e-5)
+    assert not check.ok and check.worst is not None and check.worst.index == (place,)

@@ -1,0 +1,120 @@
+"""Running programs: output, exit codes, time limits, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from workbench.engines import process
+from workbench.engines.process import run_group
+from workbench.errors import MissingError
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
+def test_lines_come_as_they_are_printed(tmp_path: Path) -> None:
+    seen: list[str] = []
+    done = run_group(
+        python("import sys; print('one'); print('two', file=sys.stderr); sys.exit(7)"),
+        cwd=tmp_path,
+        on_line=seen.append,
+    )
+    assert done.code == 7 and not done.timed_out
+    assert sorted(seen) == ["one", "two"] and sorted(done.output.split()) == ["one", "two"]
+
+
+def test_a_signal_is_a_negative_code(tmp_path: Path) -> None:
+    done = run_group(python("import os; os.kill(os.getpid(), 9)"), cwd=tmp_path)
+    assert done.code == -signal.SIGKILL
+
+
+def test_output_that_is_no_text_is_kept_all_the_same(tmp_path: Path) -> None:
+    done = run_group(python(r"import os; os.write(1, b'a\xff\nb\r\n')"), cwd=tmp_path)
+    assert done.output == "a\ufffd\nb"
+
+
+def test_only_the_last_lines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "KEPT_LINES", 3)
+    done = run_group(python("[print(i) for i in range(100)]"), cwd=tmp_path)
+    assert done.output == "97\n98\n99"
+
+
+def test_a_program_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="no-such-program cannot be started"):
+        run_group([str(tmp_path / "no-such-program")], cwd=tmp_path)
+
+
+def test_the_end_is_noticed_at_once(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    done = run_group(["/bin/sh", "-c", "sleep 0.3"], cwd=tmp_path, timeout_s=60)
+    assert 0.3 <= done.seconds <= time.monotonic() - begin < 2.0
+
+
+def test_waiting_works_without_a_process_handle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pid: int) -> int:
+        raise OSError("no pidfd in this kernel")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert run_group(["/bin/sh", "-c", "exit 3"], cwd=tmp_path, timeout_s=60).code == 3
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    assert run_group(["/bin/sh", "-c", "sleep 60"], cwd=tmp_path, timeout_s=0.3).timed_out
+
+
+def test_a_time_limit_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    code = (
+        "import subprocess, sys, time, pathlib\n"
+        "stubborn = 'import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(99)'\n"
+        "a = subprocess.Popen([sys.executable, '-c', stubborn])\n"
+        "b = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'],"
+        " start_new_session=True)\n"
+        "pathlib.Path('pids').write_text(f'{a.pid} {b.pid}')\n"
+        "time.sleep(99)\n"
+    )
+    done = run_group(python(code), cwd=tmp_path, timeout_s=2.0)
+    assert done.timed_out and done.seconds < 15
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 2 and not any(runs(pid) for pid in pids)
+
+
+def test_a_helper_that_outlives_its_leader_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "GRACE_S", 1.0)
+    done = run_group(["/bin/sh", "-c", "sleep 99 & echo $! > pid; exit 0"], cwd=tmp_path)
+    assert done.code == 0 and done.seconds < 10
+    assert not runs(int((tmp_path / "pid").read_text()))
+
+
+def test_sigterm_to_us_ends_the_child(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from workbench.engines.process import run_group\n"
+        "run_group(['/bin/sh', '-c', 'echo $$ > pid; sleep 99'], cwd=Path('.'))\n"
+    )
+    ours = subprocess.Popen(python(code), cwd=tmp_path)
+    pid = tmp_path / "pid"
+    end = time.monotonic() + 20
+    while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < end:
+        time.sleep(0.02)
+    ours.terminate()
+    assert ours.wait(20) == 128 + signal.SIGTERM
+    assert not runs(int(pid.read_text()))

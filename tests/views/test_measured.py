@@ -1,0 +1,204 @@
+"""What verify, time and doctor print: goldens at 80 and 120 columns, and the other formats.
+
+Goldens are written anew as those of tests/views/test_terminal.py are.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import make_timing
+from rich.cells import cell_len
+
+from workbench.engines.survey import Finding as Row
+from workbench.model import DeviceState, Estimate, Notice, Timing
+from workbench.sanitizer import Finding, Place
+from workbench.views.measured import Sheet, render, sheet_view
+from workbench.views.measured_doctor import doctor_sheet
+from workbench.views.measured_time import time_sheet
+from workbench.views.measured_verify import VerifyRow, verify_sheet
+from workbench.views.terminal import render as to_text
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+
+
+def estimate(value: float, width: float, n: int = 40) -> Estimate:
+    return Estimate(value=value, low=value * (1 - width), high=value * (1 + width / 2), n=n)
+
+
+def timings() -> list[Timing]:
+    state = DeviceState(sm_clock=(1.98e9, 1.98e9), power=(140.0, 152.0), temperature=(35.0, 37.0))
+    shared = {
+        "study": "sgemm",
+        "flops": 2 * 1024**3,
+        "bytes": 3 * 4 * 1024**2,
+        "first_launch": 707e-6,
+        "state": state,
+    }
+    against = {"baseline": "cublas", "baseline_time": estimate(63.5e-6, 0.001)}
+    return [
+        make_timing(
+            version="v3",
+            time=estimate(317e-6, 0.0009),
+            ratio=estimate(0.2, 0.005),
+            **against,
+            **shared,
+        ),
+        make_timing(
+            version="v4",
+            time=estimate(121.4e-6, 0.012, 2560),
+            ratio=estimate(0.523, 0.021),
+            converged=False,
+            launches={"im2col": 21e-6, "sgemm": 100e-6},
+            notices=(
+                Notice(
+                    code="not-converged",
+                    message="The 95% interval of the median stayed wider than 1.00% of it "
+                    "after 2,560 samples.",
+                ),
+            ),
+            **against,
+            **shared,
+        ),
+        make_timing(version="cublas", time=estimate(63.5e-6, 0.0004), **shared),
+    ]
+
+
+def row(version: str, problem: str, error: float | None, **more: Any) -> VerifyRow:
+    ok = error is not None and error <= 1e-5
+    return VerifyRow(version=version, problem=problem, ok=ok, error=error, tolerance=1e-5, **more)
+
+
+def rows() -> list[VerifyRow]:
+    wrong = "v3 gives a wrong result on m127_n129_k131: ‖out − ref‖ / ‖ref‖ = 0.25"
+    return [
+        row("v0", "one", 3.83e-8, compared=1),
+        row("v0", "m129_n132_k140", 2.11e-7, compared=17_028),
+        row("v0", "n8192", 1.9e-6, compared=4096, sampled=4096),
+        row("v3", "m127_n129_k131", 0.25, compared=16_383, message=wrong),
+        row("cublas", "dot", None, message="cublas crashed on dot"),
+    ]
+
+
+FINDING = Finding(
+    tool="racecheck",
+    message="Race reported",
+    places=(Place(kernel="sgemm", file="v3.cu", line=2, access="Write"),),
+    count=256,
+    thread=(0, 1, 0),
+    block=(0, 0, 0),
+)
+
+
+def sheets() -> dict[str, Sheet]:
+    methods = [*timings()[:2], make_timing(study="sgemm", method="graph", cache="warm")]
+    return {
+        "time": time_sheet(timings()),
+        "time_methods": time_sheet(methods),
+        "verify": verify_sheet(
+            "sgemm",
+            2206757559,
+            rows(),
+            [("v3", FINDING)],
+            ("racecheck",),
+            {"kernels/sgemm/v3.cu": "first;\n  As[ty][tx] = A[i];\n"},
+        ),
+        "doctor": doctor_sheet(
+            [
+                Row(what="GPU", state="ok", detail="NVIDIA H200, compute capability 9.0"),
+                Row(
+                    what="ncu",
+                    state="missing",
+                    detail="ncu (Nsight Compute's command line) is not installed here",
+                    remedy="It comes with the CUDA toolkit.",
+                    without="verify and time.",
+                ),
+            ]
+        ),
+    }
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", ["time", "time_methods", "verify", "doctor"])
+def test_golden(name: str, width: int) -> None:
+    text = to_text(sheet_view(sheets()[name]), width)
+    path = GOLDEN / f"measured_{name}.{width}.txt"
+    if os.environ.get("WORKBENCH_UPDATE_GOLDENS"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path}: see this module's docstring"
+    assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_row_of_numbers_is_broken(width: int) -> None:
+    lines = to_text(sheet_view(time_sheet(timings())), width).splitlines()
+    table = [line for line in lines if line.startswith(("version", "v3 ", "v4 ", "cublas "))]
+    assert len([line for line in table if not line.startswith("v4 n1024:")]) >= 4
+    head = next(line for line in table if line.startswith("version"))
+    assert "speed to cublas" in head and ("first launch" in head) == (width >= 100)
+    row = next(line for line in table if line.startswith("v3 "))
+    assert "0.2× ±0.5%" in row and "6.77 TFLOP/s" in row and "±0.09%" in row
+
+
+def test_dates_are_for_people_and_iso_for_programs() -> None:
+    sheet = time_sheet(timings())
+    assert "2026-11-20 10:05 UTC" in sheet.title
+    (first, *_) = json.loads(render(sheet, "json"))["times"]
+    assert first["captured"] == "2026-11-20T10:05:00Z"
+
+
+def test_json_of_time_has_all_numbers() -> None:
+    document = json.loads(render(time_sheet(timings()), "json"))
+    assert document["study"] == "sgemm"
+    (v3, v4, cublas) = document["times"]
+    assert v3["seconds"]["value"] == 317e-6 and v3["seconds"]["n"] == 40
+    assert v3["seconds"]["low"] < 317e-6 < v3["seconds"]["high"]
+    assert v3["ratio"]["value"] == 0.2 and v3["baseline"] == "cublas"
+    assert v4["launches"] == {"im2col": 21e-6, "sgemm": 100e-6} and v4["converged"] is False
+    assert v4["notices"][0]["code"] == "not-converged"
+    assert cublas["ratio"] is None and cublas["baseline"] is None
+    assert v3["state"]["sm_clock"] == [1.98e9, 1.98e9]
+
+
+def test_json_of_verify_says_what_was_wrong() -> None:
+    document = json.loads(render(sheets()["verify"], "json"))
+    assert document["seed"] == 2206757559 and document["sanitized"] == ["racecheck"]
+    results = {(r["version"], r["problem"]): r for r in document["results"]}
+    assert results["v0", "one"]["ok"] is True and results["v0", "one"]["compared"] == 1
+    assert results["v0", "n8192"]["sampled"] == 4096
+    assert results["cublas", "dot"]["error"] is None
+    (finding,) = document["findings"]
+    assert finding["places"] == [{"kernel": "sgemm", "file": "v3.cu", "line": 2, "access": "Write"}]
+
+
+@pytest.mark.parametrize("name", ["time", "verify", "doctor"])
+def test_csv_has_one_raw_row_each(name: str) -> None:
+    sheet = sheets()[name]
+    parsed = list(csv.reader(io.StringIO(render(sheet, "csv"))))
+    assert parsed[0] == list(sheet.columns) and len(parsed) == 1 + len(sheet.shown)
+    assert all(len(row) == len(sheet.columns) for row in parsed)
+
+
+def test_markdown_has_title_table_and_notes() -> None:
+    text = render(sheets()["time"], "markdown")
+    assert text.startswith("study sgemm on NVIDIA H200")
+    assert "| v3 | n1024 | 317 µs | ±0.09% | 0.2× ±0.5% | 6.77 TFLOP/s | 40 |" in text
+    assert "note: v4 n1024: The 95% interval" in text
+
+
+def test_a_single_check_leaves_its_message_to_the_error() -> None:
+    sheet = verify_sheet("sgemm", 1, rows()[3:4], [], (), {})
+    assert sheet.notes == ()
+    assert sheet.shown[0][2] == "WRONG" and sheet.shown[0][4] == "25,000×"
+
+
+def test_text_from_outside_cannot_move_the_cursor() -> None:
+    bad = row("v0", "one", None, message="bad \x1b[2J news")
+    text = to_text(sheet_view(verify_sheet("s", 1, [bad, bad], [], (), {})), 80)
+    assert "\x1b" not in text and "bad" in text

@@ -1,0 +1,78 @@
+"""``workbench serve``: the report on a local address, written again when something changes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.building import Plan, attempt, named
+
+if TYPE_CHECKING:
+    from workbench.server import Server
+
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+@click.command("serve")
+@click.argument("targets", nargs=-1, metavar="[STUDY | REPORT.ncu-rep[::KERNEL]]...")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port; 0 takes a free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on; any but a loopback one lets others read the report.",
+)
+@click.option("--watch/--no-watch", "watching", default=True, help="Write again what changes.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the site (default: the project's reports/).",
+)
+def command(
+    targets: tuple[str, ...], port: int, host: str, watching: bool, out: Path | None
+) -> None:
+    """Write the report, serve it to this machine's browsers, and keep it up to date.
+
+    A page that is open reloads when what it shows has changed. Ctrl-C ends it.
+    """
+    from workbench.server import listening
+
+    plan = Plan.of(targets, out)
+    try:
+        # The port first: that it is taken should be known before pages are rendered.
+        with listening(plan.folder, host, port, live=watching) as server:
+            _stay(plan, server, watching)
+    except KeyboardInterrupt:
+        # The only way to end it: the code of an interruption, and nothing to complain of.
+        click.get_current_context().exit(130)
+
+
+def _stay(plan: Plan, server: Server, watching: bool) -> None:
+    from workbench.watch import changes
+
+    # Before the first build, so that what changes during it is noticed after it.
+    found = changes(plan.sources())
+    _build(plan, server)
+    click.echo(server.url)
+    if server.host not in _LOOPBACK:
+        click.echo("Whoever can reach this address can read the report.", err=True)
+    if not watching:
+        threading.Event().wait()
+    for changed in found:
+        click.echo(named(changed))
+        _build(plan, server)
+
+
+def _build(plan: Plan, server: Server) -> None:
+    _, problems = attempt(plan)
+    server.news.tell("\n".join(problems))

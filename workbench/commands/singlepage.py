@@ -1,0 +1,165 @@
+"""Which page of the report ``report --single-file`` means, written and ready to be packed."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.commands.targets import Selection, Target, is_report, resolve_all
+from workbench.errors import MissingError, UsageError
+from workbench.model import Record
+from workbench.nearest import did_you_mean
+from workbench.project import require_project
+from workbench.views.html import ReportFile, build_report
+from workbench.views.html_data import Ladder, find_ladders
+from workbench.views.html_render import page_part
+
+if TYPE_CHECKING:
+    from workbench.project import Project
+
+_USAGE = (
+    "Name one page: a version (v3), a step (v2 v3), a study (sgemm), a report file "
+    "(x.ncu-rep::kernel) or a page of the site (reports/glossary.html)."
+)
+
+
+class FoundPage(Record, frozen=True):
+    """A page on disk, the site that it lies in, and what to call it alone."""
+
+    path: Path
+    root: Path
+    name: str
+
+
+@contextlib.contextmanager
+def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[FoundPage]:
+    """The page that `targets` mean, up to date for the length of the block.
+
+    A version's, step's or study's page is written to the project's own report; a report
+    file's to a temporary folder, so that it need not become part of the site.
+
+    Raises:
+        UsageError: the targets mean no page, or nothing is recorded of them.
+        DataError: a stored profile or a report file is damaged.
+    """
+    texts = tuple(targets)
+    if not 1 <= len(texts) <= 2:
+        raise UsageError(f"--single-file writes one page, not {len(texts)}", _USAGE)
+    if len(texts) == 1 and Path(texts[0]).suffix == ".html":
+        yield _existing(Path(texts[0]))
+    elif any(is_report(text) for text in texts):
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            yield _of_report(texts, Path(folder) / "site")
+    else:
+        yield _of_project(texts, selection)
+
+
+def _existing(path: Path) -> FoundPage:
+    for folder in path.resolve().parents:
+        if (folder / "assets" / "workbench.css").is_file() and path.is_file():
+            return FoundPage(path=path, root=folder, name=path.name)
+    raise UsageError(f"{path} is no page of a report", _USAGE)
+
+
+def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
+    from workbench.ncurep.read import split_target
+
+    if len(texts) != 1:
+        raise UsageError("a single file of two reports is not possible", _USAGE)
+    report = ReportFile(*split_target(texts[0]))
+    build_report(folder, reports=(report,))
+    (home,) = (folder / "files").iterdir()
+    launches = list(home.glob("launch*.html"))
+    # The overview of one launch says less than the launch's own page.
+    page = launches[0] if len(launches) == 1 else home / "index.html"
+    name = report.path.name.removesuffix(".zst").removesuffix(".ncu-rep")
+    kernel = f"-{report.kernel}" if report.kernel else ""
+    return FoundPage(path=page, root=folder, name=f"{page_part(name + kernel)}.html")
+
+
+def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
+    from workbench.store import Store
+
+    project = require_project()
+    recorded = find_ladders(Store(project.profiles), project)
+    if len(texts) == 1 and texts[0] in {ladder.name for ladder in recorded}:
+        ladder = _ladder(project, recorded, texts[0], selection)
+        return _page(project, ladder, "index.html", "ladder")
+    found = resolve_all(texts, selection)
+    profile = found[-1].profile
+    ladder = next(
+        ladder
+        for ladder in recorded
+        if (ladder.name, ladder.device, ladder.problem)
+        == (profile.study, profile.device.slug, profile.problem)
+    )
+    if len(found) == 2:
+        return _step(project, ladder, found)
+    rung = ladder.rungs[profile.version]
+    return _page(project, ladder, rung.page(profile.engine), profile.version)
+
+
+def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
+    from workbench.views.html_step import step_page
+
+    old, new = (target.profile for target in found)
+    if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):
+        raise UsageError(
+            f"{found[0].label} and {found[1].label} are not on one ladder",
+            "Choose with --problem and --device what both are recorded for.",
+        )
+    file = step_page(old.version, new.version, new.engine)
+    page = _page(project, ladder, file, f"{old.version}-{new.version}")
+    if not page.path.is_file():
+        raise UsageError(
+            f"the report has no page for {old.version} → {new.version}",
+            "It has one for each step from a version's parent; `workbench diff` takes any pair.",
+        )
+    return page
+
+
+def _page(project: Project, ladder: Ladder, file: str, label: str) -> FoundPage:
+    build_report(project.reports, project=project, studies=(ladder.name,))
+    parts = (ladder.name, label, ladder.problem, ladder.device)
+    return FoundPage(
+        path=project.reports / ladder.folder / file,
+        root=project.reports,
+        name="-".join(page_part(part) for part in parts) + ".html",
+    )
+
+
+def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Selection) -> Ladder:
+    """The study's ladder that is meant: of its default problem, where nothing else is said."""
+    from workbench.store import device_slug
+
+    own = [ladder for ladder in recorded if ladder.name == name]
+    wanted = {
+        "problem": {selection.problem},
+        "device": {selection.device, device_slug(selection.device or "")},
+    }
+    for field, values in wanted.items():
+        text = getattr(selection, field)
+        if text is None:
+            continue
+        known = [getattr(ladder, field) for ladder in own]
+        own = [ladder for ladder in own if getattr(ladder, field) in values]
+        if not own:
+            raise UsageError(
+                f"nothing is recorded of {name} for --{field} {text}",
+                did_you_mean(text, known, f"{field}s"),
+            )
+    default = _default_problem(project, name)
+    return next((ladder for ladder in own if ladder.problem == default), own[0])
+
+
+def _default_problem(project: Project, name: str) -> str:
+    """The study's default problem; "" where the study is gone or broken, which hides nothing."""
+    from workbench.study import load_study
+
+    try:
+        return load_study(project, name).problem().name
+    except (UsageError, MissingError):
+        return ""
