@@ -123,8 +123,8 @@ def main() -> None:
             for cells in rows(study, store.load(entry.path)):
                 sys.stdout.write("| " + " | ".join(cells) + " |" + "\n")
         except WorkbenchError as error:
-            print(
-                f"  {entry.study}/{entry.version} {entry.problem}: {error.message}", file=sys.stderr
+            sys.stderr.write(
+                f"  {entry.study}/{entry.version} {entry.problem}: {error.message}\n"
             )
 
 

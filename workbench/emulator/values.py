@@ -30,8 +30,10 @@ MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF, 8: 0xFFFF_FFFF_FFFF_FFFF}
 F64 = np.dtype(np.float64)
 F32 = np.dtype(np.float32)
 
-#: How many derived arrays a base remembers before it forgets them all.
+#: How many derived things, and how many bytes of arrays, a base remembers before it
+#: forgets them all.
 _MEMO = 256
+_MEMO_BYTES = 4 << 20
 
 
 class Base:
@@ -42,12 +44,13 @@ class Base:
     identity is part of the key and which the entry keeps alive.
     """
 
-    __slots__ = ("_bounds", "arr", "memo")
+    __slots__ = ("_bounds", "_held", "arr", "memo")
 
     def __init__(self, arr: Array) -> None:
         self.arr = arr
         self.memo: dict[Any, Any] = {}
         self._bounds: tuple[int, int] | None = None
+        self._held = 0
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -59,8 +62,14 @@ class Base:
 
     def remember(self, key: Any, value: Any) -> Any:
         """Keep a derived value."""
-        if len(self.memo) >= _MEMO:
+        if isinstance(value, Base):
+            # With what will be derived from it in turn.
+            self._held += 3 * value.arr.nbytes
+        elif not isinstance(value, tuple) or not isinstance(value[0], int):
+            self._held += 2 * self.arr.nbytes
+        if len(self.memo) >= _MEMO or self._held > _MEMO_BYTES:
             self.memo.clear()
+            self._held = 0
         self.memo[key] = value
         return value
 
@@ -79,13 +88,8 @@ class Affine:
         base = self.base
         if self.off == 0:
             return base.arr
-        key = ("at", self.off)
-        found = base.memo.get(key)
-        if found is None:
-            dtype = base.arr.dtype
-            found = base.arr + dtype.type(self.off & MASK[dtype.itemsize])
-            base.remember(key, found)
-        result: Array = found
+        dtype = base.arr.dtype
+        result: Array = base.arr + dtype.type(self.off & MASK[dtype.itemsize])
         return result
 
 
