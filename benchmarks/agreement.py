@@ -123,9 +123,7 @@ def main() -> None:
             for cells in rows(study, store.load(entry.path)):
                 sys.stdout.write("| " + " | ".join(cells) + " |" + "\n")
         except WorkbenchError as error:
-            sys.stderr.write(
-                f"  {entry.study}/{entry.version} {entry.problem}: {error.message}\n"
-            )
+            sys.stderr.write(f"  {entry.study}/{entry.version} {entry.problem}: {error.message}\n")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,67 @@ extern "C" __global__ void tile(const half* A, const half* B, float* C) {
 """
 
 
+def test_wmma_of_bfloat16(cuda: Compile) -> None:
+    text = WMMA.replace("cuda_fp16", "cuda_bf16").replace("half", "__nv_bfloat16")
+    bits = [RNG.standard_normal((16, 16)).astype("f4").view("u4") >> 16 for _ in range(2)]
+    a, b = ((each << 16).view("f4").astype("f8") for each in bits)
+    got, _ = execute(
+        cuda(text.replace("LAYOUT", "row_major")), "tile",
+        {"A": bits[0].astype("u2"), "B": bits[1].astype("u2"), "C": np.zeros((16, 16), "f4")},
+        ["A", "B", "C"], check=True,
+    )  # fmt: skip
+    assert np.abs(got["C"] - 2 * (a @ b + 1)).max() < 1e-5
+
+
+def test_wmma_with_float16_sums(cuda: Compile) -> None:
+    text = WMMA.replace("16, 16, 16, float>", "16, 16, 16, half>").replace("float* C", "half* C")
+    text = text.replace("fill_fragment(c, 1.0f)", "fill_fragment(c, __float2half(1.0f))")
+    text = text.replace("c.x[i] *= 2.0f", "c.x[i] = __hadd(c.x[i], c.x[i])")
+    a, b = (RNG.standard_normal((16, 16)).astype("f2") for _ in range(2))
+    got, _ = execute(
+        cuda(text.replace("LAYOUT", "row_major")), "tile",
+        {"A": a, "B": b, "C": np.zeros((16, 16), "f2")}, ["A", "B", "C"],
+    )  # fmt: skip
+    want = (a.astype("f8") @ b.astype("f8") + 1).astype("f2")
+    assert np.array_equal(got["C"], want + want)
+
+
+SMALL = """
+extern "C" __global__ void frag(const TYPE* A, const TYPE* B, OUT* C) {
+  int l = threadIdx.x, g = l / 4, t = l % 4;
+  OUT c0 = 5, c1 = 6;
+  asm volatile("mma.sync.aligned.SHAPE {%0, %1}, {%2}, {%3}, {%0, %1};"
+    : "+LETTER"(c0), "+LETTER"(c1) : "INPUT"(A[g * 4 + t]), "INPUT"(B[g * 4 + t]));
+  C[g * 8 + 2 * t] = c0; C[g * 8 + 2 * t + 1] = c1;
+}
+"""
+
+
+def small(**words: str) -> str:
+    text = SMALL
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def test_mma_of_eight_rows(cuda: Compile) -> None:
+    start = np.array([[5, 6] * 4] * 8)
+    text = small(
+        SHAPE="m8n8k16.row.col.s32.s8.s8.s32", TYPE="unsigned", OUT="int", LETTER="r", INPUT="r"
+    )
+    a, b = (RNG.integers(-128, 128, (8, 16)).astype("i1") for _ in range(2))
+    got, _ = execute(
+        cuda(text), "frag", {"A": a, "B": b, "C": np.zeros((8, 8), "i4")}, ["A", "B", "C"]
+    )
+    assert np.array_equal(got["C"], a.astype(int) @ b.T.astype(int) + start)
+    text = small(
+        SHAPE="m8n8k4.row.col.f64.f64.f64.f64", TYPE="double", OUT="double", LETTER="d", INPUT="d"
+    )
+    p, q = RNG.standard_normal((8, 4)), RNG.standard_normal((8, 4))
+    got, _ = execute(cuda(text), "frag", {"A": p, "B": q, "C": np.zeros((8, 8))}, ["A", "B", "C"])
+    assert np.abs(got["C"] - (p @ q.T + start)).max() < 1e-12
+
+
 @pytest.mark.parametrize("layout", ["row_major", "col_major"])
 def test_wmma(cuda: Compile, layout: str) -> None:
     a, b = (RNG.standard_normal((16, 16)).astype("f2") for _ in range(2))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.emulator.context import Context, Registers, Run, Runtime, Site, put
+from workbench.emulator.context import Context, Registers, Run, Runtime, Site, put, writes_itself
 from workbench.emulator.faults import check_global, check_window
 from workbench.emulator.ir import SIZES, Instr, Operand, Vec
 from workbench.emulator.lanes import WARP, Lanes, Mask
@@ -321,6 +321,7 @@ def load(instr: Instr, ctx: Context, site: Site) -> Run:
 
         return one
 
+    @writes_itself
     def many(R: Registers, M: Mask) -> None:
         memory, index, _ = access.locate(R, M)
         for at, (target, size) in enumerate(zip(targets, sizes, strict=True)):

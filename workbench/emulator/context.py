@@ -25,6 +25,12 @@ Registers = list[Any]
 Run = Callable[[Registers, Mask], Any]
 
 
+def writes_itself(run: Run) -> Run:
+    """Mark a closure that writes its results (or has none) instead of returning one."""
+    run.writes_itself = True  # type: ignore[attr-defined]
+    return run
+
+
 class Site:
     """Counters of one instruction, over all lanes and batches.
 

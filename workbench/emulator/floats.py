@@ -157,6 +157,7 @@ def _binary(instr: Instr, ctx: Context) -> Run:
     finish = _finish(instr)
     get = _getter(kind, "ftz" in instr.parts)
     if op in ("min", "max"):
+        third = ctx.slot(instr.operands[3], size, kind) if len(instr.operands) > 3 else -1
         largest, nan = op == "max", "NaN" in instr.parts
         magnitude = "abs" in instr.parts
 
@@ -165,8 +166,8 @@ def _binary(instr: Instr, ctx: Context) -> Run:
             if magnitude:
                 x, y = np.abs(x), np.abs(y)
             out = _minimum(x, y, largest=largest, nan=nan)
-            if len(instr.operands) > 3:
-                z = get(R[ctx.slot(instr.operands[3], size, kind)])
+            if third >= 0:
+                z = get(R[third])
                 out = _minimum(out, z, largest=largest, nan=nan)
             return finish(out)
 

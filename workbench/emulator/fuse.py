@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.emulator.cfg import arguments, results
-from workbench.emulator.context import Context, Registers, Run
+from workbench.emulator.context import Context, Registers, Run, writes_itself
 from workbench.emulator.exact import fma32_stacked
 from workbench.emulator.floats import wide
 from workbench.emulator.ir import Instr
@@ -66,6 +66,7 @@ def build(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]) ->
         slots = [ctx.slot(operand, 4, "f32") for operand in instr.operands[1:4]]
         plan.append((target, *slots, outlives(results(instr)[0])))
 
+    @writes_itself
     def many(R: Registers, M: Mask) -> None:
         cache = rt.wide
         lanes = rt.lanes

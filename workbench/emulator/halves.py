@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from workbench.emulator.context import Context, Registers, Run, put
+from workbench.emulator.context import Context, Registers, Run, put, writes_itself
 from workbench.emulator.convert import pack, unpack
 from workbench.emulator.exact import to_odd, two_sum
 from workbench.emulator.floats import compare
@@ -108,6 +108,7 @@ def _setp(instr: Instr, ctx: Context) -> Run:
         raise ctx.unsupported(instr)
     p, q = ctx.target(target.first), ctx.target(target.second)
 
+    @writes_itself
     def both(R: Registers, M: Mask) -> None:
         result = compare(how, *np.broadcast_arrays(_split(R[a], kind), _split(R[b], kind)))
         put(R, M, p, flags(result[..., 0]), 0)

@@ -15,6 +15,7 @@ from workbench.emulator.ir import (
     Imm,
     Instr,
     Label,
+    Loc,
     Module,
     Operand,
     Pair,
@@ -84,7 +85,10 @@ class _Inliner:
             out.append(replace(instr, parts=move, operands=pair))
         return out
 
-    def expand(self, function: Function, prefix: str, depth: int, leave: str) -> None:
+    def expand(
+        self, function: Function, prefix: str, depth: int, leave: str, at: Loc | None = None
+    ) -> None:
+        """Append a function's body; instructions without a line stand at the call's, `at`."""
         if depth > _MAX_DEPTH:
             raise KernelError(
                 f"kernel {self.flat.name}: device function {function.name} calls itself",
@@ -111,7 +115,8 @@ class _Inliner:
             guard = item.guard
             if guard is not None:
                 guard = Reg(prefix + guard.name, guard.negated)
-            instr = replace(item, operands=operands, guard=guard)
+            loc = item.loc if item.loc.line or at is None else at
+            instr = replace(item, operands=operands, guard=guard, loc=loc)
             self.emit(function, instr, prefix, depth, leave, slots)
 
     def emit(
@@ -167,7 +172,7 @@ class _Inliner:
         inner = f"{name}#{self.calls}:"
         leave = f"{inner}leave"
         self.bind(callee.params, arguments, inner, instr, into=True)
-        self.expand(callee, inner, depth + 1, leave)
+        self.expand(callee, inner, depth + 1, leave, instr.loc)
         self.flat.body.append(Label(leave))
         self.bind(callee.returns, returns, inner, instr, into=False)
 

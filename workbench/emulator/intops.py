@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from workbench.emulator.context import Context, Registers, Run, put
+from workbench.emulator.context import Context, Registers, Run, put, writes_itself
 from workbench.emulator.integers import (
     Binary,
     add,
@@ -289,6 +289,7 @@ def combine(instr: Instr, ctx: Context, test: Run) -> Run:
         return lambda R, M: full(R, M)[0]
     p, q = ctx.target(target.first), ctx.target(target.second)
 
+    @writes_itself
     def both(R: Registers, M: Mask) -> None:
         one, two = full(R, M)
         put(R, M, p, one, 0)

@@ -41,7 +41,10 @@ def tokens_of(text: str) -> list[Token]:
                 "The PTX must be NVRTC's or nvcc's own text.",
             )
         piece = match.group()
-        if match.lastgroup:
+        if match.lastgroup == "word" and piece.startswith("."):
+            # Directives may stand without a space between: .reg.b32
+            out += [Token("word", f".{part}", line) for part in piece[1:].split(".")]
+        elif match.lastgroup:
             out.append(Token(match.lastgroup, piece, line))
         line += piece.count("\n")
         position = match.end()

@@ -113,7 +113,7 @@ class Program:
             run = ops.build(instr, self.ctx, site)
             names = results(instr)
             target, size = -1, 4
-            if len(names) == 1 and not run.__name__.startswith(("many", "both")):
+            if len(names) == 1 and not hasattr(run, "writes_itself"):
                 target = self.ctx.target(Reg(names[0]))
                 size = self.ctx.size(Reg(names[0]), 4)
             if instr.guard is not None:

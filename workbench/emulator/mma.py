@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.emulator.access import Access, count_shared
-from workbench.emulator.context import Context, Registers, Run, Site, put
+from workbench.emulator.context import Context, Registers, Run, Site, put, writes_itself
 from workbench.emulator.convert import pack, unpack
 from workbench.emulator.fragments import (
     Layout,
@@ -99,6 +99,7 @@ def _product(
     ctx: Context, a: Callable[[Registers], Array], b: Callable[[Registers], Array],
     c: Callable[[Registers], Array], targets: list[int], to: str, layout: Layout, *, clamp: bool,
 ) -> Run:  # fmt: skip
+    @writes_itself
     def many(R: Registers, M: Mask) -> None:
         total = np.matmul(a(R), b(R)) + c(R)
         if to == "s32":
@@ -183,6 +184,7 @@ def _wmma_memory(instr: Instr, ctx: Context, site: Site) -> Run:
     from workbench.emulator.integers import add
     from workbench.emulator.values import Affine, Base
 
+    @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         step = by_warp(unsigned(R[stride], 4), lanes).astype(np.int64)
@@ -234,6 +236,7 @@ def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
     access.charged = 0
     lane = np.arange(WARP)
 
+    @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         used = lane < 8 * count

@@ -287,6 +287,22 @@ def _sad(instr: Instr, ctx: Context) -> Run:
     return run
 
 
+def _mask(instr: Instr, ctx: Context) -> Run:
+    """``bmsk``: ones from a bit on, a number of them."""
+    a, b = (ctx.slot(operand, 4) for operand in instr.operands[1:3])
+    wrap = "wrap" in instr.parts
+
+    def run(R: Registers, M: Mask) -> Value:
+        start, length = (unsigned(R[s], 4).astype(np.uint64) for s in (a, b))
+        if wrap:
+            start, length = start & np.uint64(31), length & np.uint64(31)
+        start, length = (np.minimum(each, np.uint64(32)) for each in (start, length))
+        ones = (np.uint64(1) << length) - np.uint64(1)
+        return boxed(((ones << start) & np.uint64(0xFFFFFFFF)).astype(np.uint32))
+
+    return run
+
+
 def _nothing(instr: Instr, ctx: Context) -> Run:
     return lambda R, M: None
 
@@ -294,7 +310,7 @@ def _nothing(instr: Instr, ctx: Context) -> Run:
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "mov": _mov, "cvta": _cvta, "isspacep": _isspacep, "popc": _bits, "clz": _bits,
     "brev": _bits, "bfind": _bits, "bfe": _field, "bfi": _field, "prmt": _prmt, "lop3": _lop3,
-    "shf": _shf, "dp4a": _dot, "dp2a": _dot, "sad": _sad, "membar": _nothing,
+    "shf": _shf, "dp4a": _dot, "dp2a": _dot, "sad": _sad, "bmsk": _mask, "membar": _nothing,
     "fence": _nothing, "prefetch": _nothing, "prefetchu": _nothing, "nanosleep": _nothing,
     "discard": _nothing, "applypriority": _nothing, "pmevent": _nothing,
     "griddepcontrol": _nothing,

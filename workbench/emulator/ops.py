@@ -6,6 +6,7 @@ from workbench.emulator import (
     access,
     asynccopy,
     atomics,
+    carry,
     convert,
     floats,
     halves,
@@ -46,6 +47,8 @@ def _build(instr: Instr, ctx: Context, site: Site) -> Run:
         return mma.build(instr, ctx, site)
     if op == "cp":
         return asynccopy.build(instr, ctx, site)
+    if carry.uses_flag(instr):
+        return carry.build(instr, ctx)
     if op in ("trap", "brkpt"):
         return traps.build(instr, ctx)
     tables = [moves.BUILDERS, convert.BUILDERS, warp.BUILDERS, intops.BUILDERS]

@@ -10,7 +10,7 @@ scopes (inline assembly), vector operands, predicates, labels, and `.loc` with
 from __future__ import annotations
 
 from workbench.emulator.body import BodyParser
-from workbench.emulator.ir import Function, Module, Variable
+from workbench.emulator.ir import Function, Loc, Module, Variable
 
 
 class _Parser(BodyParser):
@@ -83,6 +83,7 @@ class _Parser(BodyParser):
             return
         self.expect("{")
         self.scopes = [{}]
+        self.loc = Loc(0, 0)  # library code may come without lines
         self.block(function)
         self.module.functions[function.name] = function
 

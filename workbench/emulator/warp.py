@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from workbench.emulator.context import Context, Registers, Run, put
+from workbench.emulator.context import Context, Registers, Run, put, writes_itself
 from workbench.emulator.integers import boxed
 from workbench.emulator.ir import Instr, Pair
 from workbench.emulator.lanes import WARP, Lanes, Mask
@@ -89,6 +89,7 @@ def _shfl(instr: Instr, ctx: Context) -> Run:
     assert isinstance(target, Pair)
     d, p = ctx.target(target.first), ctx.target(target.second)
 
+    @writes_itself
     def both(R: Registers, M: Mask) -> None:
         value, inside = shuffle(R, M)
         put(R, M, d, value, 4)
@@ -153,6 +154,7 @@ def _match(instr: Instr, ctx: Context) -> Run:
     d = ctx.target(target.first if isinstance(target, Pair) else target)
     p = ctx.target(target.second) if isinstance(target, Pair) else -1
 
+    @writes_itself
     def both(R: Registers, M: Mask) -> None:
         bits, here = groups(R, M)
         agree = bits == here
@@ -205,6 +207,7 @@ def _elect(instr: Instr, ctx: Context) -> Run:
         raise ctx.unsupported(instr)
     d, p = ctx.target(target.first), ctx.target(target.second)
 
+    @writes_itself
     def both(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         first = active(M, lanes).argmax(axis=-1)
