@@ -76,7 +76,8 @@ def test_cooperative_groups(cuda: Compile) -> None:
 
 
 MATH = """
-extern "C" __global__ void curves(const float* x, float* y, double* d, unsigned long long* w, int n) {
+extern "C" __global__ void curves(const float* x, float* y, double* d, unsigned long long* w,
+                                  int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   float v = x[i];

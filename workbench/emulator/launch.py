@@ -12,7 +12,7 @@ from workbench.emulator import cfg, inline
 from workbench.emulator.context import Context, Limits, Runtime
 from workbench.emulator.ir import Function, Module, Variable
 from workbench.emulator.lanes import Dim3, Geometry
-from workbench.emulator.machine import Program
+from workbench.emulator.program import Program
 from workbench.emulator.space import GLOBAL_BASE, Arena
 from workbench.emulator.values import Array
 from workbench.errors import KernelError, UsageError

@@ -19,7 +19,8 @@ from workbench.emulator.context import Site
 from workbench.emulator.ir import Instr, Module
 from workbench.emulator.lanes import Geometry, Lanes
 from workbench.emulator.launch import BATCH_LANES, Launch, prepare
-from workbench.emulator.machine import Program
+from workbench.emulator.machine import run_batch
+from workbench.emulator.program import Program
 from workbench.emulator.space import Arena
 from workbench.errors import KernelError, WorkbenchError
 
@@ -157,7 +158,7 @@ def _work(blocks: Blocks) -> tuple[list[list[int]] | None, tuple[type, str, str]
     program, geometry = _shared
     _reset(program)
     try:
-        program.run(Lanes(geometry, blocks))
+        run_batch(program, Lanes(geometry, blocks))
     except WorkbenchError as error:
         return None, (type(error), error.message, error.hint)
     except MemoryError:
