@@ -104,6 +104,26 @@ def test_a_helper_that_outlives_its_leader_is_ended(
     assert not runs(int((tmp_path / "pid").read_text()))
 
 
+def test_a_second_ctrl_c_does_not_spare_a_stubborn_child(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from workbench.engines import process\n"
+        "process.GRACE_S = 1.0\n"
+        "process.run_group(['/bin/sh', '-c', \"trap '' TERM; echo $$ > pid; while :; do sleep 1; "
+        "done\"], cwd=Path('.'))\n"
+    )
+    ours = subprocess.Popen(python(code), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    pid = tmp_path / "pid"
+    end = time.monotonic() + 20
+    while not (pid.exists() and pid.read_text().endswith("\n")) and time.monotonic() < end:
+        time.sleep(0.02)
+    for _ in range(3):
+        ours.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    assert ours.wait(20) in (1, 130, -signal.SIGINT)
+    assert not runs(int(pid.read_text()))
+
+
 def test_sigterm_to_us_ends_the_child(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
@@ -113,7 +133,7 @@ def test_sigterm_to_us_ends_the_child(tmp_path: Path) -> None:
     ours = subprocess.Popen(python(code), cwd=tmp_path)
     pid = tmp_path / "pid"
     end = time.monotonic() + 20
-    while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < end:
+    while not (pid.exists() and pid.read_text().endswith("\n")) and time.monotonic() < end:
         time.sleep(0.02)
     ours.terminate()
     assert ours.wait(20) == 128 + signal.SIGTERM

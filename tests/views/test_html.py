@@ -89,6 +89,7 @@ def test_every_kind_of_page_is_written(site: Path) -> None:
         "glossary.html",
         "index.html",
         "studies/demo/h200/n1024/index.html",
+        "studies/demo/h200/n1024/v0..v2.html",
         "studies/demo/h200/n1024/v0.html",
         "studies/demo/h200/n1024/v2.html",
     ]
@@ -395,7 +396,7 @@ def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
     first = build(root).outcome
     before = {path: path.stat().st_mtime_ns for path in (root / "reports").rglob("*")}
     second = build(root).outcome
-    assert (first.written, second.written, second.unchanged) == (5, 0, 5)
+    assert (first.written, second.written, second.unchanged) == (6, 0, 6)
     after = {path: path.stat().st_mtime_ns for path in (root / "reports").rglob("*")}
     assert {p: t for p, t in after.items() if p.is_file()} == {
         p: t for p, t in before.items() if p.is_file()
@@ -422,7 +423,7 @@ def test_one_new_profile_renders_its_page_the_ladder_and_the_index(tmp_path: Pat
     Store(root / "profiles").save(profile)
     outcome = build(root).outcome
     # The index is made of one-line summaries, and none of those changed.
-    assert (outcome.written, outcome.unchanged) == (2, 3)
+    assert (outcome.written, outcome.unchanged) == (3, 3)
     assert "11.0%" in Page(ladder(root) / "v2.html").text
 
 
@@ -431,7 +432,7 @@ def test_a_new_time_renders_the_whole_ladder(tmp_path: Path) -> None:
     build(root)
     Store(root / "profiles").save_timing(make_timing(200e-6, version="v2", flops=2 << 30))
     outcome = build(root).outcome
-    assert (outcome.written, outcome.unchanged) == (4, 1)
+    assert (outcome.written, outcome.unchanged) == (5, 1)
     assert "200 µs" in Page(root / "reports/index.html").text
 
 
@@ -441,8 +442,9 @@ def test_a_page_whose_profile_is_gone_is_removed(tmp_path: Path) -> None:
     for path in (root / "profiles/h200/demo/v2").iterdir():
         path.unlink()
     outcome = build(root).outcome
-    assert outcome.removed == 1
+    assert outcome.removed == 2
     assert not (ladder(root) / "v2.html").exists()
+    assert not (ladder(root) / "v0..v2.html").exists()
     assert (ladder(root) / "v0.html").exists()
 
 
@@ -479,14 +481,14 @@ def test_a_lost_page_is_written_again(tmp_path: Path) -> None:
 def test_force_renders_everything(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
-    assert build(root, force=True).outcome.written == 5
+    assert build(root, force=True).outcome.written == 6
 
 
 def test_a_damaged_manifest_of_ours_is_rewritten(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
     (root / "reports/.manifest.json").write_bytes(b'{"format": "workb')
-    assert build(root).outcome.written == 5
+    assert build(root).outcome.written == 6
     assert build(root).outcome.written == 0
 
 
@@ -504,7 +506,7 @@ def test_a_folder_kept_by_git_counts_as_empty(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     (root / "reports").mkdir()
     (root / "reports/.gitignore").write_text("*\n", encoding="utf-8")
-    assert build(root).outcome.written == 5
+    assert build(root).outcome.written == 6
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -545,7 +547,7 @@ def test_command_says_where_the_site_is(tmp_path: Path, monkeypatch: pytest.Monk
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 0, result.output
     assert result.output == (
-        f"5 pages written, 0 unchanged\n{tmp_path / 'reports' / 'index.html'}\n"
+        f"6 pages written, 0 unchanged\n{tmp_path / 'reports' / 'index.html'}\n"
     )
     again = CliRunner().invoke(command, ["demo", "--out", "elsewhere", "--force"])
     assert again.output.endswith(f"elsewhere{os.sep}index.html\n")

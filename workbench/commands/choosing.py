@@ -11,11 +11,23 @@ if TYPE_CHECKING:
     from workbench.study import Study
 
 
+class UnableError(UsageError):
+    """A version cannot do the problem that was asked for, and says why."""
+
+
+def _check(study: Study, version: Version, problem: Problem) -> None:
+    try:
+        study.check_requirements(version, problem)
+    except UsageError as error:
+        raise UnableError(error.message, error.hint) from error
+
+
 def chosen_problem(study: Study, version: Version, name: str | None) -> Problem:
     """The problem named, or the first profiled one that the version can do.
 
     Raises:
-        UsageError: unknown problem, or the version cannot do it, and why not.
+        UsageError: unknown problem.
+        UnableError: the version cannot do it, and why not.
     """
     return chosen_problems(study, version, name, "profile")[0]
 
@@ -45,14 +57,14 @@ def chosen_problems(study: Study, version: Version, name: str | None, use: str) 
     """
     if name is not None:
         problem = study.problem(name)
-        study.check_requirements(version, problem)
+        _check(study, version, problem)
         return [problem]
     able = []
     refused: UsageError | None = None
     for problem in study.problems_for(use):
         try:
-            study.check_requirements(version, problem)
-        except UsageError as error:
+            _check(study, version, problem)
+        except UnableError as error:
             refused = error
         else:
             able.append(problem)

@@ -78,10 +78,22 @@ def command(
             stale=(before.stale, after.stale),
         )
         click.echo(dumps(document | explained.more_rows(story)), nl=False)
-    elif format_ in ("csv", "markdown"):
-        from workbench.views import flat
+    elif format_ == "csv":
+        from workbench.views.flat import diff_csv
 
-        text = flat.diff_csv(comparison) if format_ == "csv" else flat.diff_markdown(comparison)
+        click.echo(diff_csv(comparison), nl=False)
+    elif format_ == "markdown":
+        from workbench.views.markdown import step_markdown
+
+        text = step_markdown(
+            before.profile,
+            after.profile,
+            comparison,
+            explain(before.profile, after.profile, comparison, expected),
+            title=after.version.title if after.version else "",
+            change=after.version.change if after.version else "",
+            notes=notes,
+        )
         click.echo(text, nl=False)
     else:
         from rich.console import Console

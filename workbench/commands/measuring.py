@@ -140,14 +140,15 @@ def _rank(error: WorkbenchError) -> int:
 def pass_over(version: Version, error: WorkbenchError, every: bool) -> bool:
     """Whether an error means only that ``--all`` has named what cannot run here.
 
-    A baseline whose library is not installed, or a version that cannot do the problem
-    that was asked for, is passed over then, with a word.
+    That is a baseline whose library is not installed; and, where problems are chosen, a
+    version that cannot do any of them (`workbench.commands.choosing.UnableError`).
     """
-    from workbench.errors import MissingError, UsageError
+    from workbench.commands.choosing import UnableError
+    from workbench.errors import MissingError
 
     if isinstance(error, MissingError):
         return every and version.baseline and version.kind == "python"
-    return every and isinstance(error, UsageError)
+    return every and isinstance(error, UnableError)
 
 
 def pick(

@@ -114,7 +114,7 @@ def command(
     from workbench.engines.ncu import Options
     from workbench.engines.presence import find_tool, need_ncu
     from workbench.engines.where import choose_where
-    from workbench.errors import UsageError, WorkbenchError
+    from workbench.errors import MissingError, UsageError, WorkbenchError
 
     project, loaded, chosen = pick(versions, every, study)
     try:
@@ -162,6 +162,7 @@ def command(
     keep: Keep = "auto" if raw is None else "always" if raw else "never"
     failures = Failures(progress, alone=len(chosen) == 1)
     timings = []
+    done = 0
     for version in chosen:
         with failures.of(version.id):
             try:
@@ -173,6 +174,7 @@ def command(
                 progress.say(f"{version.id}: passed over: {error.message}")
                 continue
             shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+            done += 1
             click.echo(_summary(profile, shown.as_posix()))
             for notice in profile.notices:
                 progress.say(f"note: {version.id}: {notice.message}")
@@ -184,6 +186,8 @@ def command(
 
         print_sheet(time_sheet(timings), "table")
     failures.finish()
+    if not done:
+        raise MissingError("nothing was profiled", "Name a version that can run here.")
 
 
 def _summary(profile: Profile, path: str) -> str:

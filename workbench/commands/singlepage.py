@@ -103,7 +103,7 @@ def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
 
 
 def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
-    from workbench.views.html_step import step_page
+    from workbench.views.html_render import step_page
 
     old, new = (target.profile for target in found)
     if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):

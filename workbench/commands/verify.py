@@ -65,7 +65,7 @@ def command(
     from workbench.engines import choose_runner
     from workbench.engines.presence import need_sanitizer
     from workbench.engines.where import choose_where
-    from workbench.errors import KernelError, WorkbenchError
+    from workbench.errors import KernelError, MissingError, WorkbenchError
     from workbench.sanitizer import TOOLS
     from workbench.views.measured import print_sheet
     from workbench.views.measured_verify import verify_sheet
@@ -125,6 +125,8 @@ def command(
         tools = TOOLS if sanitize else ()
         print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
     raise_worst(rows, errors, failures)
+    if not rows:
+        raise MissingError("nothing was verified", "Name a version that can run here.")
     if findings:
         total = len(findings)
         raise KernelError(

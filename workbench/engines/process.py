@@ -15,9 +15,10 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import IO, Any
 
 from workbench.errors import MissingError
 from workbench.model import Record
@@ -121,22 +122,49 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         time.sleep(_POLL_S)
 
 
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that children end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _Interrupts:
+    """Lets SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that children end.
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+    Held back until `release`: a signal between the child's start and the moment we hold
+    its handle would otherwise leave it behind.
+    """
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+    def __init__(self) -> None:
+        self._held = True
+        self._pending = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                # What the user chose to ignore (nohup) stays ignored.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._caught)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+        if kind is None:
+            self.release()
+
+    def hold(self) -> None:
+        """Put signals off: a second Ctrl-C must not break off the ending of children."""
+        self._held = True
+
+    def _caught(self, number: int, _frame: FrameType | None) -> None:
+        self._pending = number
+        if not self._held:
+            self.release()
+
+    def release(self) -> None:
+        """Raise for the signal that came meanwhile, and from now on at once."""
+        self._held = False
+        number, self._pending = self._pending, 0
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if number:
+            raise SystemExit(128 + number)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> None:
@@ -185,8 +213,46 @@ def run_group(
         MissingError: the program cannot be started.
     """
     begin = time.monotonic()
+    lines: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def pump(stream: IO[bytes]) -> None:
+        for raw in stream:
+            line = raw.decode("utf-8", "replace").rstrip("\r\n")
+            lines.append(line)
+            if on_line is not None:
+                on_line(line)
+
+    timed_out = False
+    # Before the program starts: a signal right after must already end it.
+    with _Interrupts() as interrupts:
+        process = _start(argv, cwd, env)
+        try:
+            interrupts.release()
+            reader = threading.Thread(target=pump, args=(process.stdout,), daemon=True)
+            reader.start()
+            _wait(process, timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            interrupts.hold()
+            # After a normal end too: the leader may be gone while a helper lingers.
+            if timed_out or process.poll() is None or _members(process.pid):
+                end_group(process)
+        # A stranger may still hold the pipe; it must not hold us.
+        reader.join(timeout=2.0)
+    return Finished(
+        code=process.returncode,
+        output="\n".join(lines),
+        timed_out=timed_out,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _start(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
     try:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=dict(env) if env is not None else None,
@@ -200,33 +266,3 @@ def run_group(
             f"{argv[0]} cannot be started: {error.strerror or error}",
             "Check that it is installed and on PATH.",
         ) from error
-    lines: deque[str] = deque(maxlen=KEPT_LINES)
-
-    def pump() -> None:
-        assert process.stdout is not None
-        for raw in process.stdout:
-            line = raw.decode("utf-8", "replace").rstrip("\r\n")
-            lines.append(line)
-            if on_line is not None:
-                on_line(line)
-
-    reader = threading.Thread(target=pump, daemon=True)
-    timed_out = False
-    with _terminable():
-        reader.start()
-        try:
-            _wait(process, timeout_s)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-        finally:
-            # After a normal end too: the leader may be gone while a helper lingers.
-            if timed_out or process.poll() is None or _members(process.pid):
-                end_group(process)
-            # A stranger may still hold the pipe; it must not hold us.
-            reader.join(timeout=2.0)
-    return Finished(
-        code=process.returncode,
-        output="\n".join(lines),
-        timed_out=timed_out,
-        seconds=time.monotonic() - begin,
-    )

@@ -21,6 +21,10 @@ Json = dict[str, Any]
 PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
 COLORS = tuple(f"@c{index}" for index in range(1, 9))
 
+#: A pattern over bars that differ in colour. Not "overlay": Plotly 6 would take the contrast of
+#: the whole list of colours, and complain once for every bar.
+REPLACED: Json = {"fillmode": "replace", "fgcolor": "@card", "fgopacity": 0.5}
+
 #: Keeps a bar's label clear of its interval.
 _GAP = "\u2002"
 
@@ -106,6 +110,7 @@ def ticks(top: float, unit: str, wanted: int = 5) -> Json:
 def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: str) -> Figure:
     """Horizontal bars in percent, first row on top; a row that is no stall is hatched."""
     names = [plain(name) for name, _, _ in rows]
+    colors = ["@bar" if solid else "@soft" for _, _, solid in rows]
     data = {
         "type": "bar",
         "orientation": "h",
@@ -117,11 +122,11 @@ def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: st
         "cliponaxis": False,
         "hovertemplate": "%{y}: %{customdata}<extra></extra>",
         "marker": {
-            "color": ["@bar" if solid else "@soft" for _, _, solid in rows],
+            "color": colors,
             "pattern": {
                 "shape": ["" if solid else "/" for _, _, solid in rows],
-                "fillmode": "overlay",
-                "fgcolor": "@card",
+                **REPLACED,
+                "bgcolor": colors,
                 "size": 6,
                 "solidity": 0.35,
             },
@@ -218,6 +223,7 @@ def columns(
     top = max([row.mark.value + row.above for row in rows], default=1.0)
     # A roof ten times higher would press the bars flat: it is then said, not drawn.
     drawn = peak is not None and peak.value <= 2.5 * top
+    colors = ["@soft" if row.reference else "@bar" for row in rows]
     data = {
         "type": "bar",
         "orientation": "h",
@@ -238,11 +244,11 @@ def columns(
             "width": 3,
         },
         "marker": {
-            "color": ["@soft" if row.reference else "@bar" for row in rows],
+            "color": colors,
             "pattern": {
                 "shape": ["/" if row.reference else "" for row in rows],
-                "fillmode": "overlay",
-                "fgcolor": "@card",
+                **REPLACED,
+                "bgcolor": colors,
                 "size": 6,
                 "solidity": 0.35,
             },

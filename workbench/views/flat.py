@@ -14,7 +14,7 @@ from typing import Any
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
-from workbench.units import factor, points, quantity, relative, signed
+from workbench.units import points, quantity, relative, signed
 from workbench.views.ladder import Ladder
 
 Row = Sequence[Any]
@@ -147,29 +147,3 @@ def diff_csv(comparison: Comparison) -> str:
     ]
     header = ("counter", "group", "ncu", "unit", "old", "new", "delta", "relative", "better")
     return to_csv((*header, "moved", "verdict", "rule", "missing"), rows)
-
-
-def diff_markdown(comparison: Comparison) -> str:
-    """The time and the moved counters, as a pull request can hold."""
-    lines = []
-    if comparison.time is not None:
-        time = comparison.time
-        lines.append(
-            f"{quantity(time.old_s, 's')} → {quantity(time.new_s, 's')}: "
-            f"**{factor(time.speedup)}** (between {factor(time.low)} and {factor(time.high)})"
-        )
-    lines += [f"> not comparable: {reason}" for reason in comparison.reasons]
-    lines += [f"> {warning}" for warning in comparison.warnings]
-    rows = [
-        (
-            delta.title,
-            quantity(delta.old, delta.unit),
-            quantity(delta.new, delta.unit),
-            " ".join(part for part in change_of(delta) if part),
-            delta.verdict,
-        )
-        for delta in comparison.counters
-        if delta.moved
-    ]
-    header = ("counter", comparison.old.label, comparison.new.label, "change", "verdict")
-    return "\n\n".join([*lines, to_markdown(header, rows)])

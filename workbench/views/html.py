@@ -8,6 +8,7 @@ generator of `Page`s, a view model and a template.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -18,22 +19,21 @@ import msgspec
 
 from workbench import __version__
 from workbench.errors import MissingError, UsageError
-from workbench.model import Profile, Record
+from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
+from workbench.views.html_common import ReportFile as ReportFile
 from workbench.views.html_data import Ladder, Rung, find_ladders, study_key
-from workbench.views.html_render import page_part
-from workbench.views.html_site import Outcome, Page, Rendered, Site, digest
+from workbench.views.html_render import step_page
+from workbench.views.html_site import Kept, Outcome, Page, Rendered, Site, digest
 
 _ASSETS = ("workbench.css", "workbench.js")
 _LADDER, _REPORT = "ladder", "report"
+_PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
 
 
-class ReportFile(Record, frozen=True):
-    """A report captured elsewhere, and which of its kernels are meant (None: all)."""
-
-    path: Path
-    kernel: str | None = None
+#: Study, old version, new version.
+Pair = tuple[str, str, str]
 
 
 class Result(Record, frozen=True):
@@ -58,7 +58,10 @@ def build_report(
         project: Where profiles and studies are; None for report files alone.
         studies: Only these studies' pages (others stay as they are); none: all,
             unless `reports` are given, which then are all that is asked for.
-        reports: Report files; one that is unchanged is not read again.
+            ``sgemm/v1..v4`` (or ``v1..v4``, of the default study) asks for a page that
+            compares any two versions; the site keeps it from then on.
+        reports: Report files; one that is unchanged is not read again. Two of them get a
+            page that compares the second with the first.
         force: Render every page, changed or not.
 
     Raises:
@@ -72,8 +75,10 @@ def build_report(
         outcome = Outcome()
         if project is not None and (studies or not reports):
             outcome = _write_ladders(site, project, studies, stamp)
-        for report in reports:
-            outcome = outcome.plus(_write_report(site, report, stamp))
+        if reports:
+            from workbench.views.html_files import write_reports
+
+            outcome = outcome.plus(write_reports(site, reports, stamp))
         shared = [_glossary_page(stamp), _index_page(site, stamp)]
         outcome = outcome.plus(site.write(shared, owners=("site",)))
     return Result(index=out / "index.html", outcome=outcome)
@@ -123,8 +128,11 @@ def _plotly_script() -> Path:
 # --- ladders and versions -------------------------------------------------------------
 
 
-def _write_ladders(site: Site, project: Project, studies: tuple[str, ...], stamp: str) -> Outcome:
+def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: str) -> Outcome:
     store = Store(project.profiles)
+    pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
+    plain = [text for text in asked if not _PAIR.fullmatch(text)]
+    studies = tuple(dict.fromkeys([*plain, *(pair[0] for pair in pairs)]))
     ladders = find_ladders(store, project, studies)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
@@ -138,6 +146,8 @@ def _write_ladders(site: Site, project: Project, studies: tuple[str, ...], stamp
                 if known
                 else f"Record a profile first: `workbench profile --study {name}`.",
             )
+    for pair in pairs:
+        _check_pair(pair, [ladder for ladder in ladders if ladder.name == pair[0]])
     owned = {f"{_LADDER}:{name}" for name in recorded}
     if not studies:
         owned |= {kept.owner for kept in site.pages(_LADDER).values()}
@@ -147,20 +157,79 @@ def _write_ladders(site: Site, project: Project, studies: tuple[str, ...], stamp
         while ladders:
             # Popped, so that a ladder's profiles are let go when its pages are written.
             ladder = ladders.pop(0)
-            yield from _ladder_pages(ladder, digest(stamp, keys[ladder.name]))
+            wanted = _pairs_of(site, ladder, pairs)
+            yield from _ladder_pages(site, ladder, wanted, digest(stamp, keys[ladder.name]))
 
     return site.write(pages(), owners=owned)
 
 
-def _ladder_pages(ladder: Ladder, base: str) -> Iterator[Page]:
-    owner = f"{_LADDER}:{ladder.name}"
-    yield Page(
-        path=f"{ladder.folder}/index.html",
-        key=digest(base, ladder.key(of_files=True)),
-        owner=owner,
-        render=partial(_render_ladder, ladder),
+def _pair(text: str, project: Project) -> Pair:
+    match = _PAIR.fullmatch(text)
+    assert match is not None
+    return match["study"] or project.default_study, match["old"], match["new"]
+
+
+def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
+    """Both versions must be recorded on one ladder, by one engine."""
+    name, *versions = pair
+    if any(ladder.engines(*versions) for ladder in ladders):
+        return
+    from workbench.nearest import did_you_mean
+
+    known = list(dict.fromkeys(rung.id for ladder in ladders for rung in ladder.profiled()))
+    missing = [version for version in versions if version not in known]
+    if missing:
+        raise UsageError(
+            f"no profile of {name}/{missing[0]} is recorded",
+            did_you_mean(missing[0], known, "recorded versions"),
+        )
+    raise UsageError(
+        f"{versions[0]} and {versions[1]} of {name} are not recorded for one problem and device",
+        "Record both for one problem: `workbench profile v1 v4 --problem …`.",
     )
+
+
+def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, str, str]]:
+    """Comparisons besides the steps: those asked for now, and those that the site has."""
+    found = [(old, new) for name, old, new in asked if name == ladder.name]
+    for path, kept in site.pages(f"{_LADDER}:{ladder.name}").items():
+        pair = kept.summary.get("pair")
+        if isinstance(pair, list) and path.startswith(f"{ladder.folder}/"):
+            found.append((pair[0], pair[1]))
+    return [
+        (old, new, engine)
+        for old, new in dict.fromkeys(found)
+        for engine in ladder.engines(old, new)[:1]
+    ]
+
+
+def _ladder_pages(
+    site: Site, ladder: Ladder, pairs: list[tuple[str, str, str]], base: str
+) -> Iterator[Page]:
+    owner = f"{_LADDER}:{ladder.name}"
+    home = Page(
+        path=f"{ladder.folder}/index.html",
+        key=digest(
+            base,
+            ladder.key(of_files=True),
+            ladder.family.key,
+            *(f"{old}..{new}" for old, new, _ in pairs),
+        ),
+        owner=owner,
+        render=partial(_render_ladder, ladder, pairs),
+    )
+    kept = site.pages(owner).get(home.path)
+    yield home
     shape = ladder.key(of_files=False)
+    steps = _steps(ladder, kept if kept and kept.key == home.key else None)
+    for old, new, engine in dict.fromkeys([*steps, *pairs]):
+        contents = [ladder.content(version, engine) for version in (old, new)]
+        yield Page(
+            path=f"{ladder.folder}/{step_page(old, new, engine)}",
+            key=digest(base, shape, old, new, engine, *contents),
+            owner=owner,
+            render=partial(_render_step, ladder, old, new, engine, (old, new, engine) in steps),
+        )
     for rung in ladder.rungs.values():
         for engine in rung.entries:
             yield Page(
@@ -171,14 +240,39 @@ def _ladder_pages(ladder: Ladder, base: str) -> Iterator[Page]:
             )
 
 
-def _render_ladder(ladder: Ladder) -> Rendered:
+def _steps(ladder: Ladder, kept: Kept | None) -> list[tuple[str, str, str]]:
+    """The ladder's steps; from the manifest where the ladder has not changed.
+
+    Which version is whose parent is the study's word, and loading a study would cost
+    more than the whole of a run that changes nothing.
+    """
+    if kept is not None:
+        found = kept.summary.get("steps")
+        if isinstance(found, list):
+            return [tuple(step) for step in found]
+    return ladder.steps
+
+
+def _render_step(ladder: Ladder, old: str, new: str, engine: str, is_step: bool) -> Rendered:
+    from workbench.views.html_diff import diff_view
+    from workbench.views.html_render import render
+    from workbench.views.html_step_page import ladder_head
+
+    view = diff_view(ladder.step(old, new, engine), ladder_head(ladder, old, new, engine))
+    path = f"{ladder.folder}/{step_page(old, new, engine)}"
+    html = render("diff.html", path, view=view)
+    return Rendered(html=html, summary={} if is_step else {"pair": [old, new]})
+
+
+def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]]) -> Rendered:
     from workbench.views.html_index import summarise
     from workbench.views.html_ladder import ladder_view
     from workbench.views.html_render import render
 
-    view = ladder_view(ladder)
+    view = ladder_view(ladder, pairs)
     html = render("ladder.html", f"{ladder.folder}/index.html", view=view)
-    return Rendered(html=html, summary=msgspec.to_builtins(summarise(ladder, view)))
+    summary = msgspec.to_builtins(summarise(ladder, view))
+    return Rendered(html=html, summary={**summary, "steps": [list(s) for s in ladder.steps]})
 
 
 def _render_version(rung: Rung, engine: str) -> Rendered:
@@ -192,61 +286,6 @@ def _render_version(rung: Rung, engine: str) -> Rendered:
     assert profile is not None
     path = f"{rung.ladder.folder}/{rung.page(engine)}"
     return Rendered(html=render("version.html", path, view=version_view(rung, profile)))
-
-
-# --- report files ---------------------------------------------------------------------
-
-
-def _write_report(site: Site, report: ReportFile, stamp: str) -> Outcome:
-    from workbench.ncurep.read import read_report, select_kernels
-
-    try:
-        content = report.path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {report.path}: {error.strerror}", "Check the path and its permissions."
-        ) from error
-    name = report.path.name + (f"::{report.kernel}" if report.kernel else "")
-    # Two files of the same name from two folders are two reports; the path stays private.
-    folder = f"files/{page_part(name)}-{digest(str(report.path.resolve()))[:8]}"
-    owner = f"{_REPORT}:{folder}"
-    key = digest(stamp, content)
-    unchanged = site.fresh(owner, key)
-    if unchanged:
-        return Outcome(unchanged=unchanged)
-    profile = select_kernels(read_report(report.path), report.kernel)
-    return site.write(_report_pages(profile, name, folder, key), owners=(owner,))
-
-
-def _report_pages(profile: Profile, name: str, folder: str, key: str) -> Iterator[Page]:
-    owner = f"{_REPORT}:{folder}"
-
-    def overview() -> Rendered:
-        from workbench.views.html_index import summarise_report
-        from workbench.views.html_render import render
-        from workbench.views.html_report import report_view
-
-        view = report_view(profile, name, _launch_page)
-        summary = summarise_report(profile, name, f"{folder}/index.html")
-        html = render("report.html", f"{folder}/index.html", view=view)
-        return Rendered(html=html, summary=msgspec.to_builtins(summary))
-
-    yield Page(path=f"{folder}/index.html", key=key, owner=owner, render=overview)
-    launches = [launch for launch in profile.launches if launch.profiled]
-    for place, launch in enumerate(launches):
-
-        def page(place: int = place) -> Rendered:
-            from workbench.views.html_render import render
-            from workbench.views.html_report import launch_page_view
-
-            view = launch_page_view(profile, place, name, f"{folder}/index.html", _launch_page)
-            return Rendered(html=render("version.html", f"{folder}/x.html", view=view))
-
-        yield Page(path=f"{folder}/{_launch_page(launch.index)}", key=key, owner=owner, render=page)
-
-
-def _launch_page(index: int) -> str:
-    return f"launch{index}.html"
 
 
 # --- pages of the site ----------------------------------------------------------------

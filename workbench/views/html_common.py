@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from workbench import units
@@ -12,6 +13,13 @@ Tone = Literal["", "good", "bad", "warn"]
 
 #: Units that `workbench.units` prints with the number; the others stand in a column of their own.
 _PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"}
+
+
+class ReportFile(Record, frozen=True):
+    """A report captured elsewhere, and which of its kernels are meant (None: all)."""
+
+    path: Path
+    kernel: str | None = None
 
 
 class Link(Record, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from workbench.errors import WorkbenchError
@@ -18,6 +19,11 @@ from workbench.store import Entry, Store, natural_key
 from workbench.views.html_render import page_part
 from workbench.views.html_site import digest
 
+if TYPE_CHECKING:
+    from workbench.views.html_step import Step
+
+#: Engines in order of preference.
+ENGINES = ("ncu", "emulator")
 #: The store's layout for times (see workbench.store); their paths are all that is needed here.
 _TIME_SUFFIX = ".time.json.zst"
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
@@ -101,7 +107,7 @@ class Rung:
     @cached_property
     def profile(self) -> Profile | None:
         """The profile that speaks for the version: ncu's, else the emulator's."""
-        for engine in ("ncu", "emulator"):
+        for engine in ENGINES:
             if engine in self.entries:
                 return self.ladder.store.load(self.entries[engine].path)
         return None
@@ -129,11 +135,44 @@ class Rung:
         part = page_part(self.id)
         return f"{part}.html" if engine == "ncu" else f"{part}.{page_part(engine)}.html"
 
+    def load(self, engine: str) -> Profile:
+        """The profile of an engine that has one."""
+        speaking = self.profile
+        if speaking is not None and speaking.engine == engine:
+            return speaking
+        return self.ladder.store.load(self.entries[engine].path)
+
     @property
     def href(self) -> str:
         """Page that speaks for the version, from a page of the same ladder; "" without one."""
-        engine = next((e for e in ("ncu", "emulator") if e in self.entries), "")
+        engine = next((e for e in ENGINES if e in self.entries), "")
         return self.page(engine) if engine else ""
+
+
+class Family:
+    """The times of one study on one device over all its problems, read once for all ladders.
+
+    It holds no ladder, so that the profiles of one that is done can be let go.
+    """
+
+    def __init__(self, store: Store, study: str, device: str) -> None:
+        self._store, self._study, self._device = store, study, device
+        self._keys: list[str] = []
+
+    def add(self, ladder: Ladder) -> None:
+        """Take a ladder in."""
+        self._keys.append(ladder.key(of_files=False))
+        ladder.family = self
+
+    @cached_property
+    def key(self) -> str:
+        """Content key over all recorded times."""
+        return digest(*self._keys)
+
+    @cached_property
+    def timings(self) -> tuple[Timing, ...]:
+        """All recorded times."""
+        return tuple(self._store.timings(study=self._study, device=self._device))
 
 
 class Ladder:
@@ -149,6 +188,8 @@ class Ladder:
         self.rungs: dict[str, Rung] = {}
         self._project = project
         self._contents: dict[tuple[str, str], str] = {}
+        self._steps: dict[tuple[str, str, str], Step] = {}
+        self.family = Family(store, name, device)
 
     def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
         """Note a recorded file; `entry` is None for a time."""
@@ -214,6 +255,54 @@ class Ladder:
                 return dict(record.parameters)
         return {}
 
+    def parent(self, rung: Rung) -> Rung | None:
+        """What a version is compared with: its declared parent, else the one before it."""
+        declared = rung.declared
+        if rung.is_baseline:
+            return None
+        if declared and declared.parent:
+            return self.rungs.get(declared.parent)
+        place = self.order.index(rung)
+        return self.order[place - 1] if place else None
+
+    @cached_property
+    def steps(self) -> list[tuple[str, str, str]]:
+        """(parent, version, engine) of every step that both sides were profiled for."""
+        return [
+            (parent.id, rung.id, engine)
+            for rung in self.order
+            if (parent := self.parent(rung)) is not None
+            for engine in self.engines(parent.id, rung.id)
+        ]
+
+    def engines(self, old: str, new: str) -> list[str]:
+        """The engines that have profiled both versions, the better one first."""
+        if old not in self.rungs or new not in self.rungs or old == new:
+            return []
+        sides = self.rungs[old].entries, self.rungs[new].entries
+        return [engine for engine in ENGINES if all(engine in side for side in sides)]
+
+    def profiled(self) -> list[Rung]:
+        """The versions that any engine has profiled."""
+        return [rung for rung in self.rungs.values() if rung.entries]
+
+    def step(self, old: str, new: str, engine: str) -> Step:
+        """One step, compared once for all pages that speak of it."""
+        from workbench.views.html_step import Step
+
+        key = (old, new, engine)
+        if key not in self._steps:
+            before, after = self.rungs[old], self.rungs[new]
+            author = after.declared
+            self._steps[key] = Step(
+                before.load(engine),
+                after.load(engine),
+                (old, new),
+                (before.timing, after.timing) if engine == "ncu" else (None, None),
+                author if author is not None and author.parent == old else None,
+            )
+        return self._steps[key]
+
     def key(self, *, of_files: bool) -> str:
         """Content key over the ladder's shape and times, and all profiles if `of_files`."""
         parts: list[str | bytes] = [self.name, self.device, self.problem]
@@ -242,6 +331,10 @@ def find_ladders(
             device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
             home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
             home.add(version, "time", path, None)
+    families: dict[tuple[str, str], Family] = {}
+    for (study, device, _), found in out.items():
+        family = families.setdefault((study, device), Family(store, study, device))
+        family.add(found)
     return sorted(
         out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
     )

@@ -67,7 +67,7 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
         captured=view.captured,
         href=f"{ladder.folder}/index.html",
         folder=ladder.folder,
-        rungs=view.rungs,
+        rungs=tuple(row.rung for row in view.rows),
     )
 
 
@@ -81,6 +81,22 @@ def summarise_report(profile: Profile, name: str, href: str) -> ReportSummary:
         href=href,
         kernels=units.count(len(launches)),
         duration=units.quantity(kernel_seconds(profile), "s"),
+    )
+
+
+def summarise_pair(old: Profile, new: Profile, name: str, href: str) -> ReportSummary:
+    """The index's words on two report files that were compared."""
+    counts = [units.count(len(profiled(side))) for side in (old, new)]
+    times = [units.quantity(kernel_seconds(side), "s") for side in (old, new)]
+    devices = dict.fromkeys((old.device.name, new.device.name))
+    days = dict.fromkeys((day(old.captured), day(new.captured)))
+    return ReportSummary(
+        name=name,
+        device=" → ".join(devices),
+        captured=" → ".join(days),
+        href=href,
+        kernels=" → ".join(dict.fromkeys(counts)),
+        duration=" → ".join(times),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workbench import units
 from workbench.counters import catalog
-from workbench.gpus import chip_for
 from workbench.model import Launch, Record
 from workbench.views import charts
 from workbench.views.html_common import (
@@ -13,7 +14,6 @@ from workbench.views.html_common import (
     Tone,
     cell,
     day,
-    kernel_seconds,
     main_launch,
     parameters,
     percent,
@@ -22,7 +22,15 @@ from workbench.views.html_common import (
 from workbench.views.html_data import Ladder, Rung
 from workbench.views.html_launch import bottleneck
 from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
+from workbench.views.html_moved import MovedTile, most_moved, tile
+from workbench.views.html_render import step_page
+from workbench.views.html_speed import seconds, speed
+from workbench.views.html_sweep import Sweep, sweep
 from workbench.views.html_version import interval, of_baseline
+from workbench.views.html_words import Words, sentence
+
+#: Counters named beside a step.
+_MOVED = 3
 
 #: The counters whose way down the ladder tells most of the story.
 KEY_COUNTERS = (
@@ -68,6 +76,7 @@ class RungView(Record, frozen=True):
     width: str
     stall: str
     marks: tuple[Chip, ...]
+    diff: str = ""
 
 
 class Row(Record, frozen=True):
@@ -80,6 +89,14 @@ class Row(Record, frozen=True):
     values: tuple[tuple[str, str], ...]
 
 
+class LadderRow(Record, frozen=True):
+    """A version with the story of its step: the sentence, and what moved most."""
+
+    rung: RungView
+    sentence: tuple[Words, ...]
+    moved: tuple[MovedTile, ...]
+
+
 class LadderView(Record, frozen=True):
     """The whole page. Tables stand behind the charts of the same name."""
 
@@ -87,7 +104,9 @@ class LadderView(Record, frozen=True):
     crumbs: tuple[Link, ...]
     chips: tuple[Chip, ...]
     notices: tuple[str, ...]
-    rungs: tuple[RungView, ...]
+    rows: tuple[LadderRow, ...]
+    pairs: tuple[Link, ...]
+    sweep: Sweep | None
     speed_chart: charts.Figure | None
     speed_rows: tuple[tuple[str, ...], ...]
     stalls: StallSplit | None
@@ -95,13 +114,6 @@ class LadderView(Record, frozen=True):
     counters: tuple[Row, ...]
     columns: tuple[Link, ...]
     captured: str
-
-
-def seconds(rung: Rung) -> float | None:
-    """The recorded time; without one, the kernels' durations under the profiler."""
-    if rung.timing:
-        return rung.timing.time.value
-    return kernel_seconds(rung.profile) if rung.profile else None
 
 
 def speedup(old: Rung, new: Rung) -> Speedup | None:
@@ -122,16 +134,6 @@ def speedup(old: Rung, new: Rung) -> Speedup | None:
     return Speedup(text=units.factor(a / b)) if a and b else None
 
 
-def _parent(ladder: Ladder, rung: Rung) -> Rung | None:
-    declared = rung.declared
-    if rung.is_baseline:
-        return None
-    if declared and declared.parent:
-        return ladder.rungs.get(declared.parent)
-    place = ladder.order.index(rung)
-    return ladder.order[place - 1] if place else None
-
-
 def _marks(rung: Rung) -> tuple[Chip, ...]:
     marks = []
     record = rung.profile or rung.timing
@@ -144,8 +146,20 @@ def _marks(rung: Rung) -> tuple[Chip, ...]:
     return tuple(marks)
 
 
-def _rung(ladder: Ladder, rung: Rung) -> RungView:
-    parent = _parent(ladder, rung)
+def _row(ladder: Ladder, rung: Rung) -> LadderRow:
+    parent = ladder.parent(rung)
+    found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
+    if found is None:
+        return LadderRow(rung=_rung(rung, parent, ""), sentence=(), moved=())
+    step = ladder.step(*found)
+    return LadderRow(
+        rung=_rung(rung, parent, step_page(*found)),
+        sentence=sentence(step.story.sentence),
+        moved=tuple(map(tile, most_moved(step.comparison, _MOVED))),
+    )
+
+
+def _rung(rung: Rung, parent: Rung | None, diff: str) -> RungView:
     share = 1.0 if rung.is_baseline and seconds(rung) else of_baseline(rung)
     launch = main_launch(rung.profile) if rung.profile else None
     return RungView(
@@ -161,86 +175,8 @@ def _rung(ladder: Ladder, rung: Rung) -> RungView:
         width=width(share) if share is not None else "0",
         stall=bottleneck(launch) if launch else "",
         marks=_marks(rung),
+        diff=diff,
     )
-
-
-def _speed(
-    ladder: Ladder,
-) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
-    flops = max((rung.timing.flops for rung in ladder.order if rung.timing), default=0)
-    timed = [rung for rung in ladder.order if rung.timing]
-    if not timed:
-        return _durations(ladder)
-    unit = "flop/s" if flops else "s"
-    columns, rows = [], []
-    for rung in timed:
-        assert rung.timing is not None
-        time = rung.timing.time
-        middle, low, high = time.value, time.low, time.high
-        if flops:
-            middle, low, high = flops / time.value, flops / time.high, flops / time.low
-        mark = charts.Mark(middle, units.quantity(middle, unit), _hover(rung, middle, unit))
-        columns.append(
-            charts.Column(
-                name=rung.id,
-                mark=mark,
-                below=middle - low,
-                above=high - middle,
-                reference=rung.is_baseline,
-            )
-        )
-        rows.append(
-            (
-                rung.id,
-                units.quantity(time.value, "s"),
-                units.quantity(time.low, "s"),
-                units.quantity(time.high, "s"),
-                units.count(time.n),
-                units.quantity(middle, unit) if flops else units.quantity(None),
-            )
-        )
-    axis = "FLOP/s of the job's work" if flops else "time"
-    figure = charts.columns(
-        "speed", f"{axis} by version, with 95% intervals", columns, unit, axis, _peak(ladder, flops)
-    )
-    return figure, tuple(rows)
-
-
-def _hover(rung: Rung, value_: float, unit: str) -> str:
-    assert rung.timing is not None
-    parts = [units.quantity(value_, unit)]
-    if unit != "s":
-        parts.append(units.quantity(rung.timing.time.value, "s"))
-    return " · ".join([*parts, interval(rung.timing)])
-
-
-def _peak(ladder: Ladder, flops: int) -> charts.Mark | None:
-    profile = next((rung.profile for rung in ladder.order if rung.profile), None)
-    chip = chip_for(profile.device) if profile else None
-    if not flops or chip is None or not chip.fp32_peak():
-        return None
-    peak = chip.fp32_peak()
-    return charts.Mark(peak, f"{units.quantity(peak, 'flop/s')} float32 peak")
-
-
-def _durations(ladder: Ladder) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
-    known = [(rung, time) for rung in ladder.order if (time := seconds(rung)) is not None]
-    if not known:
-        return None, ()
-    columns = [
-        charts.Column(
-            name=rung.id,
-            mark=charts.Mark(time, units.quantity(time, "s")),
-            reference=rung.is_baseline,
-        )
-        for rung, time in known
-    ]
-    figure = charts.columns(
-        "speed", "Duration under the profiler by version", columns, "s", "duration", None
-    )
-    none = units.quantity(None)
-    rows = tuple((r.id, units.quantity(t, "s"), none, none, none, none) for r, t in known)
-    return figure, rows
 
 
 def counter_rows(named: list[tuple[str, Launch]], counters: tuple[str, ...]) -> tuple[Row, ...]:
@@ -273,11 +209,11 @@ def named_launches(ladder: Ladder) -> list[tuple[Rung, Launch]]:
     return out
 
 
-def ladder_view(ladder: Ladder) -> LadderView:
+def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> LadderView:
     """The page of one ladder."""
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
-    speed_chart, speed_rows = _speed(ladder)
+    speed_chart, speed_rows = speed(ladder)
     notices = (
         [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
     )
@@ -293,7 +229,13 @@ def ladder_view(ladder: Ladder) -> LadderView:
         crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
         chips=tuple(chips),
         notices=tuple(notices),
-        rungs=tuple(_rung(ladder, rung) for rung in ladder.order),
+        rows=tuple(_row(ladder, rung) for rung in ladder.order),
+        pairs=tuple(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs),
+        sweep=sweep(
+            ladder.family.timings,
+            [rung.id for rung in ladder.order],
+            {rung.id for rung in ladder.order if rung.is_baseline},
+        ),
         speed_chart=speed_chart,
         speed_rows=speed_rows,
         stalls=stack_stalls("stalls", profiles),

@@ -62,3 +62,9 @@ def page_part(name: str) -> str:
     if safe == name and not safe.startswith("."):
         return safe
     return f"{safe.lstrip('.')}-{blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def step_page(old: str, new: str, engine: str) -> str:
+    """File name of the page of a step: ``v2..v3.html``."""
+    name = f"{page_part(old)}..{page_part(new)}"
+    return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"

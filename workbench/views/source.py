@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from markupsafe import Markup
 from pygments.lexer import Lexer
@@ -62,51 +65,100 @@ def lines(text: str) -> list[str]:
     return out
 
 
-class _Line:
-    """A line under construction; neighbours of one class share a span, which halves the bytes."""
+#: A run of text of one class of token ("" for none).
+Piece = tuple[str, str]
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[str, str]] = []
 
-    def add(self, text: str, name: str) -> None:
-        if self._parts and self._parts[-1][1] == name:
-            self._parts[-1] = (self._parts[-1][0] + text, name)
-        elif text:
-            self._parts.append((text, name))
+class Span(NamedTuple):
+    """Characters ``first`` to ``last`` (not included) of a line, marked for a reason.
 
-    def html(self) -> str:
-        return "".join(_wrap(text, name) for text, name in self._parts)
+    `name` is ``mark`` for what differs from the other side, ``sym`` for a linked symbol.
+    """
+
+    first: int
+    last: int
+    name: str
+
+
+def _join(line: list[Piece], text: str, name: str) -> None:
+    """Append a run; neighbours of one class share a span, which halves the bytes."""
+    if line and line[-1][1] == name:
+        line[-1] = (line[-1][0] + text, name)
+    elif text:
+        line.append((text, name))
 
 
 def _tail(line: str) -> str:
     return f" … ({len(line):,} characters)" if len(line) > _MAX_LINE else ""
 
 
-def coloured(text: str, path: str) -> list[Markup]:
-    """The lines of a source file as safe HTML, one per line of `lines`.
+def pieces(text: str, path: str) -> list[list[Piece]]:
+    """The lines of a source file as runs of text and class, one list per line of `lines`.
 
     Args:
-        text: The file's text; any characters are shown, none are interpreted.
+        text: The file's text.
         path: Its name, from which the language follows.
     """
     whole = lines(text)
-    tails = [_tail(line) for line in whole]
     plain = [line[:_MAX_LINE] for line in whole]
     found = _tokens(plain, path) if sum(map(len, plain)) <= _MAX_COLOURED else []
     # A lexer never loses text, but a page must not shift lines if one ever does.
     if len(found) != len(plain):
-        found = [escape(line, quote=False) for line in plain]
-    return [Markup(line + tail) for line, tail in zip(found, tails, strict=True)]
+        found = [[(line, "")] if line else [] for line in plain]
+    for line, row in zip(whole, found, strict=True):
+        _join(row, _tail(line), "")
+    return found
 
 
-def _tokens(plain: list[str], path: str) -> list[str]:
-    done = [_Line()]
+def coloured(text: str, path: str) -> list[Markup]:
+    """The lines of a source file as safe HTML; any characters are shown, none interpreted."""
+    return [marked(line) for line in pieces(text, path)]
+
+
+def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
+    """One line as safe HTML, with what is marked in it.
+
+    Args:
+        line: Its runs, from `pieces`.
+        spans: What to mark; a symbol may lie inside of a difference.
+    """
+    if not spans:
+        return Markup("".join(_wrap(text, name) for text, name in line))
+    out = []
+    cut = _cut(line, sorted({end for span in spans for end in span[:2]}))
+    for differs, run in groupby(cut, key=lambda item: _covers(spans, item[0], "mark")):
+        inner = []
+        for start, text, name in run:
+            html = _wrap(text, name)
+            inner.append(f'<b class="s">{html}</b>' if _covers(spans, start, "sym") else html)
+        joined = "".join(inner)
+        out.append(f"<mark>{joined}</mark>" if differs else joined)
+    return Markup("".join(out))
+
+
+def _covers(spans: Sequence[Span], place: int, name: str) -> bool:
+    return any(span.name == name and span.first <= place < span.last for span in spans)
+
+
+def _cut(line: Sequence[Piece], ends: list[int]) -> list[tuple[int, str, str]]:
+    """Runs cut at the given places, each with its start."""
+    out, start = [], 0
+    for text, name in line:
+        stop = start + len(text)
+        edges = [start, *(end for end in ends if start < end < stop), stop]
+        out += [(a, text[a - start : b - start], name) for a, b in pairwise(edges)]
+        start = stop
+    return out
+
+
+def _tokens(plain: list[str], path: str) -> list[list[Piece]]:
+    done: list[list[Piece]] = [[]]
     # Without an end of line, Pygments' C++ does not see a comment in the last line.
     for kind, value in _lexer(path).get_tokens("".join(f"{line}\n" for line in plain)):
         first, *rest = value.split("\n")
         name = _class(kind)
-        done[-1].add(first, name)
+        _join(done[-1], first, name)
         for part in rest:
-            done.append(_Line())
-            done[-1].add(part, name)
-    return [line.html() for line in done[:-1]]
+            done.append([])
+            _join(done[-1], part, name)
+    return done[:-1]

@@ -42,6 +42,115 @@
     }
   }
 
+  // --- the same on both sides of a diff ----------------------------------------------
+  function fillPair(cell, value, before) {
+    cell.replaceChildren();
+    if (value) {
+      for (const [share, name] of [[value[1], ""], [value[2], "x"]]) {
+        if (share <= 0) continue;
+        const bar = document.createElement("i");
+        bar.style.width = `${share}%`;
+        if (name) bar.className = name;
+        cell.append(bar);
+      }
+    }
+    if (before) {
+      const was = document.createElement("s");
+      was.textContent = `${before[0]} → `;
+      cell.append(was);
+    }
+    if (value || before) {
+      const now = document.createElement(value ? "span" : "s");
+      now.textContent = value ? value[0] : "0";
+      if (value && value[3]) now.title = value[3];
+      cell.append(now);
+    }
+  }
+  function switchPair(gutter) {
+    for (const cell of all(".sbs .v[data-o], .sbs .v[data-n]")) {
+      const { n, o } = cell.dataset;
+      if (n) fillPair(cell, gutter.new[n], o && gutter.old[o]);
+      else fillPair(cell, gutter.old[o]);
+    }
+  }
+  for (const set of all("fieldset[data-pair-gutters]")) {
+    const gutters = json(set.dataset.pairGutters);
+    set.addEventListener("change", (event) => switchPair(gutters[event.target.value]));
+    const checked = set.querySelector("input:checked");
+    if (checked && !checked.defaultChecked) switchPair(gutters[checked.value]);
+  }
+
+  // --- side by side or unified; a narrow page is always unified ------------------------
+  const room = matchMedia("(min-width: 901px)");
+  const layouts = document.querySelector("fieldset[data-layout]");
+  const remember = (key, value) => {
+    try {
+      if (value !== undefined) localStorage.setItem(key, value);
+      return localStorage.getItem(key);
+    } catch {
+      return null; // pages from a disk may be denied a memory
+    }
+  };
+  function layOut() {
+    const chosen = layouts.querySelector("input:checked").value;
+    document.querySelector("main").classList.toggle("unified", chosen === "unified" || !room.matches);
+  }
+  if (layouts) {
+    const before = layouts.querySelector(`input[value="${CSS.escape(remember("workbench-layout") || "")}"]`);
+    if (before) before.checked = true;
+    layouts.addEventListener("change", (event) => {
+      remember("workbench-layout", event.target.value);
+      layOut();
+    });
+    room.addEventListener("change", layOut);
+    layOut();
+  }
+
+  // --- one of several panels -----------------------------------------------------------
+  for (const set of all("fieldset[data-picks]")) {
+    const pick = () => {
+      for (const input of all("input", set)) {
+        const panel = document.getElementById(input.value);
+        panel.hidden = !input.checked;
+        if (input.checked) panel.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+      }
+    };
+    set.addEventListener("change", pick);
+    pick();
+  }
+
+  // --- sorting -------------------------------------------------------------------------
+  for (const table of all("table.sortable")) {
+    const body = table.tBodies[0];
+    const original = Array.from(body.rows);
+    const key = (row, column) => {
+      const cell = row.cells[column];
+      return cell.dataset.s === undefined ? cell.textContent.trim().toLowerCase() : cell.dataset.s;
+    };
+    table.tHead.addEventListener("click", (event) => {
+      const button = event.target.closest("button[data-sort]");
+      if (!button) return;
+      const head = button.closest("th");
+      const column = Number(button.dataset.sort);
+      const number = button.dataset.kind === "number";
+      // Numbers start with the largest, words with A; a third click restores the catalog's order.
+      const turns = number ? ["descending", "ascending", ""] : ["ascending", "descending", ""];
+      const next = turns[(turns.indexOf(head.getAttribute("aria-sort") || "") + 1) % 3];
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      let rows = original.slice();
+      if (next) {
+        head.setAttribute("aria-sort", next);
+        const sign = next === "ascending" ? 1 : -1;
+        rows.sort((a, b) => {
+          const [x, y] = [key(a, column), key(b, column)];
+          if (x === "" || y === "") return (x === "") - (y === ""); // what is missing comes last
+          return sign * (number ? Number(x) - Number(y) : x.localeCompare(y));
+        });
+      }
+      body.append(...rows);
+    });
+  }
+
   // A long file starts where its counters do; the page itself does not move.
   for (const box of all(".window")) {
     const first = box.querySelector("tr[data-n]");
@@ -58,6 +167,10 @@
     }
     if (!target) return;
     let folded = false;
+    if (target.matches("tr.still")) {
+      document.getElementById("show-all").checked = true;
+      folded = true;
+    }
     for (let node = target.closest("details:not([open])"); node; node = target.closest("details:not([open])")) {
       node.open = true;
       folded = true;
@@ -93,9 +206,11 @@
         body.hidden = here === 0;
         shown += here;
       }
-      status.textContent = `${shown} shown`;
+      const seen = all("tbody tr:not(.group)", table).filter((row) => row.getClientRects().length);
+      status.textContent = `${table.tBodies.length > 1 ? shown : seen.length} shown`;
     };
     input.addEventListener("input", apply);
+    for (const radio of all("input[type=radio]", input.parentElement)) radio.addEventListener("change", apply);
     if (input.value) apply();
   }
 

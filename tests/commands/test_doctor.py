@@ -1,0 +1,70 @@
+"""``workbench doctor``: a row for everything a measurement needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engines.stand_ins import Cli
+from workbench.project import Project
+
+WHAT = (
+    *("GPU", "PyCUDA", "compiler", "ncu", "counters", "compute-sanitizer"),
+    *("NVML", "PyTorch"),
+)
+
+
+@pytest.mark.usefixtures("no_gpu", "project")
+def test_every_row_says_how_to_get_it_and_what_works_without(cli: Cli) -> None:
+    code, out, _ = cli("doctor", "--format", "json")
+    checks = {row["what"]: row for row in json.loads(out)["checks"]}
+    assert code == 0 and tuple(checks) == (*WHAT, "profiles")
+    for row in checks.values():
+        assert row["state"] in ("ok", "missing", "limited") and row["detail"]
+        if row["state"] != "ok":
+            assert row["without"] and (row["remedy"] or row["what"] == "counters")
+    assert checks["GPU"]["state"] == "missing" and checks["GPU"]["detail"] == "no driver"
+    assert checks["ncu"]["state"] == "missing"
+    assert checks["profiles"]["detail"] == "0 recorded"
+
+
+@pytest.mark.usefixtures("no_gpu", "project")
+def test_strict_ends_with_3_and_names_what_lacks(cli: Cli) -> None:
+    code, out, err = cli("doctor", "--strict")
+    assert code == 3 and "not complete here: GPU" in err
+    assert "how to get it" in out and "works without it" in out
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_a_damaged_profile_is_named(cli: Cli, project: Project) -> None:
+    path = project.profiles / "h200" / "double" / "v0" / "n7.ncu.json.zst"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not zstd")
+    code, out, _ = cli("doctor", "--format", "json")
+    row = json.loads(out)["checks"][-1]
+    assert code == 0 and row["state"] == "limited"
+    assert "1 of 1 cannot be read" in row["detail"] and "n7.ncu.json.zst" in row["detail"]
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_outside_of_a_project_it_works_too(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = cli("doctor", "--format", "csv")
+    assert code == 0 and "project,limited" in out and "workbench init" in out
+
+
+@pytest.mark.usefixtures("project")
+def test_a_tool_that_prints_no_version_is_limited(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "ncu"
+    tool.write_text("#!/bin/sh\nexit 127\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("WORKBENCH_NCU", str(tool))
+    _, out, _ = cli("doctor", "--format", "json")
+    (row,) = [r for r in json.loads(out)["checks"] if r["what"] == "ncu"]
+    assert row["state"] == "limited" and "does not print a version" in row["detail"]

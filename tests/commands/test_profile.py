@@ -1,0 +1,123 @@
+"""``workbench profile``: the engine on the first line, dry runs, and failures among many."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.engines.stand_ins import THERE, Cli
+from workbench.project import Project
+from workbench.store import Store
+
+pytestmark = pytest.mark.usefixtures("stand_in", "ncu_on_path")
+
+
+def kept(project: Project) -> list[str]:
+    return [entry.version for entry in Store(project.profiles).find()]
+
+
+def test_the_first_line_names_the_engine_and_the_last_the_file(cli: Cli, project: Project) -> None:
+    code, out, err = cli("profile", "v0", *THERE)
+    first, last = out.splitlines()[0], out.splitlines()[-1]
+    assert code == 0
+    assert first == "engine: ncu (ncu); times are taken outside of it, by `workbench time`"
+    assert last.startswith("v0 n1000: sgemm_v3, error 0, ")
+    assert last.endswith(" under ncu -> profiles/h200/double/v0/n1000.ncu.json.zst")
+    assert 'Profiling "sgemm"' in err and kept(project) == ["v0"]
+
+
+def test_raw_reports_are_kept_or_not_as_asked(cli: Cli, project: Project) -> None:
+    raw = project.profiles / "h200" / "double" / "v0" / "n1000.ncu.ncu-rep.zst"
+    assert cli("profile", "v0", "--raw", *THERE)[0] == 0 and raw.is_file()
+    code, _, err = cli("profile", "v0", "--no-raw", *THERE)
+    assert code == 0 and not raw.exists() and "raw report" not in err
+
+
+def test_with_time_the_timing_stands_below(cli: Cli, project: Project) -> None:
+    code, out, _ = cli("profile", "v0", "--time", *THERE)
+    assert code == 0 and "study double on NVIDIA Stand-In 1" in out
+    assert [t.version for t in Store(project.profiles).timings()] == ["v0"]
+
+
+def test_dry_run_prints_the_command_alone_and_measures_nothing(cli: Cli, project: Project) -> None:
+    words = ("--section", "SpeedOfLight", "--clock-control", "base", "--replay-mode", "application")
+    code, out, _ = cli("profile", "v0", "--dry-run", *words, *THERE)
+    assert code == 0 and out.count("\n") == 1 and kept(project) == []
+    argv = shlex.split(out)
+    assert argv[:2] == ["env", "ncu"]
+    for option, value in (
+        ("--section", "SpeedOfLight"),
+        ("--clock-control", "base"),
+        ("--replay-mode", "application"),
+        ("--nvtx-include", "workbench@v0/"),
+    ):
+        assert argv[argv.index(option) + 1] == value
+    assert "--metrics" not in argv
+    # It is the command that runs: it can be run by hand, in the project's folder.
+    done = subprocess.run(argv, cwd=project.root, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_dry_run_needs_no_gpu_where_the_chip_is_named(cli: Cli) -> None:
+    code, out, _ = cli("profile", "v0", "--dry-run", "--arch", "sm_90")
+    assert code == 0 and out.startswith("ncu --nvtx ")
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("engine", ["auto", "ncu"])
+def test_without_a_gpu_it_says_what_lacks_and_what_works(cli: Cli, engine: str) -> None:
+    code, out, err = cli("profile", "v0", "--engine", engine)
+    assert code == 3 and out == ""
+    assert "no NVIDIA GPU can be used here" in err and "--launcher" in err
+    assert "show, diff, list and report work on the recorded profiles" in err
+
+
+def test_the_emulator_is_not_here_and_says_so(cli: Cli) -> None:
+    code, _, err = cli("profile", "v0", "--engine", "emulator", *THERE)
+    assert code == 3 and "--engine ncu" in err
+
+
+def test_one_failure_does_not_end_the_rest(
+    cli: Cli, project: Project, add_version: Callable[[str, str], None]
+) -> None:
+    add_version("v1", "does not compile")
+    add_version("v2", "fine")
+    code, out, err = cli("profile", "v0", "v1", "v2", *THERE)
+    assert code == 4 and kept(project) == ["v0", "v2"]
+    assert "v1: error: kernels/double/v1_added.cu:9: error: expected a ;" in err
+    assert "1 of 3 failed: v1" in err and out.count(" under ncu -> ") == 2
+
+
+def test_the_worst_exit_code_wins(
+    cli: Cli, add_version: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_version("v1", "does not compile")
+    monkeypatch.setenv("FAKE_NCU", "perm")
+    code, _, err = cli("profile", "v0", "v1", *THERE)
+    assert code == 4 and "ERR_NVGPUCTRPERM" in err and "2 of 2 failed: v0, v1" in err
+    code, _, err = cli("profile", "v0", *THERE)
+    assert code == 3 and "NVreg_RestrictProfilingToAdminUsers=0" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("v7",), "v0"),
+        (("v0", "--problem", "n100"), "n1000"),
+        (("v0", "--clock-control", "fast"), "base"),
+        (("v0", "--repeat", "0"), "repeat"),
+        ((), "no version named"),
+    ],
+)
+def test_wrong_usage(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    code, _, err = cli("profile", *words, *THERE)
+    assert code == 2 and message in err
+
+
+def test_a_metric_that_did_not_come_is_said(cli: Cli) -> None:
+    code, _, err = cli("profile", "v0", "--metrics", "sm__no_such.sum,inst_executed", *THERE)
+    assert code == 0 and "note: v0: ncu gave no value for sm__no_such.sum" in err

@@ -1,0 +1,289 @@
+"""``workbench report``: a site, a watch over it, or one page as one file."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.factories import make_project
+from workbench.cli import app
+from workbench.commands import building
+from workbench.commands.building import Plan
+from workbench.errors import WorkbenchError
+from workbench.views.single import NOTE
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["report", *arguments], catch_exceptions=False)
+
+
+def refused(*arguments: str) -> WorkbenchError:
+    with pytest.raises(WorkbenchError) as error:
+        run(*arguments)
+    return error.value
+
+
+# --- the site --------------------------------------------------------------------------
+
+
+def test_the_last_line_is_the_index(project: Path) -> None:
+    lines = run().output.splitlines()
+    assert lines[-1] == str(project / "reports" / "index.html")
+    assert lines[0].endswith("pages written, 0 unchanged")
+    assert run().output.startswith("0 pages written")
+
+
+def test_out_is_another_folder(project: Path, tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    assert run("demo", "--out", str(out)).output.splitlines()[-1] == str(out / "index.html")
+    assert not (project / "reports").exists()
+
+
+def test_out_that_is_a_file_is_wrong_usage(project: Path) -> None:
+    (project / "a.txt").write_text("")
+    assert "a.txt is not a folder" in refused("--out", "a.txt").message
+
+
+def test_options_of_a_single_file_mean_nothing_to_a_site(project: Path) -> None:
+    for option in ("--problem", "--device", "--study"):
+        assert "choose the page of --single-file" in refused(option, "x").message
+    assert "--single-file" in refused("--engine", "ncu").message
+
+
+# --- one page --------------------------------------------------------------------------
+
+
+def test_a_version_as_one_file(project: Path) -> None:
+    result = run("--single-file", "v3")
+    assert result.output == "demo-v3-n1024-h200.html\n"
+    text = (project / "demo-v3-n1024-h200.html").read_text(encoding="utf-8")
+    assert "Padded tile" in text and NOTE in text
+    assert run("--single-file", "demo/v3", "--problem", "n1024").output == result.output
+
+
+def test_a_study_as_one_file(project: Path) -> None:
+    assert run("--single-file", "demo").output == "demo-ladder-n1024-h200.html\n"
+    assert "How fast" in (project / "demo-ladder-n1024-h200.html").read_text(encoding="utf-8")
+    assert run("--single-file", "demo", "--device", "h200").exit_code == 0
+    error = refused("--single-file", "demo", "--device", "h201")
+    assert error.exit_code == 2 and "h200" in error.hint
+    assert "n1024" in refused("--single-file", "demo", "--problem", "n1025").hint
+
+
+def test_a_broken_study_hides_no_page(project: Path) -> None:
+    (project / "kernels" / "demo" / "study.py").write_text("this is no Python")
+    assert run("--single-file", "demo").exit_code == 0
+
+
+def test_a_step_as_one_file(project: Path) -> None:
+    assert run("--single-file", "v2", "v3").output == "demo-v2-v3-n1024-h200.html\n"
+    text = (project / "demo-v2-v3-n1024-h200.html").read_text(encoding="utf-8")
+    assert "v2" in text and "v3" in text and NOTE in text
+
+
+def test_a_page_of_the_site_as_one_file(project: Path) -> None:
+    run()
+    out = project / "mail" / "words.html"
+    assert run("--single-file", "reports/glossary.html", "--out", str(out)).exit_code == 0
+    assert NOTE in out.read_text(encoding="utf-8")
+
+
+def test_a_report_file_needs_no_project(
+    report: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = report("ladder_full")
+    assert run("--single-file", str(path)).output == "ladder_full.html\n"
+    assert "sgemm_v4" in (tmp_path / "ladder_full.html").read_text(encoding="utf-8")
+    assert run("--single-file", f"{path}::sgemm_v2").output == "ladder_full-sgemm_v2.html\n"
+    # One launch: its own page, with the source, and not an overview of one row.
+    assert "As[" in (tmp_path / "ladder_full-sgemm_v2.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "ladder_full-sgemm_v2.html",
+        "ladder_full.html",
+    ]
+
+
+def test_out_may_be_a_folder(project: Path) -> None:
+    (project / "mail").mkdir()
+    assert run("--single-file", "v3", "--out", "mail").output == "mail/demo-v3-n1024-h200.html\n"
+
+
+def test_only_an_earlier_page_is_overwritten(project: Path) -> None:
+    run("--single-file", "v3", "--out", "a.html")
+    assert run("--single-file", "v3", "--out", "a.html").exit_code == 0
+    (project / "thesis.html").write_text("<h1>Thesis</h1>")
+    error = refused("--single-file", "v3", "--out", "thesis.html")
+    assert error.exit_code == 2 and "--force" in error.hint
+    assert (project / "thesis.html").read_text() == "<h1>Thesis</h1>"
+    assert run("--single-file", "v3", "--out", "thesis.html", "--force").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("v1", "v2", "v3"),
+        ("nothing.html",),
+        ("v9",),
+        ("v0",),  # a version with nothing recorded
+        ("v3", "v2"),  # a step that no page is about
+        ("a.ncu-rep", "b.ncu-rep"),
+        ("gone.ncu-rep",),
+    ],
+)
+def test_what_is_no_page_is_wrong_usage(project: Path, arguments: tuple[str, ...]) -> None:
+    error = refused("--single-file", *arguments)
+    assert error.exit_code in (2, 5) and error.hint
+    assert list(project.glob("*.html")) == []
+
+
+def test_a_page_elsewhere_is_no_page_of_ours(project: Path) -> None:
+    (project / "thesis.html").write_text("<h1>Thesis</h1>")
+    assert "no page of a report" in refused("--single-file", "thesis.html").message
+
+
+def test_a_single_file_is_not_watched(project: Path) -> None:
+    assert "--watch" in refused("--single-file", "v3", "--watch").message
+
+
+# --- --watch -----------------------------------------------------------------------------
+
+
+def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
+    plan = Plan.of((), None)
+    assert plan.sources() == (project / "kernels", project / "profiles")
+    assert plan.folder == project / "reports"
+    alone = Plan.of(("x.ncu-rep::softmax",), None)
+    assert alone.sources() == (Path("x.ncu-rep"),) and alone.broken_studies() == []
+    both = Plan.of(("demo", "x.ncu-rep"), Path("out"))
+    assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
+
+
+def attempt(plan: Plan, *, debug: bool = False) -> tuple[bool, list[str]]:
+    with click.Context(app, obj={"debug": debug}):
+        result, problems = building.attempt(plan)
+    return result is not None, problems
+
+
+def test_a_broken_study_is_told_and_shown_without_its_words(project: Path) -> None:
+    plan = Plan.of((), None)
+    study = project / "kernels" / "demo" / "study.py"
+    whole = study.read_text(encoding="utf-8")
+    study.write_text("title = ", encoding="utf-8")
+    built, problems = attempt(plan)
+    assert built and len(problems) == 1 and "study.py" in problems[0]
+    study.write_text(whole, encoding="utf-8")
+    assert attempt(plan) == (True, [])
+
+
+def test_a_damaged_profile_is_told_and_mended(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = Plan.of((), None)
+    (path,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    _, problems = attempt(plan)
+    assert any("v3" in problem for problem in problems)
+    assert "error: " in capsys.readouterr().err
+    path.write_bytes(whole)
+    assert attempt(plan) == (True, [])
+
+
+def test_a_fault_of_our_own_ends_no_watch(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Plan, "build", broken)
+    built, (problem,) = attempt(Plan.of((), None))
+    assert not built and "a fault in workbench itself: ZeroDivisionError" in problem
+    with pytest.raises(ZeroDivisionError):
+        attempt(Plan.of((), None), debug=True)
+
+
+def test_changed_files_are_named_and_not_all_of_them() -> None:
+    assert building.named([Path("a/v3.cu")]) == "changed: v3.cu"
+    many = [Path(f"v{i}.cu") for i in range(5)]
+    assert building.named(many) == "changed: v0.cu, v1.cu, v2.cu and 2 more"
+
+
+class Watching:
+    """``workbench report --watch`` as a user starts it."""
+
+    def __init__(self, root: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "workbench.cli", "report", "--watch"],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.said: list[str] = []
+
+    def until(self, words: str) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if words in line:
+                return
+        raise AssertionError(f"{words!r} was never said: {self.said}")
+
+
+@pytest.fixture
+def watching(project: Path) -> Iterator[Watching]:
+    watch = Watching(project)
+    yield watch
+    watch.process.kill()
+    watch.process.wait()
+
+
+def test_a_watch_writes_what_changes_and_ends_quietly(project: Path, watching: Watching) -> None:
+    watching.until("Ctrl-C ends it")
+    path = project / "kernels" / "demo" / "v3_padded.cu"
+    path.write_text(path.read_text(encoding="utf-8").replace("Padded tile", "Wider rows"))
+    watching.until("changed: v3_padded.cu")
+    watching.until("pages written")
+    page = project / "reports/studies/demo/h200/n1024/v3.html"
+    assert "Wider rows" in page.read_text(encoding="utf-8")
+
+    path.write_text("/* ---\ntitle = \n--- */")
+    watching.until("error: ")
+    assert "v3_padded.cu" in watching.said[-1]
+
+    watching.process.send_signal(signal.SIGINT)
+    rest = watching.process.communicate(timeout=20)[0]
+    assert watching.process.returncode == 130
+    assert "Traceback" not in rest and "error" not in rest
+    assert not list((project / "reports").glob(".lock"))
+
+
+def test_watching_costs_next_to_nothing(project: Path, watching: Watching) -> None:
+    """A watch over an idle project must not warm a laptop: under a tenth of a core."""
+    watching.until("Ctrl-C ends it")
+    stat = Path(f"/proc/{watching.process.pid}/stat")
+    if not stat.exists():
+        pytest.skip("no /proc here to read a process's time from")
+
+    def ticks() -> int:
+        fields = stat.read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = ticks()
+    time.sleep(3)
+    assert (ticks() - before) / 100 < 0.3

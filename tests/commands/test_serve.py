@@ -1,0 +1,192 @@
+"""``workbench serve``: from a project to a page in a browser, and quietly away."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.factories import make_project
+from workbench.cli import app
+from workbench.errors import MissingError, UsageError
+
+
+class Serving:
+    """``workbench serve --port 0`` as a user starts it."""
+
+    def __init__(self, root: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "workbench.cli", "serve", "--port", "0", *arguments],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.said: list[str] = []
+        self.url = self.until("http://").strip()
+
+    def until(self, words: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"{words!r} was never said: {self.said}")
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    def interrupt(self) -> str:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.communicate(timeout=20)[0]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    make_project(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def serving(project: Path) -> Iterator[Serving]:
+    running = Serving(project)
+    yield running
+    running.process.kill()
+    running.process.wait()
+
+
+def test_it_builds_serves_watches_and_leaves_nothing(project: Path, serving: Serving) -> None:
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", serving.url)
+    assert "Studies" in serving.get("") and "EventSource" in serving.get("index.html")
+    version = "studies/demo/h200/n1024/v3.html"
+    assert "Padded tile" in serving.get(version)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        serving.get(".manifest.json")
+
+    path = project / "kernels" / "demo" / "v3_padded.cu"
+    path.write_text(path.read_text(encoding="utf-8").replace("Padded tile", "Wider rows"))
+    serving.until("pages written")
+    assert "Wider rows" in serving.get(version)
+    assert "EventSource" not in (project / "reports" / version).read_text(encoding="utf-8")
+
+    (project / "kernels" / "demo" / "study.py").write_text("title = ")
+    assert "study.py" in serving.until("error: ")
+    assert "Wider rows" in serving.get(version) or "v3" in serving.get(version)
+
+    rest = serving.interrupt()
+    assert serving.process.returncode == 130
+    assert "Traceback" not in rest and "error" not in rest
+    port = int(serving.url.rstrip("/").rpartition(":")[2])
+    with closing(socket.socket()) as other:
+        assert other.connect_ex(("127.0.0.1", port)) != 0
+    assert not (project / "reports" / ".lock").exists()
+
+
+def test_without_a_watch_pages_do_not_listen(project: Path) -> None:
+    serving = Serving(project, "--no-watch")
+    try:
+        assert "EventSource" not in serving.get("index.html")
+        serving.interrupt()
+        assert serving.process.returncode == 130
+    finally:
+        serving.process.kill()
+        serving.process.wait()
+
+
+def test_a_taken_port_is_told_before_anything_is_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        with pytest.raises(MissingError, match=f"port {port}") as error:
+            CliRunner().invoke(app, ["serve", "--port", port], catch_exceptions=False)
+    assert error.value.exit_code == 3 and "--port 0" in error.value.hint
+    assert not (project / "reports").exists()
+
+
+def test_an_address_of_another_machine_is_wrong_usage(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    with pytest.raises(UsageError, match="203"):
+        CliRunner().invoke(
+            app, ["serve", "--port", "0", "--host", "203.0.113.9"], catch_exceptions=False
+        )
+
+
+def test_a_port_that_is_none_is_wrong_usage(project: Path) -> None:
+    for port in ("-1", "65536", "http"):
+        assert CliRunner().invoke(app, ["serve", "--port", port]).exit_code == 2
+
+
+def test_no_project_is_a_clear_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no workbench project"):
+        CliRunner().invoke(app, ["serve"], catch_exceptions=False)
+
+
+# --- in a browser ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def tab() -> Iterator[Any]:
+    import os
+    import shutil
+
+    path = os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
+    if not path:
+        pytest.skip("no Chromium here (install it, or set WORKBENCH_CHROMIUM)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser.new_page()
+        browser.close()
+
+
+@pytest.mark.browser
+def test_an_open_page_reloads_and_tells_what_is_broken(
+    project: Path, serving: Serving, tab: Any
+) -> None:
+    complaints: list[str] = []
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on(
+        "console",
+        lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None,
+    )
+    tab.goto(serving.url + "studies/demo/h200/n1024/v3.html")
+    tab.wait_for_function("() => document.querySelector('[data-drawn]')")
+    assert "Padded tile" in tab.locator("h1").inner_text()
+
+    path = project / "kernels" / "demo" / "v3_padded.cu"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole.replace("Padded tile", "Wider <b>rows</b>"))
+    tab.wait_for_function("() => document.querySelector('h1').textContent.includes('Wider')")
+    assert "Wider <b>rows</b>" in tab.locator("h1").inner_text()
+
+    (profile,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
+    good = profile.read_bytes()
+    profile.write_bytes(good[:100])
+    tab.wait_for_selector("#workbench-live:not([hidden])")
+    assert "v3" in tab.locator("#workbench-live").inner_text()
+    profile.write_bytes(good)
+    tab.wait_for_selector("#workbench-live", state="hidden")
+    assert complaints == []

@@ -1,0 +1,96 @@
+"""The child that is ready before its report is: used, left alone, dead, slow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from workbench.errors import DataError
+from workbench.ncurep import cache, child
+from workbench.ncurep.child import Standby
+from workbench.ncurep.read import read_report
+from workbench.packed import unpack
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
+WARM_UP = Path(child.__file__).resolve().parents[1] / "data" / "warmup.ncu-rep.zst"
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(unpack((DATA / "sgemm_v3.ncu-rep.zst").read_bytes()))
+    return path
+
+
+def process(standby: Standby) -> subprocess.Popen[bytes]:
+    assert standby._child is not None
+    return standby._child
+
+
+def test_a_waiting_child_gives_the_same_profile(plain: Path) -> None:
+    with Standby() as standby:
+        process(standby)
+        made = read_report(plain, standby=standby)
+    assert not cache.folder().exists()  # a capture of our own is not read a second time
+    assert made == read_report(plain)
+
+
+def test_a_child_that_is_not_needed_ends_with_the_block(plain: Path) -> None:
+    with Standby() as standby:
+        waiting = process(standby)
+    assert waiting.poll() is not None and waiting.stdin is not None and waiting.stdin.closed
+
+
+def test_a_child_ends_when_its_parent_is_gone() -> None:
+    waiting = child._start("--standby", stdin=subprocess.PIPE)
+    assert waiting.stdin is not None
+    waiting.stdin.close()
+    waiting.stdin = None
+    assert waiting.wait(30) == 0
+
+
+def test_a_child_that_died_is_replaced(plain: Path) -> None:
+    with Standby() as standby:
+        process(standby).kill()
+        made = read_report(plain, standby=standby)
+    assert made.launches[0].kernel == "sgemm_v3"
+
+
+def test_a_child_that_fails_is_not_the_last_word(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = child._CHILD
+    monkeypatch.setattr(child, "_CHILD", ("-c", "import sys; sys.stdin.read(); sys.exit(1)"))
+    with Standby() as standby:
+        monkeypatch.setattr(child, "_CHILD", before)
+        assert read_report(plain, standby=standby).launches
+
+
+def test_a_report_that_hangs_the_waiting_child_is_not_tried_twice(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_CHILD", ("-c", "import time; time.sleep(600)"))
+    begin = time.monotonic()
+    with Standby() as standby, pytest.raises(DataError, match="did not end within 1 s"):
+        waiting = process(standby)
+        read_report(plain, timeout_s=1.0, standby=standby)
+    assert time.monotonic() - begin < 10 and waiting.poll() is not None
+
+
+def test_a_standby_serves_one_report(plain: Path) -> None:
+    with Standby() as standby:
+        assert standby.extract(plain, plain.with_name("a.json"), 60.0)
+        assert not standby.extract(plain, plain.with_name("b.json"), 60.0)
+
+
+def test_the_warm_up_report_is_small_and_names_no_machine() -> None:
+    packed = WARM_UP.read_bytes()
+    data = unpack(packed)
+    assert len(packed) < 8_000
+    for word in (b"/home/", b"/root", b"/tmp", b"/work", os.uname().nodename.encode() + b"."):
+        assert word not in data

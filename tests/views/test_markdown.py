@@ -1,0 +1,279 @@
+"""A step as a merge request's comment: what it says, and that nothing in it breaks out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tests.factories import (
+    SOURCE,
+    make_instructions,
+    make_launch,
+    make_metrics,
+    make_profile,
+    make_timing,
+)
+from workbench.analysis.compare import compare
+from workbench.analysis.explanation import explain
+from workbench.model import Expectation, Profile, SourceFile, Timing
+from workbench.ncurep.read import read_report, select_kernels
+from workbench.views.markdown import LIMIT, code, fenced, inline, paragraph, step_markdown
+
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+#: The only elements that the comment itself holds.
+OURS = re.compile(r"</?(details|summary|sub)>")
+HOSTILE = "a|b `c` ``d`` </td><img src=x onerror=1> [x](javascript:alert(1)) **e** @team #12 \\ _f_"
+
+
+def step(
+    old: Profile,
+    new: Profile,
+    *expectations: Expectation,
+    times: tuple[Timing | None, Timing | None] = (None, None),
+    force: bool = False,
+    labels: tuple[str, str] = ("v2", "v3"),
+    **words: Any,
+) -> str:
+    comparison = compare(old, new, old_time=times[0], new_time=times[1], labels=labels, force=force)
+    return step_markdown(old, new, comparison, explain(old, new, comparison, expectations), **words)
+
+
+def with_source(profile: Profile, text: str, **changes: Any) -> Profile:
+    source = SourceFile(path=profile.sources[0].path, text=text)
+    return msgspec.structs.replace(profile, sources=(source,), **changes)
+
+
+def padded() -> tuple[Profile, Profile]:
+    """The tile gets a column, and the store to it no longer conflicts."""
+    old = make_profile()
+    launch = make_launch(
+        metrics=make_metrics(
+            memory_l1_wavefronts_shared=2048,
+            **{
+                "gpu__time_duration.sum": 208e-6,
+                "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 0.0,
+                "launch__registers_per_thread": 30,
+            },
+        ),
+        instructions=make_instructions(memory_l1_wavefronts_shared={1: 1024, 3: 1024}),
+    )
+    return old, with_source(
+        make_profile(launches=(launch,)), SOURCE.replace("[32][32]", "[32][33]")
+    )
+
+
+def tokens(text: str) -> list[Token]:
+    flat: list[Token] = []
+
+    def collect(some: Sequence[Token]) -> None:
+        for token in some:
+            flat.append(token)
+            collect(token.children or ())
+
+    collect(MARKDOWN.parse(text))
+    return flat
+
+
+def shown(text: str) -> str:
+    """What a reader sees of an inline text."""
+    return "".join(t.content for t in tokens(text) if t.type in ("text", "code_inline"))
+
+
+# --- what it says -----------------------------------------------------------------------
+
+
+def test_the_sentence_comes_first_and_the_origin_last() -> None:
+    old, new = padded()
+    times = (make_timing(310e-6), make_timing(206e-6, version="v3"))
+    text = step(old, new, times=times, title="Padded tile", change="One float more a row.")
+    blocks = text.rstrip("\n").split("\n\n")
+    assert blocks[0].startswith("v3 is 1.50× faster than v2.")
+    assert blocks[1] == "310 µs → 206 µs: **1.50×** (between 1.49× and 1.52×)"
+    assert blocks[2] == "**Padded tile**: One float more a row."
+    last = blocks[-1]
+    assert last.startswith("<sub>demo: n1024 on NVIDIA H200, by ncu; v2 captured 2026-11-20 10:00")
+    assert last.endswith("workbench 0.1.0</sub>")
+
+
+def test_the_code_stands_with_what_it_is_linked_to() -> None:
+    text = step(*padded())
+    assert "**Hunk 1**, line 2 → 2, changes `tile`" in text
+    assert (
+        "```diff\n@@ kernels/demo/v2_tile.cu @@\n-  __shared__ float tile[32][32];\n"
+        "+  __shared__ float tile[32][33];\n```" in text
+    )
+    assert re.search(
+        r"^- linked by `tile`: .*Shared wavefronts −\S+ k, all of it, on line", text, re.M
+    )
+
+
+def test_counters_that_moved_are_a_table() -> None:
+    old, new = padded()
+    times = (make_timing(310e-6), make_timing(206e-6, version="v3"))
+    kinds = [token.type for token in tokens(step(old, new, times=times))]
+    assert kinds.count("table_open") >= 1 and kinds.count("fence") == 1
+    same = step(old, old)
+    assert "No counter moved beyond its noise." in same and "```" not in same
+
+
+def test_no_time_is_said() -> None:
+    text = step(*padded())
+    assert "under the profiler; no time is recorded" in text
+
+
+def test_predictions_and_verdicts() -> None:
+    text = step(
+        *padded(),
+        Expectation(counter="shared_store_bank_conflicts", change="to 0", why="33 | odd"),
+        Expectation(counter="registers", change="+5x", why="64 sums"),
+        Expectation(counter="ipc", change="up"),
+    )
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    start = table.index("| predicted | change | measured | verdict | why |")
+    verdicts = [row.split(" | ")[3] for row in table[start + 2 :]]
+    assert verdicts == ["confirmed", "**refuted**", "**inconclusive**"]
+    assert r"33 \| odd" in text
+
+
+def test_warnings_are_quoted_before_the_numbers() -> None:
+    old, new = padded()
+    elsewhere = msgspec.structs.replace(
+        new, device=msgspec.structs.replace(new.device, name="NVIDIA A100", slug="a100")
+    )
+    text = step(old, elsewhere, force=True, notes=["v3: stale: edited"])
+    assert "> not comparable, compared by force: " in text and "> v3: stale: edited" in text
+    assert text.index("stale") < text.index("| counter |")
+
+
+def test_a_real_step(report: Callable[[str], Path]) -> None:
+    profile = read_report(report("ladder_full"))
+    old, new = (select_kernels(profile, f"sgemm_v{i}") for i in (2, 3))
+    text = step(old, new)
+    assert "−32.5 M, all of it, on line 44" in text and "±" in text
+    assert "<details><summary>" in text and "| MIO throttle |" in text
+    rewrite = step(new, select_kernels(profile, "sgemm_v4"))
+    assert len(rewrite) < LIMIT and rewrite.count("**Hunk") <= 12
+    html = [t.content for t in tokens(rewrite) if t.type.startswith("html")]
+    assert html and all(not OURS.sub("", h).strip() or "more" in h for h in html)
+
+
+# --- what could break out ----------------------------------------------------------------
+
+
+def is_only_text(text: str) -> bool:
+    kinds = {token.type for token in tokens(text)}
+    return kinds <= {
+        "paragraph_open", "paragraph_close", "inline", "text", "text_special", "code_inline",
+    }  # fmt: skip
+
+
+@given(st.text())
+def test_a_paragraph_is_one_paragraph_of_text(text: str) -> None:
+    made = paragraph(text)
+    assert is_only_text(made)
+    assert made.count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [HOSTILE, "# a", "- a", "+ a", "1. a", "1) a", "> a", "=== a", "---", "```", "<!-- a", "&amp;"],
+)
+def test_what_looks_like_markdown_is_shown_as_it_is(text: str) -> None:
+    made = paragraph(text)
+    assert is_only_text(made)
+    seen = "".join(t.content for t in tokens(made) if t.type in ("text", "text_special"))
+    assert seen.replace("\u200b", "") == text
+
+
+@given(st.text(min_size=1))
+def test_code_is_one_code_span(text: str) -> None:
+    made = code(text)
+    if made:
+        (span,) = [t for t in tokens(made) if t.type == "code_inline"]
+        assert is_only_text(made) and "\n" not in span.content
+
+
+@given(st.text(st.sampled_from("` a\n"), min_size=1))
+def test_backticks_in_code_are_shown(text: str) -> None:
+    flat = " ".join(text.split())
+    if flat:
+        assert shown(code(text)).strip() == flat
+
+
+lines = st.lists(st.text(st.sampled_from("`~ -+<|a\t\r"), max_size=12), max_size=6)
+
+
+@given(lines)
+def test_no_line_ends_its_block(source: list[str]) -> None:
+    made = fenced([f"+{line}" for line in source], "diff")
+    (fence,) = MARKDOWN.parse(made)
+    assert (fence.type, fence.info) == ("fence", "diff")
+    wanted = "".join(f"+{line}\n" for line in source).replace("\r", "")
+    assert fence.content == wanted
+
+
+@given(st.text(st.sampled_from("|`\\ab*"), max_size=12))
+def test_a_cell_stays_one_cell(text: str) -> None:
+    table = f"| a | b |\n| --- | --- |\n| {inline(text)} | x |"
+    cells = [t for t in tokens(table) if t.type == "td_open"]
+    assert len(cells) == 2
+
+
+def test_nobody_is_called() -> None:
+    made = inline("ask @team about #12, !7 and user@example.com")
+    assert not re.search(r"@\w|(?<!&)#\w|!\w", made)
+    assert inline("a # b, 5% of it") == "a # b, 5% of it"
+
+
+def test_characters_that_reorder_code_are_named() -> None:
+    assert "⟨U+202E⟩" in fenced(["+a\u202eb"], "diff") and "⟨U+2066⟩" in inline("a\u2066b")
+    assert inline("a\x1b[31m\x00b") == r"a·\[31m·b"
+    assert code("\ud800").encode("utf-8")
+
+
+def test_every_name_of_a_step_can_be_hostile() -> None:
+    text = "```\n</details>\n" + SOURCE
+    launch = make_launch(kernel=f"k{HOSTILE}", signature=HOSTILE)
+    old = with_source(make_profile(launches=(launch,), study=HOSTILE, problem=HOSTILE), text)
+    new = with_source(old, text.replace("[32][32]", "[32][33]").replace("2.0f", "3.0f  // ~~~```"))
+    source = SourceFile(path=f"a/{HOSTILE}.cu", text=old.sources[0].text)
+    old = msgspec.structs.replace(old, sources=(source,))
+    after = SourceFile(path=source.path, text=new.sources[0].text)
+    new = msgspec.structs.replace(new, sources=(after,))
+    made = step(
+        old,
+        new,
+        Expectation(counter=HOSTILE, change="up", why=HOSTILE),
+        force=True,
+        labels=(HOSTILE, HOSTILE),
+        title=HOSTILE,
+        change=HOSTILE,
+        notes=[HOSTILE, f"# {HOSTILE}"],
+    )
+    for token in tokens(made):
+        assert token.type not in ("link_open", "image", "heading_open", "hr"), token
+        if token.type.startswith("html"):
+            assert not OURS.sub("", token.content).strip() or "summary" in token.content
+            assert "img" not in token.content and "td" not in token.content
+        assert token.type != "text" or not re.search(r"@\w", token.content), token
+    fences = [token for token in MARKDOWN.parse(made) if token.type == "fence"]
+    assert len(fences) == made.count("**Hunk ") >= 1
+    assert all(line[0] in "@-+" for fence in fences for line in fence.content.splitlines())
+
+
+def test_a_huge_step_fits_into_a_comment() -> None:
+    long = "\n".join(f"int a{i} = {i};" + "x" * 500 for i in range(3000))
+    other = "\n".join(f"int a{i} = {i if i % 40 else -i};" + "x" * 500 for i in range(3000))
+    old = with_source(make_profile(), long)
+    made = step(old, with_source(old, other))
+    assert len(made) <= LIMIT + 200
+    assert made.rstrip().endswith("</sub>")

@@ -1,0 +1,163 @@
+"""Line figures: a value over sizes for several versions, and stepped what-if curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from workbench import units
+from workbench.model import Record
+from workbench.views.charts import COLORS, Figure, Json, axis_of, layout_of, plain, ticks
+from workbench.views.charts_roof import SYMBOLS, decades
+
+_DASHES = ("solid", "dash", "dot", "dashdot")
+#: From this factor between the ends on, an axis is logarithmic.
+_LOG = 8.0
+_TICKS = 9
+
+
+class Point(Record, frozen=True):
+    """A point of a line; its interval reaches `below` and `above`."""
+
+    x: float
+    y: float
+    hover: str
+    below: float = 0.0
+    above: float = 0.0
+
+
+class Series(Record, frozen=True):
+    """A line; a reference (a baseline) is dashed and grey."""
+
+    name: str
+    points: tuple[Point, ...]
+    reference: bool = False
+
+
+class Axis(Record, frozen=True):
+    """An axis: its title, unit, and labelled places where it has some of its own."""
+
+    title: str
+    unit: str = ""
+    places: tuple[tuple[float, str], ...] = ()
+    from_zero: bool = False
+
+
+def _scale(values: Sequence[float], axis: Axis) -> Json:
+    """Type, range and ticks of an axis that shows `values`."""
+    low, high = min(values), max(values)
+    logarithmic = not axis.from_zero and low > 0 and high / low >= _LOG
+    if logarithmic:
+        room = 0.06 * math.log10(high / low)
+        ends = [math.log10(low) - room, math.log10(high) + room]
+        out: Json = {"type": "log", "range": ends}
+        out |= decades(low, high, axis.unit)
+    else:
+        start = 0.0 if axis.from_zero or low > 0 else low
+        out = {"range": [start, high + 0.08 * (high - start or 1.0)], **ticks(high, axis.unit)}
+    if axis.places and len(axis.places) <= _TICKS:
+        out |= {
+            "tickvals": [value for value, _ in axis.places],
+            "ticktext": [plain(text) for _, text in axis.places],
+        }
+    return out
+
+
+def lines(
+    identity: str,
+    label: str,
+    series: Sequence[Series],
+    x: Axis,
+    y: Axis,
+    *,
+    stepped: bool = False,
+    here: Point | None = None,
+    height: int = 300,
+) -> Figure:
+    """Lines with markers, told apart by colour, symbol and dash.
+
+    Args:
+        identity: Id of the figure on its page.
+        label: Spoken name.
+        series: What to draw; intervals where points have them.
+        x: The horizontal axis.
+        y: The vertical axis.
+        stepped: Values hold until the next point (and no markers are drawn).
+        here: One point that is marked, for "this is where we are".
+        height: Of the figure, in CSS pixels.
+    """
+    data: list[Json] = []
+    for place, line in enumerate(series):
+        colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines" if stepped else "lines+markers",
+                "name": plain(line.name),
+                "x": [point.x for point in line.points],
+                "y": [point.y for point in line.points],
+                "customdata": [plain(point.hover) for point in line.points],
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "line": {
+                    "color": colour,
+                    "width": 2,
+                    "shape": "hv" if stepped else "linear",
+                    "dash": "dash" if line.reference else _DASHES[place // len(COLORS) % 4],
+                },
+                "marker": {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour},
+                **_errors(line, colour),
+            }
+        )
+    if here is not None:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "now",
+                "showlegend": False,
+                "x": [here.x],
+                "y": [here.y],
+                "customdata": [plain(here.hover)],
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "marker": {
+                    "size": 12,
+                    "symbol": "diamond",
+                    "color": "@hot",
+                    "line": {"color": "@card", "width": 2},
+                },
+            }
+        )
+    xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
+    ys = [point.y + point.above for line in series for point in line.points]
+    several = len(series) > 1
+    layout = layout_of(
+        xaxis=axis_of(title=x.title, **_scale(xs, x)),
+        yaxis=axis_of(title=y.title, **_scale(ys, y)),
+        showlegend=several,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        margin={"l": 8, "r": 16, "t": 44 if several else 12, "b": 36},
+    )
+    narrow = {"legend": {**layout["legend"], "font": {"size": 10}}}
+    spec = {"data": data, "layout": layout, "narrow": narrow}
+    return Figure(id=identity, label=label, height=height, spec=spec)
+
+
+def _errors(line: Series, colour: str) -> Json:
+    if not any(point.above or point.below for point in line.points):
+        return {}
+    return {
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [point.above for point in line.points],
+            "arrayminus": [point.below for point in line.points],
+            "color": colour,
+            "thickness": 1,
+            "width": 3,
+        }
+    }
+
+
+def round_places(values: Sequence[float], unit: str = "") -> tuple[tuple[float, str], ...]:
+    """Given values as labelled places of an axis."""
+    return tuple((value, units.tick(value, unit)) for value in sorted(set(values)))

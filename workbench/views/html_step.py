@@ -1,0 +1,63 @@
+"""One step of a ladder, compared and explained once for every page that speaks of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.explanation import Explanation, explain
+from workbench.errors import UsageError
+from workbench.model import Profile, Timing, Version
+
+
+class Step:
+    """Two profiles that are compared.
+
+    Pages never refuse: what is not comparable is compared all the same, and the
+    reasons stand above the numbers (`Comparison.reasons`).
+
+    Args:
+        old: The profile before.
+        new: The profile after.
+        labels: What to call them.
+        times: Their recorded times, where there are any.
+        author: The new version where it predicted something of this very step.
+    """
+
+    def __init__(
+        self,
+        old: Profile,
+        new: Profile,
+        labels: tuple[str, str],
+        times: tuple[Timing | None, Timing | None] = (None, None),
+        author: Version | None = None,
+    ) -> None:
+        self.old = old
+        self.new = new
+        self.labels = labels
+        self.times = times
+        self._author = author
+        self.unread = ""
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """Whole-kernel counters and time."""
+        return compare(
+            self.old,
+            self.new,
+            old_time=self.times[0],
+            new_time=self.times[1],
+            force=True,
+            labels=self.labels,
+        )
+
+    @cached_property
+    def story(self) -> Explanation:
+        """Hunks, attribution, time split, verdicts, sentence."""
+        expected = self._author.expectations if self._author else ()
+        try:
+            return explain(self.old, self.new, self.comparison, expected)
+        except UsageError as error:
+            # An expectation that nobody can read is no reason to withhold what was measured.
+            self.unread = error.message
+            return explain(self.old, self.new, self.comparison)
