@@ -11,7 +11,13 @@ import msgspec
 
 from workbench import __version__, sanitizer
 from workbench.build import BuildResult
-from workbench.engines.assemble import fold_repeats, library_notices, metric_notices, own_sources
+from workbench.engines.assemble import (
+    fold_repeats,
+    library_notices,
+    metric_notices,
+    own_notices,
+    own_sources,
+)
 from workbench.engines.client import (
     fresh_seed,
     make_job,
@@ -288,7 +294,7 @@ class Experiment:
         result = captured.result
         assert result.check is not None and result.device is not None
         read = captured.profile
-        read_notices = read.notices
+        read_notices = own_notices(read.notices)
         if subject.version.kind == "python":
             read_notices = library_notices(read_notices, subject.version.id)
         notices = [*read_notices, *metric_notices(read, options.metrics, options.catalog_metrics)]

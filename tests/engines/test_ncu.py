@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workbench.engines import rawreport
-from workbench.engines.assemble import library_notices
+from workbench.engines.assemble import library_notices, own_notices
 from workbench.engines.ncu import Command, Options
 from workbench.engines.where import Where
 from workbench.errors import (
@@ -328,3 +328,9 @@ def test_a_library_kernel_gets_no_advice_on_compiling_it() -> None:
     assert [notice.code for notice in kept] == ["no-rules", "library-kernel"]
     assert "cublas are a library's" in kept[1].message
     assert library_notices(given[1:2], "cublas") == given[1:2]
+
+
+def test_our_own_capture_is_not_doubted() -> None:
+    doubt = Notice(code="perhaps-cut", message="functions were loaded that have no result")
+    other = Notice(code="no-rules", message="no rules")
+    assert own_notices((doubt, other)) == (other,)

@@ -292,7 +292,7 @@ def _render_version(rung: Rung, engine: str) -> Rendered:
 
 
 def _index_page(site: Site, stamp: str) -> Page:
-    ladders = [kept.summary for kept in site.pages(_LADDER).values() if kept.summary]
+    ladders = [kept.summary for kept in site.pages(_LADDER).values() if "study" in kept.summary]
     reports = [kept.summary for kept in site.pages(_REPORT).values() if kept.summary]
 
     def render_index() -> Rendered:

@@ -90,7 +90,7 @@ class _File:
         self.raw = texts
         twin = {a[1]: b[1] for a, b in diff.twin.items() if a[0] == old and b[0] == new}
         changed = {line for file, line in diff.hunk_old if file == old}
-        self.rows = align(texts[0], texts[1], twin, changed)
+        self.rows = align(texts[0], texts[1], twin, changed, code.hunks_of((old, new)))
         self.title = code.title(old, new)
 
 
@@ -171,6 +171,15 @@ class DiffCode:
     def _index(self, side: int, path: str) -> int | None:
         sources = self.profiles[side].sources
         return next((n for n, source in enumerate(sources) if path and source.path == path), None)
+
+    def hunks_of(self, pair: FilePair) -> tuple[dict[int, int], dict[int, int]]:
+        """Line -> hunk on either side of a pair of files, hunks of every kind."""
+        out: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        for hunk in self._hunks:
+            if self._pair_of(hunk) == pair:
+                for side, (first, last) in enumerate((hunk.old, hunk.new)):
+                    out[side].update(dict.fromkeys(range(first, last + 1), hunk.id))
+        return out
 
     def _file_of(self, hunk: Hunk) -> _File | None:
         pair = self._pair_of(hunk)

@@ -105,6 +105,7 @@ class LadderView(Record, frozen=True):
     chips: tuple[Chip, ...]
     notices: tuple[str, ...]
     rows: tuple[LadderRow, ...]
+    compared: bool
     pairs: tuple[Link, ...]
     sweep: Sweep | None
     speed_chart: charts.Figure | None
@@ -214,6 +215,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
     speed_chart, speed_rows = speed(ladder)
+    rows = tuple(_row(ladder, rung) for rung in ladder.order)
     notices = (
         [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
     )
@@ -229,7 +231,8 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
         crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
         chips=tuple(chips),
         notices=tuple(notices),
-        rows=tuple(_row(ladder, rung) for rung in ladder.order),
+        rows=rows,
+        compared=any(row.rung.share for row in rows),
         pairs=tuple(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs),
         sweep=sweep(
             ladder.family.timings,

@@ -38,8 +38,16 @@ class Row(Record, frozen=True):
     new: int | None
 
 
+#: Line -> the hunk that it is in; lines of one hunk face no lines of another.
+Hunks = Mapping[int, int]
+
+
 def align(
-    old: Sequence[str], new: Sequence[str], twin: Mapping[int, int], changed: set[int]
+    old: Sequence[str],
+    new: Sequence[str],
+    twin: Mapping[int, int],
+    changed: set[int],
+    hunks: tuple[Hunks, Hunks] = ({}, {}),
 ) -> list[Row]:
     """All lines of both sides, in order.
 
@@ -48,6 +56,7 @@ def align(
         new: The new lines.
         twin: Old line -> its unchanged new one (1-based).
         changed: Old lines that a hunk changed: equal text does not make them unchanged.
+        hunks: Which hunk the lines of either side are in.
     """
     back = {b: a for a, b in twin.items()}
     rows: list[Row] = []
@@ -67,8 +76,22 @@ def align(
         if not olds and not news:  # two moved blocks that cross: one of them goes first
             news.append(j)
             j += 1
-        rows += _block(old, new, olds, news, changed)
+        for some_old, some_new in _by_hunk(olds, news, hunks):
+            rows += _block(old, new, some_old, some_new, changed)
     return rows
+
+
+def _by_hunk(
+    olds: list[int], news: list[int], hunks: tuple[Hunks, Hunks]
+) -> list[tuple[list[int], list[int]]]:
+    """Lines without a twin, hunk by hunk; a comment in no hunk goes with the lines before it."""
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    for side, numbers in enumerate((olds, news)):
+        here = next((hunks[side][n] for n in numbers if n in hunks[side]), 0)
+        for number in numbers:
+            here = hunks[side].get(number, here)
+            found.setdefault(here, ([], []))[side].append(number)
+    return [found[hunk] for hunk in sorted(found)]
 
 
 def _block(

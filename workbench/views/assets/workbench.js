@@ -226,6 +226,12 @@
     return value;
   }
   const config = { displayModeBar: false, responsive: true, displaylogo: false, scrollZoom: false };
+  // A step of a waterfall leads to its hunk.
+  function follow(event) {
+    const data = event.points[0].customdata;
+    const href = Array.isArray(data) ? data[1] : "";
+    if (href && href.startsWith("#")) location.hash = href;
+  }
   function draw(node) {
     const figure = json(node.dataset.figure);
     const css = style();
@@ -234,38 +240,73 @@
     const unlabelled = (trace) => ({ ...trace, mode: (trace.mode || "").replace("+text", "") });
     const data = small && figure.quiet ? figure.data.map(unlabelled) : figure.data;
     return window.Plotly.react(node, paint(data, css), paint(layout, css), config).then(() => {
+      if (!node.dataset.drawn) node.on("plotly_click", follow);
       node.dataset.drawn = "yes";
     });
   }
-  function drawAll() {
-    // A folded chart has no width yet; it is drawn when it is opened.
-    const folded = (node) => node.closest("details:not([open])");
-    const waiting = all("[data-figure]").filter((node) => !folded(node));
-    document.addEventListener(
-      "toggle",
-      (event) => {
-        if (!event.target.open) return;
-        for (const node of all("[data-figure]:not([data-drawn])", event.target)) if (!folded(node)) draw(node);
-      },
-      true,
-    );
-    const idle = window.requestIdleCallback || ((job) => setTimeout(job, 1));
-    const next = () => {
-      const node = waiting.shift();
-      if (node) draw(node).then(() => idle(next));
-    };
-    next();
-    // Paper is always light, so printing repaints as well.
+  // Draws one chart after the other while the page is idle: each takes some ten milliseconds.
+  const queue = [];
+  let drawing = false;
+  const idle = window.requestIdleCallback ? (job) => requestIdleCallback(job, { timeout: 500 }) : (job) => setTimeout(job, 1);
+  function next() {
+    const node = queue.shift();
+    drawing = Boolean(node);
+    if (node) draw(node).then(() => idle(next));
+  }
+  // A folded or hidden chart has no width yet; it is drawn when it is shown.
+  const out = (node) => node.closest("details:not([open]), [hidden]");
+  function enqueue(root = document) {
+    if (!window.Plotly) return;
+    for (const node of all("[data-figure]:not([data-drawn])", root)) {
+      if (!out(node) && !queue.includes(node)) queue.push(node);
+    }
+    if (!drawing) next();
+  }
+
+  // The library takes most of a second to start, in which a page does not answer. It starts
+  // when a chart comes into view, or when nobody has done anything for a while.
+  const QUIET = 1500;
+  let started = false;
+  function start() {
+    const later = document.getElementById("plotly");
+    if (window.Plotly) return enqueue();
+    if (started || !later) return undefined;
+    started = true;
+    const script = document.createElement("script");
+    script.src = later.src;
+    script.async = true;
+    script.addEventListener("load", () => enqueue());
+    script.addEventListener("error", () => {
+      for (const node of all("[data-figure]")) node.textContent = "This chart needs assets/plotly.min.js; its numbers are in the table below.";
+    });
+    document.head.append(script);
+    return undefined;
+  }
+  const figures = all("[data-figure]");
+  if (figures.length) {
+    document.addEventListener("toggle", (event) => event.target.open && enqueue(event.target), true);
+    document.addEventListener("shown", (event) => enqueue(event.target));
+    // Paper is always light, so printing repaints as well; and all of it is printed.
     for (const query of ["(prefers-color-scheme: dark)", "print"]) {
       matchMedia(query).addEventListener("change", () => all("[data-drawn]").forEach(draw));
     }
-  }
-  const library = document.getElementById("plotly");
-  if (window.Plotly) drawAll();
-  else if (library) {
-    library.addEventListener("load", drawAll);
-    library.addEventListener("error", () => {
-      for (const node of all("[data-figure]")) node.textContent = "This chart needs assets/plotly.min.js; its numbers are in the table below.";
+    addEventListener("beforeprint", () => {
+      if (!window.Plotly) return;
+      for (const node of figures) if (!node.dataset.drawn && !out(node)) draw(node);
     });
+    const seen = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      seen.disconnect();
+      // Not before the first frame: what the reader looks for is on the page already.
+      requestAnimationFrame(() => setTimeout(start, 0));
+    });
+    for (const node of figures) seen.observe(node);
+    let patience = setTimeout(start, QUIET);
+    for (const kind of ["pointerdown", "keydown", "wheel"]) {
+      addEventListener(kind, () => {
+        clearTimeout(patience);
+        if (!started) patience = setTimeout(start, QUIET);
+      }, { passive: true });
+    }
   }
 })();

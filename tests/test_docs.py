@@ -1,0 +1,290 @@
+"""The documentation keeps up: every command in it parses, every link leads somewhere.
+
+What stands in fenced blocks of the README and below docs/ is taken as it would be typed;
+options and arguments are parsed by the commands themselves, and nothing is run. The
+tutorial's version is more than parsed: it is made, compiled and computed with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import cpu_shim
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from markdown_it import MarkdownIt
+
+from workbench import build as building
+from workbench import cli, compilers, errors
+from workbench.analysis.check import read_rules
+from workbench.analysis.expectations import find_counter, parse
+from workbench.project import Project
+from workbench.study import Study, load_study
+
+REPO = Path(__file__).resolve().parent.parent
+PAGES = [REPO / "README.md", *sorted((REPO / "docs").rglob("*.md"))]
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+#: Languages of fenced blocks whose lines are typed into a shell.
+SHELLS = {"", "console", "bash", "sh", "yaml", "text"}
+
+
+class Line(NamedTuple):
+    """A command of the documentation."""
+
+    page: str
+    text: str
+
+
+def fences(page: Path, *languages: str) -> Iterator[str]:
+    for token in MARKDOWN.parse(page.read_text(encoding="utf-8")):
+        if token.type == "fence" and token.info.strip() in languages:
+            yield token.content
+
+
+def commands(page: Path) -> Iterator[Line]:
+    """Every ``workbench …`` of a page: lines of its fenced blocks, and its code spans."""
+    name = page.relative_to(REPO).as_posix()
+    for block in fences(page, *SHELLS):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = re.match(r"\s*(?:\$ |- (?:run: )?)?(workbench(?: .*)?)$", line)
+            if found:
+                yield Line(name, found[1])
+    for token in MARKDOWN.parse(page.read_text(encoding="utf-8")):
+        for child in token.children or ():
+            if child.type == "code_inline" and child.content.startswith("workbench "):
+                yield Line(name, child.content)
+
+
+def words(text: str) -> list[str] | None:
+    """What a shell would pass; None for a mention of a command that is no whole line."""
+    text = re.split(r"\s(?:\|\|?|>|&&|<)\s", text)[0]
+    if "…" in text:
+        return None
+    return shlex.split(text, comments=True)
+
+
+LINES = [line for page in PAGES for line in commands(page)]
+
+
+def parsed(arguments: list[str]) -> click.Context:
+    """Parse as click would, without running; what is wrong raises what a user would meet."""
+    group = click.Context(cli.app, info_name="workbench")
+    if arguments[0] == "--debug":
+        arguments = arguments[1:]
+    name, command, rest = cli.app.resolve_command(group, arguments)
+    assert command is not None and name is not None
+    return command.make_context(name, rest, parent=group)
+
+
+# --- commands ----------------------------------------------------------------------------
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(LINES) > 80
+    assert len({line.page for line in LINES}) > 8
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.page}:{line.text}"[:90])
+def test_every_command_in_the_documentation_parses(line: Line) -> None:
+    arguments = words(line.text)
+    if arguments is None:
+        name = line.text.split()[1]
+        assert name in cli.COMMANDS or name.startswith("-"), line
+        return
+    arguments = arguments[1:]
+    if not arguments or {"--help", "--version"} & set(arguments):
+        return
+    # A mention such as `workbench import` names a command whose arguments are another matter.
+    try:
+        parsed(arguments)
+    except click.MissingParameter:
+        assert arguments[0] in cli.COMMANDS and len(arguments) == 1, line
+
+
+def test_a_command_that_is_wrong_is_found() -> None:
+    for text in ("workbench shwo v3", "workbench diff v2 v3 --fromat json", "workbench show"):
+        with pytest.raises(click.UsageError):
+            parsed((words(text) or [])[1:])
+
+
+def test_every_command_is_documented() -> None:
+    told = {(words(line.text) or line.text.split())[1:2][0] for line in LINES if " " in line.text}
+    for name in cli.COMMANDS:
+        assert name in told, f"workbench {name} is in no page"
+
+
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+def test_every_option_has_help(name: str) -> None:
+    command = cli.app.get_command(click.Context(cli.app), name)
+    assert command is not None and command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts[0]}"
+
+
+# --- exit codes ----------------------------------------------------------------------------
+
+
+def test_every_exit_code_is_documented() -> None:
+    page = (REPO / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    told = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.M)}
+    classes = [each for each in vars(errors).values() if isinstance(each, type)]
+    codes = {each.exit_code for each in classes if issubclass(each, errors.WorkbenchError)}
+    assert told == codes | {0, 130, cli.INTERNAL}
+
+
+def test_exit_codes_elsewhere_are_among_them() -> None:
+    page = (REPO / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| (\d+) \|", page, re.M))
+    for other in PAGES:
+        text = other.read_text(encoding="utf-8")
+        for number in re.findall(r"[Ee]xit code(?:\]\([^)]*\))? (\d+)", text):
+            assert number in told, (other.name, number)
+
+
+# --- links -----------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """Headings as GitHub names them."""
+    found = set()
+    tokens = MARKDOWN.parse(page.read_text(encoding="utf-8"))
+    for before, token in itertools.pairwise(tokens):
+        if before.type == "heading_open":
+            text = "".join(child.content for child in token.children or ())
+            found.add(re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-"))
+    return found
+
+
+def links(page: Path) -> Iterator[str]:
+    for token in MARKDOWN.parse(page.read_text(encoding="utf-8")):
+        for child in token.children or ():
+            target = child.attrGet("href") or child.attrGet("src")
+            if isinstance(target, str):
+                yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPO).as_posix())
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        other = (page.parent / target).resolve() if target else page
+        assert other.is_relative_to(REPO) and other.exists(), link
+        if anchor and other.suffix == ".md":
+            assert anchor in anchors(other), link
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen, waiting = set(), [REPO / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or not page.is_file():
+            continue
+        seen.add(page)
+        for link in links(page):
+            target = link.partition("#")[0]
+            if target.endswith(".md") and "://" not in target:
+                waiting.append((page.parent / target).resolve())
+    assert {p.relative_to(REPO).as_posix() for p in PAGES if p not in seen} == set()
+
+
+# --- examples --------------------------------------------------------------------------------
+
+
+def test_settings_in_the_how_to_are_accepted() -> None:
+    (text,) = fences(REPO / "docs/how-to/ci.md", "toml")
+    rules = read_rules(tomllib.loads(text)["tool"]["workbench"])
+    assert rules.require_expectations and rules.max_regression == 2.0
+    assert set(rules.counters) == {"dram_bytes"} and set(rules.limits) == {"spill_instructions"}
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Study]:
+    """The project as it is after steps 2, 3 and 4 of the tutorial."""
+    root = tmp_path_factory.mktemp("tutorial")
+    shutil.copytree(REPO / "kernels" / "sgemm", root / "kernels" / "sgemm")
+    (root / "workbench.toml").write_text('default_study = "sgemm"\n')
+    page = REPO / "docs" / "tutorial.md"
+    (typed,) = (line for line in commands(page) if line.text.startswith("workbench new v5"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        done = CliRunner().invoke(cli.app, (words(typed.text) or [])[1:], catch_exceptions=False)
+    assert done.exit_code == 0
+    (file,) = (root / "kernels" / "sgemm").glob("v5*.cu")
+    assert file.relative_to(root).as_posix() in page.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    change, predictions = fences(page, "toml")
+    assert text.count('change = ""\n') == 1
+    text = text.replace('change = ""\n', change)
+    text = text.replace("--- */", f"{predictions}--- */", 1)
+    for edit in fences(page, "diff"):
+        old = "".join(line[1:] for line in edit.splitlines(keepends=True) if line[0] == "-")
+        new = "".join(line[1:] for line in edit.splitlines(keepends=True) if line[0] == "+")
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    file.write_text(text, encoding="utf-8")
+    project = Project(root=root, default_study="sgemm")
+    return project, load_study(project, "sgemm")
+
+
+def test_the_tutorials_version_is_well_formed(tutorial: tuple[Project, Study]) -> None:
+    _, study = tutorial
+    version = study.version("v5")
+    assert (version.parent == "v4" and version.change.startswith("A thread’s")) or version.change
+    assert len(version.expectations) == 4
+    for expectation in version.expectations:
+        assert find_counter(expectation.counter) is not None, expectation.counter
+        parse(expectation.change)
+
+
+def test_the_line_that_the_tutorial_quotes_is_in_v4() -> None:
+    (quoted,) = fences(REPO / "docs" / "tutorial.md", "cuda")
+    (file,) = (REPO / "kernels" / "sgemm").glob("v4*.cu")
+    assert quoted.strip() in file.read_text(encoding="utf-8")
+
+
+def test_the_tutorials_arithmetic_of_banks_is_right() -> None:
+    """Eight lanes of a 16-byte load, a word a bank: v4 meets in pairs, v5 not at all."""
+
+    def banks(begins: list[int]) -> list[int]:
+        return [(begin + word) % 32 for begin in begins for word in range(4)]
+
+    before = banks([lane % 16 * 8 for lane in range(8)])
+    assert len(set(before)) == 16 and before[:16] == before[16:]
+    assert len(set(banks([lane % 16 * 4 for lane in range(8)]))) == 32
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the CPU shim needs g++")
+def test_the_tutorials_version_computes_the_product(
+    tutorial: tuple[Project, Study], tmp_path: Path
+) -> None:
+    _, study = tutorial
+    rng = np.random.default_rng(5)
+    problems = [each for each in study.problems_for("verify") if study.flops(each) < 5e6]
+    inputs = [study.inputs(problem, rng) for problem in problems]
+    outputs = cpu_shim.run(study, study.version("v5"), problems, inputs, tmp_path)
+    for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
+        right = study.reference(problem, arrays)["C"]
+        assert not np.isnan(out["C"]).any(), problem.name
+        error = np.linalg.norm(out["C"] - right) / np.linalg.norm(right)
+        assert error < study.tolerance, problem.name
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(not compilers.available(), reason="neither nvcc nor NVRTC is on this machine")
+def test_the_tutorials_version_compiles_without_spills(tutorial: tuple[Project, Study]) -> None:
+    project, study = tutorial
+    made = building.build(project, study.version("v5"), "sm_90").build
+    (kernel,) = made.resources
+    assert made.log == "" and (kernel.spill_stores, kernel.spill_loads) == (0, 0)
