@@ -96,6 +96,12 @@ def test_a_step_as_one_file(project: Path) -> None:
     assert "v2" in text and "v3" in text and NOTE in text
 
 
+def test_any_two_versions_as_one_file(project: Path) -> None:
+    assert run("--single-file", "v3", "v2").output == "demo-v3-v2-n1024-h200.html\n"
+    assert run("--single-file", "v3..v2").output == "demo-v3-v2-n1024-h200.html\n"
+    assert run("--single-file", "demo/v2..v3").output == "demo-v2-v3-n1024-h200.html\n"
+
+
 def test_a_page_of_the_site_as_one_file(project: Path) -> None:
     run()
     out = project / "mail" / "words.html"
@@ -113,7 +119,12 @@ def test_a_report_file_needs_no_project(
     assert run("--single-file", f"{path}::sgemm_v2").output == "ladder_full-sgemm_v2.html\n"
     # One launch: its own page, with the source, and not an overview of one row.
     assert "As[" in (tmp_path / "ladder_full-sgemm_v2.html").read_text(encoding="utf-8")
+    two = (f"{path}::sgemm_v2", f"{path}::sgemm_v3")
+    assert run("--single-file", *two).output == "ladder_full-sgemm_v2-ladder_full-sgemm_v3.html\n"
+    text = (tmp_path / "ladder_full-sgemm_v2-ladder_full-sgemm_v3.html").read_text("utf-8")
+    assert "−32.5 M" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "ladder_full-sgemm_v2-ladder_full-sgemm_v3.html",
         "ladder_full-sgemm_v2.html",
         "ladder_full.html",
     ]
@@ -142,7 +153,8 @@ def test_only_an_earlier_page_is_overwritten(project: Path) -> None:
         ("nothing.html",),
         ("v9",),
         ("v0",),  # a version with nothing recorded
-        ("v3", "v2"),  # a step that no page is about
+        ("v3", "library"),  # a baseline that was only timed
+        ("v3", "a.ncu-rep"),
         ("a.ncu-rep", "b.ncu-rep"),
         ("gone.ncu-rep",),
     ],
@@ -173,6 +185,12 @@ def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
     assert alone.sources() == (Path("x.ncu-rep"),) and alone.broken_studies() == []
     both = Plan.of(("demo", "x.ncu-rep"), Path("out"))
     assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
+
+
+def test_a_pair_is_of_its_study(project: Path) -> None:
+    (project / "kernels" / "demo" / "study.py").write_text("title = ")
+    for text in ("demo", "v2..v3", "demo/v2..v3"):
+        assert len(Plan.of((text,), None).broken_studies()) == 1
 
 
 def attempt(plan: Plan, *, debug: bool = False) -> tuple[bool, list[str]]:

@@ -101,7 +101,7 @@ def test_charts_bring_their_library_and_other_pages_do_not(site: Path, version: 
 
 def test_the_library_comes_before_what_draws_with_it(site: Path, version: str) -> None:
     seen = list(Seen(version).code)
-    own = next(name for name, code in Seen(version).code.items() if "drawAll" in code)
+    own = next(name for name, code in Seen(version).code.items() if "data-figure" in code)
     assert seen.index("plotly") < seen.index(own)
     # Scripts cannot be deferred once they are inside, so they come behind the content.
     assert version.index('id="plotly"') > version.index("</main>")
@@ -282,10 +282,13 @@ def test_it_opens_alone_and_offline(
 ) -> None:
     """Charts draw, the gutter switches, nothing is asked for, nothing is complained of."""
     folder = tmp_path / "reported"
-    build_report(folder, reports=(ReportFile(report("ladder_full"), "sgemm_v2"),))
-    (kernel,) = folder.glob("files/*/launch*.html")
+    two = (ReportFile(report("ladder_full"), f"sgemm_v{i}") for i in (2, 3))
+    build_report(folder, reports=tuple(two))
+    kernel = min(folder.glob("files/*/launch*.html"))
+    (step,) = folder.glob("files/*..*/index.html")
     ladder = site / "studies/demo/h200/n1024/index.html"
-    for page, root in ((ladder, site), (kernel, folder), (site / "glossary.html", site)):
+    pages = ((ladder, site), (kernel, folder), (step, folder), (site / "glossary.html", site))
+    for page, root in pages:
         alone = tmp_path / "alone" / page.name
         alone.parent.mkdir(exist_ok=True)
         alone.write_text(pack(page, root), encoding="utf-8")
@@ -299,7 +302,7 @@ def test_it_opens_alone_and_offline(
         tab.goto(alone.as_uri())
         tab.wait_for_function(
             """() => [...document.querySelectorAll("[data-figure]")]
-                .filter((node) => !node.closest("details:not([open])"))
+                .filter((node) => !node.closest("details:not([open]), [hidden]"))
                 .every((node) => node.dataset.drawn)"""
         )
         if page is kernel:

@@ -78,12 +78,19 @@ class Plan(Record, frozen=True):
         project = self._of_project
         if project is None:
             return problems
-        for name in self.studies or study_names(project):
+        asked = dict.fromkeys(_study(text, project) for text in self.studies)
+        for name in asked or study_names(project):
             try:
                 load_study(project, name)
             except WorkbenchError as error:
                 problems.append(error)
         return problems
+
+
+def _study(text: str, project: Project) -> str:
+    """The study of ``sgemm``, ``sgemm/v1..v4`` or ``v1..v4``."""
+    name, slash, _ = text.partition("/")
+    return name if slash or ".." not in text else project.default_study
 
 
 def told(result: Result) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("targets", nargs=-1, metavar="[STUDY | REPORT.ncu-rep[::KERNEL]]...")
+@click.argument("targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL]]...")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "single",
     is_flag=True,
     help="Write one page that needs no other file: of a version, a step (OLD NEW), a study, "
-    "a report file, or a page of the site.",
+    "one or two report files, or a page of the site.",
 )
 @study_option
 @problem_option
@@ -49,8 +49,9 @@ def command(
     """Write the HTML report: a page per ladder and version, readable without a network.
 
     Without arguments all recorded studies; pages that have not changed stay as they are.
-    With --single-file the arguments name one page: v3, sgemm/v3, v2 v3, sgemm,
-    x.ncu-rep, reports/glossary.html.
+    v1..v4 asks for a page that compares any two versions, two reports for one that
+    compares them. With --single-file the arguments name one page: v3, sgemm/v3, v2 v3,
+    sgemm, x.ncu-rep, x.ncu-rep y.ncu-rep, reports/glossary.html.
     """
     from workbench.commands.targets import Selection
 

@@ -45,7 +45,7 @@ def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[Found
         UsageError: the targets mean no page, or nothing is recorded of them.
         DataError: a stored profile or a report file is damaged.
     """
-    texts = tuple(targets)
+    texts = tuple(side for text in targets for side in _sides(text))
     if not 1 <= len(texts) <= 2:
         raise UsageError(f"--single-file writes one page, not {len(texts)}", _USAGE)
     if len(texts) == 1 and Path(texts[0]).suffix == ".html":
@@ -55,6 +55,15 @@ def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[Found
             yield _of_report(texts, Path(folder) / "site")
     else:
         yield _of_project(texts, selection)
+
+
+def _sides(text: str) -> tuple[str, ...]:
+    """``sgemm/v1..v4`` as the report writes it -> (``sgemm/v1``, ``sgemm/v4``)."""
+    old, mark, new = text.partition("..")
+    if not mark or not old or is_report(text) or text.endswith(".html"):
+        return (text,)
+    study, slash, _ = old.rpartition("/")
+    return (old, new if "/" in new else f"{study}{slash}{new}")
 
 
 def _existing(path: Path) -> FoundPage:
@@ -67,17 +76,27 @@ def _existing(path: Path) -> FoundPage:
 def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
     from workbench.ncurep.read import split_target
 
-    if len(texts) != 1:
-        raise UsageError("a single file of two reports is not possible", _USAGE)
-    report = ReportFile(*split_target(texts[0]))
-    build_report(folder, reports=(report,))
-    (home,) = (folder / "files").iterdir()
-    launches = list(home.glob("launch*.html"))
-    # The overview of one launch says less than the launch's own page.
-    page = launches[0] if len(launches) == 1 else home / "index.html"
+    if not all(is_report(text) for text in texts):
+        raise UsageError(
+            "a version and a report have no page together",
+            "`workbench import` keeps the report as a version; `workbench diff` takes both.",
+        )
+    reports = tuple(ReportFile(*split_target(text)) for text in texts)
+    build_report(folder, reports=reports)
+    pages = {home: list(home.glob("launch*.html")) for home in (folder / "files").iterdir()}
+    if len(reports) == 2:
+        (page,) = (home / "index.html" for home, launches in pages.items() if not launches)
+    else:
+        ((home, launches),) = pages.items()
+        # The overview of one launch says less than the launch's own page.
+        page = launches[0] if len(launches) == 1 else home / "index.html"
+    name = page_part("-".join(map(_plain, reports)))
+    return FoundPage(path=page, root=folder, name=f"{name}.html")
+
+
+def _plain(report: ReportFile) -> str:
     name = report.path.name.removesuffix(".zst").removesuffix(".ncu-rep")
-    kernel = f"-{report.kernel}" if report.kernel else ""
-    return FoundPage(path=page, root=folder, name=f"{page_part(name + kernel)}.html")
+    return f"{name}-{report.kernel}" if report.kernel else name
 
 
 def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
@@ -114,10 +133,9 @@ def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
     file = step_page(old.version, new.version, new.engine)
     page = _page(project, ladder, file, f"{old.version}-{new.version}")
     if not page.path.is_file():
-        raise UsageError(
-            f"the report has no page for {old.version} → {new.version}",
-            "It has one for each step from a version's parent; `workbench diff` takes any pair.",
-        )
+        # Not a step from a version's parent; the site has such a page once it was asked for.
+        pair = f"{ladder.name}/{old.version}..{new.version}"
+        build_report(project.reports, project=project, studies=(pair,))
     return page
 
 
