@@ -10,7 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test unit lint format report profile docs goldens bench clean
+.PHONY: help agreement bench-emulator demo test unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,13 @@ docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 
 goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you commit it
 	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/views tests/commands || true
+
+agreement: $(VENV)/.demo ## The emulator's counters against every recorded profile, as a table
+	$(BIN)/python benchmarks/agreement.py
+
+bench-emulator: $(VENV)/.dev ## The emulator's speed, and numba's CUDA simulator beside it
+	@$(PIP) numba
+	$(BIN)/python benchmarks/emulator.py
 
 bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in one run
 	$(BIN)/python benchmarks/startup.py

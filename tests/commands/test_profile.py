@@ -68,17 +68,28 @@ def test_dry_run_needs_no_gpu_where_the_chip_is_named(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("no_gpu")
-@pytest.mark.parametrize("engine", ["auto", "ncu"])
-def test_without_a_gpu_it_says_what_lacks_and_what_works(cli: Cli, engine: str) -> None:
-    code, out, err = cli("profile", "v0", "--engine", engine)
+def test_without_a_gpu_it_says_what_lacks_and_what_works(cli: Cli) -> None:
+    code, out, err = cli("profile", "v0", "--engine", "ncu")
     assert code == 3 and out == ""
     assert "no NVIDIA GPU can be used here" in err and "--launcher" in err
     assert "show, diff, list and report work on the recorded profiles" in err
 
 
-def test_the_emulator_is_not_here_and_says_so(cli: Cli) -> None:
-    code, _, err = cli("profile", "v0", "--engine", "emulator", *THERE)
-    assert code == 3 and "--engine ncu" in err
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("engine", ["auto", "emulator"])
+def test_without_a_gpu_the_emulator_says_so_first(cli: Cli, engine: str) -> None:
+    _, out, _ = cli("profile", "v0", "--engine", engine)
+    first = out.partition("\n")[0]
+    assert first.startswith("engine: emulator") and "cannot know time, stalls" in first
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_and_a_compiler_nothing_runs(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.engines._can_compile", lambda: False)
+    code, out, err = cli("profile", "v0")
+    assert code == 3 and out == "" and "no NVIDIA GPU can be used here" in err
 
 
 def test_one_failure_does_not_end_the_rest(

@@ -96,8 +96,14 @@ def test_wrong_usage_ends_with_2_and_the_nearest_name(
 
 
 @pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_the_emulator_says_so_first(cli: Cli) -> None:
+    _, _, err = cli("verify", "v0")
+    assert err.startswith("engine: emulator, on this machine's CPU, watching for races")
+
+
+@pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_it_says_what_lacks_and_what_works(cli: Cli) -> None:
-    code, out, err = cli("verify", "v0")
+    code, out, err = cli("verify", "v0", "--engine", "gpu")
     assert code == 3 and out == ""
     assert "no NVIDIA GPU can be used here: no driver" in err
     assert "show, diff, list and report work" in err

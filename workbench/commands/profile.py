@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "ncu", "emulator"]),
     default="auto",
     show_default=True,
-    help="What measures; auto takes ncu where a GPU and ncu are.",
+    help="What measures; auto takes ncu where a GPU and ncu are, else the emulator.",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Emulator: run about N blocks of a launch, edges included; 0: all (default: by size).",
+)
+@click.option(
+    "--instruction-limit",
+    "limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
 )
 @click.option("--time/--no-time", "timed", default=False, help="Time each version as well.")
 @click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set.")
@@ -70,6 +83,8 @@ def command(
     study: str | None,
     problem: str | None,
     engine: str,
+    blocks: int | None,
+    limit: int | None,
     timed: bool,
     sets: tuple[str, ...],
     sections: tuple[str, ...],
@@ -116,8 +131,20 @@ def command(
         )
     except msgspec.ValidationError as error:
         raise UsageError(f"an option of ncu: {error}", "See workbench profile --help.") from error
-    if not (dry_run and arch):
-        choose_engine(engine, launcher=bool(launcher))
+    if not (dry_run and arch) and choose_engine(engine, launcher=bool(launcher)) == "emulator":
+        from workbench.commands.emulating import profile_versions
+
+        profile_versions(
+            project,
+            loaded,
+            chosen,
+            problem=problem,
+            seed=seed,
+            arch=arch,
+            blocks=blocks,
+            limit=limit,
+        )
+        return
     where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))
     progress = Progress()
     runner = experiment(project, loaded, where, seed, progress)

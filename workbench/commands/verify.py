@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 @every_option
 @study_option
 @click.option("--problem", metavar="NAME", help="Problem (default: all that are for verifying).")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "gpu", "emulator"]),
+    default="auto",
+    show_default=True,
+    help="What runs the version; auto takes the GPU where there is one, else the emulator.",
+)
+@click.option(
+    "--instruction-limit",
+    "limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
+)
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
 @machine_options
 @format_option
@@ -32,6 +46,8 @@ def command(
     every: bool,
     study: str | None,
     problem: str | None,
+    engine: str,
+    limit: int | None,
     sanitize: bool,
     seed: int | None,
     timeout_s: float,
@@ -46,6 +62,7 @@ def command(
     """
     from workbench.commands.choosing import chosen_problems
     from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
+    from workbench.engines import choose_runner
     from workbench.engines.presence import need_sanitizer
     from workbench.engines.where import choose_where
     from workbench.errors import KernelError, MissingError, WorkbenchError
@@ -54,6 +71,21 @@ def command(
     from workbench.views.measured_verify import verify_sheet
 
     project, loaded, chosen = pick(versions, every, study)
+    if not launcher and not sanitize and choose_runner(engine) == "emulator":
+        from workbench.commands.emulating import verify_versions
+
+        verify_versions(
+            project,
+            loaded,
+            chosen,
+            every=every,
+            problem=problem,
+            seed=seed,
+            arch=arch,
+            limit=limit,
+            format_=format_,
+        )
+        return
     where = choose_where(launcher, arch, timeout_s)
     program = need_sanitizer() if sanitize else ""
     progress = Progress()
@@ -80,7 +112,7 @@ def command(
         if first is not None and pass_over(version, first, every):
             progress.say(f"{version.id}: passed over: {first.message}")
             continue
-        rows += [_row(version.id, verdict, loaded.tolerance) for verdict in verdicts]
+        rows += [verdict_row(version.id, verdict, loaded.tolerance) for verdict in verdicts]
         errors += [verdict.error for verdict in verdicts if verdict.error is not None]
         if sanitize and version.kind == "cuda":
             for tool in TOOLS:
@@ -92,7 +124,7 @@ def command(
     if rows:
         tools = TOOLS if sanitize else ()
         print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
-    _raise(rows, errors, failures)
+    raise_worst(rows, errors, failures)
     if not rows:
         raise MissingError("nothing was verified", "Name a version that can run here.")
     if findings:
@@ -103,7 +135,8 @@ def command(
         )
 
 
-def _row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
+def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
+    """One line of the table."""
     from workbench.views.measured_verify import VerifyRow
 
     check = verdict.check
@@ -125,7 +158,9 @@ def _row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
     )
 
 
-def _raise(rows: Sequence[VerifyRow], errors: Sequence[WorkbenchError], failures: Failures) -> None:
+def raise_worst(
+    rows: Sequence[VerifyRow], errors: Sequence[WorkbenchError], failures: Failures
+) -> None:
     """End with the error of what failed, if anything did; details stand in the table's notes."""
     if len(errors) == 1 and len(rows) == 1:
         raise errors[0]

@@ -1,0 +1,264 @@
+"""Control flow, barriers, calls, warps, atomics: whole kernels against plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.emulator.conftest import Compile, execute
+from workbench.errors import KernelError, UsageError
+
+pytestmark = pytest.mark.nvcc
+
+FLOW = """
+__device__ __noinline__ int collatz(int n) {
+  int steps = 0;
+  while (n != 1) { n = n % 2 ? 3 * n + 1 : n / 2; ++steps; }
+  return steps;
+}
+extern "C" __global__ void flow(const int* x, int* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int v = x[i], r = 0;
+  for (int k = 0; k < v % 13; ++k) {
+    if (k == 7) break;
+    if (k % 3 == 1) continue;
+    r += k * v;
+  }
+  switch (v % 6) {
+    case 0: r += 1; break;
+    case 1: r *= 2; break;
+    case 2: r -= 3;
+    case 3: r = -r; break;
+    case 4: r += 7; break;
+  }
+  y[i] = r + collatz(v);
+}
+"""
+
+
+def collatz(n: int) -> int:
+    steps = 0
+    while n != 1:
+        n = 3 * n + 1 if n % 2 else n // 2
+        steps += 1
+    return steps
+
+
+def flow(v: int) -> int:
+    r = 0
+    for k in range(v % 13):
+        if k == 7:
+            break
+        if k % 3 == 1:
+            continue
+        r += k * v
+    case = v % 6
+    if case == 0:
+        r += 1
+    elif case == 1:
+        r *= 2
+    elif case in (2, 3):
+        r = -(r - 3) if case == 2 else -r
+    elif case == 4:
+        r += 7
+    return r + collatz(v)
+
+
+@pytest.mark.parametrize("block", [32, 48, 256])
+def test_divergent_code_computes_what_python_does(cuda: Compile, block: int) -> None:
+    x = np.random.default_rng(1).integers(1, 300, 1000).astype("i4")
+    got, outcome = execute(
+        cuda(FLOW), "flow", {"x": x, "y": np.zeros(1000, "i4")}, ["x", "y", 1000],
+        grid=-(-1000 // block), block=block,
+    )  # fmt: skip
+    assert got["y"].tolist() == [flow(int(v)) for v in x]
+    assert sum(row.site.divergent for row in outcome.rows) > 0
+
+
+def test_instructions_are_counted_by_warps_and_threads(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(int* y, int n) {
+      int i = threadIdx.x;
+      if (i < n) y[i] = i;
+    }"""
+    got, outcome = execute(cuda(text), "k", {"y": np.zeros(64, "i4")}, ["y", 40], block=64)
+    assert got["y"].tolist() == [*range(40), *[0] * 24]
+    (store,) = [row for row in outcome.rows if row.instr.op == "st"]
+    assert (store.warps, store.threads) == (2, 40)
+    assert (store.site.requests, store.site.sectors, store.site.bytes) == (2, 5, 160)
+    (branch,) = [row for row in outcome.rows if row.instr.op == "bra"]
+    assert branch.site.divergent == 1  # the second warp only
+
+
+REDUCE = """
+extern "C" __global__ void reduce(const float* x, float* out, int n) {
+  __shared__ float part[32];
+  float v = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += x[i];
+  for (int o = 16; o; o >>= 1) v += __shfl_down_sync(~0u, v, o);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    v = threadIdx.x < blockDim.x / 32 ? part[threadIdx.x] : 0;
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    if (threadIdx.x == 0) atomicAdd(out, v);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_reduction_with_shuffles_barriers_and_an_atomic(cuda: Compile, workers: int) -> None:
+    x = np.random.default_rng(2).standard_normal(200_000).astype("f4")
+    got, _ = execute(
+        cuda(REDUCE), "reduce", {"x": x, "out": np.zeros(1, "f4")}, ["x", "out", len(x)],
+        grid=64, block=256, check=True, workers=workers,
+    )  # fmt: skip
+    assert abs(got["out"][0] - x.astype("f8").sum()) < 1e-2
+
+
+WARPS = """
+extern "C" __global__ void warps(const int* x, unsigned* y) {
+  int lane = threadIdx.x; int v = x[lane];
+  unsigned* o = y + lane * 8;
+  o[0] = __ballot_sync(~0u, v > 0);
+  o[1] = __any_sync(~0u, v > 90) * 2 + __all_sync(~0u, v > -200);
+  o[2] = __shfl_up_sync(~0u, v, 3, 8);
+  o[3] = __shfl_sync(~0u, v, lane * 7, 16);
+  o[4] = __match_any_sync(~0u, v % 4);
+  o[5] = __reduce_add_sync(~0u, v);
+  o[6] = __reduce_min_sync(~0u, v);
+  o[7] = lane < 10 ? __activemask() : 0;
+}
+"""
+
+
+def test_warp_instructions(cuda: Compile) -> None:
+    x = np.random.default_rng(3).integers(-100, 100, 32).astype("i4")
+    got, _ = execute(cuda(WARPS), "warps", {"x": x, "y": np.zeros((32, 8), "u4")}, ["x", "y"])
+    y, v = got["y"], x.astype(int)
+    assert y[0, 0] == sum(1 << i for i in range(32) if v[i] > 0) and (y[:, 0] == y[0, 0]).all()
+    assert (y[:, 1] == 2 * (v > 90).any() + (v > -200).all()).all()
+    for i in range(32):
+        assert y[i, 2].view("i4") == (v[i - 3] if i % 8 >= 3 else v[i])
+        assert y[i, 3].view("i4") == v[i // 16 * 16 + i * 7 % 16]
+        c = [int(np.fmod(a, 4)) for a in v]
+        assert y[i, 4] == sum(1 << j for j in range(32) if c[j] == c[i])
+    assert (y[:, 5].view("i4") == v.sum()).all() and (y[:, 6].view("i4") == v.min()).all()
+    assert (y[:10, 7] == 0x3FF).all()
+
+
+ATOMICS = """
+extern "C" __global__ void atomics(const int* x, int* h, int* old, unsigned* m, int n) {
+  __shared__ int local[8];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (threadIdx.x < 8) local[threadIdx.x] = 0;
+  __syncthreads();
+  if (i < n) {
+    old[i] = atomicAdd(&h[x[i] & 7], 2);
+    atomicAdd(&local[x[i] & 7], 1);
+    atomicMax(&m[0], (unsigned)x[i]); atomicMin(&m[1], (unsigned)x[i]);
+    atomicXor(&m[2], (unsigned)x[i]); atomicInc(&m[3], 10u);
+    atomicCAS(&m[4], 5u, 6u); atomicExch(&m[5], 77u);
+  }
+  __syncthreads();
+  if (threadIdx.x < 8) atomicAdd(&h[8 + threadIdx.x], local[threadIdx.x]);
+}
+"""
+
+
+def test_atomics(cuda: Compile) -> None:
+    n = 700
+    x = np.random.default_rng(4).integers(0, 1000, n).astype("i4")
+    buffers = {"x": x, "h": np.zeros(16, "i4"), "old": np.full(n, -1, "i4"),
+               "m": np.array([0, 9999, 0, 0, 5, 0], "u4")}  # fmt: skip
+    got, _ = execute(
+        cuda(ATOMICS), "atomics", buffers, ["x", "h", "old", "m", n], grid=3, block=256, check=True
+    )
+    counts = np.bincount(x & 7, minlength=8)
+    assert got["h"].tolist() == [*(2 * counts), *counts]
+    for value in range(8):  # every ticket was given once
+        assert sorted(got["old"][(x & 7) == value]) == list(range(0, 2 * counts[value], 2))
+    folded = int(np.bitwise_xor.reduce(x))
+    assert got["m"].tolist() == [x.max(), x.min(), folded, n % 11, 6, 77]
+
+
+NAMED = """
+extern "C" __global__ void named(int* y) {
+  __shared__ int box[2][64];
+  int t = threadIdx.x % 64, half = threadIdx.x / 64;
+  box[half][t] = t * (half + 1);
+  asm volatile("bar.sync %0, 64;" :: "r"(half + 1));
+  y[threadIdx.x] = box[half][63 - t];
+}
+"""
+
+
+def test_a_named_barrier_that_differs_between_warps_is_refused(cuda: Compile) -> None:
+    with pytest.raises(KernelError, match=r"k\.cu:6: .*does not support .*differs between threads"):
+        execute(cuda(NAMED), "named", {"y": np.zeros(128, "i4")}, ["y"], block=128)
+
+
+def test_named_barriers_with_counts(cuda: Compile) -> None:
+    text = NAMED.replace(
+        'asm volatile("bar.sync %0, 64;" :: "r"(half + 1));',
+        'if (half) asm volatile("bar.sync 2, 64;"); else asm volatile("bar.sync 1, 64;");',
+    )
+    got, _ = execute(cuda(text), "named", {"y": np.zeros(128, "i4")}, ["y"], block=128)
+    want = [*(63 - t for t in range(64)), *(2 * (63 - t) for t in range(64))]
+    assert got["y"].tolist() == want
+
+
+LOCAL = """
+__constant__ int table[4] = {10, 20, 30, 40};
+extern "C" __global__ void local(const int* x, int* y) {
+  extern __shared__ int dynamic[];
+  int stack[16];
+  for (int k = 0; k < 16; ++k) stack[(k * 5) % 16] = x[threadIdx.x] + k;
+  dynamic[threadIdx.x] = stack[x[threadIdx.x] & 15] + table[threadIdx.x & 3];
+  __syncthreads();
+  y[threadIdx.x] = dynamic[blockDim.x - 1 - threadIdx.x];
+}
+"""
+
+
+def test_local_constant_and_dynamic_shared_memory(cuda: Compile) -> None:
+    x = np.random.default_rng(5).integers(0, 1000, 64).astype("i4")
+    got, outcome = execute(
+        cuda(LOCAL), "local", {"x": x, "y": np.zeros(64, "i4")}, ["x", "y"], block=64, shared=256
+    )
+    want = []
+    for t in range(64):
+        stack = [0] * 16
+        for k in range(16):
+            stack[k * 5 % 16] = int(x[t]) + k
+        want.append(stack[int(x[t]) & 15] + [10, 20, 30, 40][t & 3])
+    assert got["y"].tolist() == want[::-1]
+    assert sum(row.site.sectors for row in outcome.rows if row.site.space == "local") > 0
+
+
+def test_launches_that_do_not_fit_are_refused(cuda: Compile) -> None:
+    module = cuda(LOCAL)
+    buffers = {"x": np.zeros(64, "i4"), "y": np.zeros(64, "i4")}
+    with pytest.raises(UsageError, match="takes 2 arguments, not 1"):
+        execute(module, "local", buffers, ["x"])
+    with pytest.raises(UsageError, match="cannot launch"):
+        execute(module, "local", buffers, ["x", "y"], block=2048)
+    with pytest.raises(UsageError, match="argument 2 has 4 bytes, the kernel expects 8"):
+        execute(module, "local", buffers, ["x", 7])
+    with pytest.raises(KernelError, match=r"needs .* bytes of shared memory"):
+        execute(module, "local", buffers, ["x", "y"], shared=300_000)
+
+
+def test_an_unsupported_instruction_is_named_with_its_line(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(long long* y) {
+      y[0] = clock64();
+    }"""
+    with pytest.raises(KernelError, match=r"%clock64"):
+        execute(cuda(text), "k", {"y": np.zeros(1, "i8")}, ["y"])
+    text = """extern "C" __global__ void k(int* y) {
+      asm volatile("barrier.cluster.arrive;");
+      y[0] = 1;
+    }"""
+    with pytest.raises(KernelError, match=r"k\.cu:2: kernel k: .*barrier\.cluster\.arrive"):
+        execute(cuda(text), "k", {"y": np.zeros(1, "i4")}, ["y"])

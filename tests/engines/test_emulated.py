@@ -1,0 +1,270 @@
+"""The emulator engine on whole studies: verify, profile, faults, the command line."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from workbench import compilers
+from workbench.analysis.compare import compare
+from workbench.cli import app
+from workbench.counters import Missing, Reading, read
+from workbench.emulator.context import Limits
+from workbench.emulator.lanes import Geometry
+from workbench.emulator.run import sample, strata
+from workbench.engines import choose_engine, emulated
+from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
+from workbench.model import Profile
+from workbench.project import Project, require_project
+from workbench.store import Store
+from workbench.study import Study, load_study, study_names
+
+REPO = Path(__file__).resolve().parent.parent.parent
+
+
+def _compiler() -> bool:
+    try:
+        compilers.choose("auto")
+    except WorkbenchError:
+        return False
+    return True
+
+
+pytestmark = [
+    pytest.mark.nvcc,
+    pytest.mark.skipif(not _compiler(), reason="no nvcc and no NVRTC here"),
+]
+
+
+@pytest.fixture(scope="module")
+def ours() -> Project:
+    return require_project(REPO)
+
+
+@pytest.fixture(scope="module")
+def broken() -> tuple[Project, Study]:
+    project = require_project(REPO / "tests" / "data" / "broken")
+    return project, load_study(project, "broken")
+
+
+def shipped() -> list[tuple[str, str]]:
+    project = require_project(REPO)
+    return [
+        (name, version.id)
+        for name in study_names(project)
+        for version in load_study(project, name).versions.values()
+        if version.kind == "cuda"
+    ]
+
+
+@pytest.mark.parametrize(("study", "version"), shipped())
+def test_every_shipped_version_is_right_on_every_verify_problem(
+    ours: Project, study: str, version: str
+) -> None:
+    loaded = load_study(ours, study)
+    chosen = loaded.version(version)
+    ran = 0
+    for problem in loaded.problems_for("verify"):
+        try:
+            loaded.check_requirements(chosen, problem)
+        except UsageError:
+            continue
+        done = emulated.emulate(ours, loaded, chosen, problem, seed=7, watch=True)
+        assert emulated.verified(done, chosen, problem).ok
+        ran += 1
+    assert ran
+
+
+#: Version -> what the emulator says, at the line marked "// <- wrong" unless it is a result.
+SAID = {
+    "v1": "shared-memory race",
+    "v2": "gives a wrong result",
+    "v3": "never written",
+    "v4": "shared-memory race",
+    "v5": "out of bounds",
+    "v6": "is still running after",
+    "v7": "barrier not reached by all threads",
+    "v8": "uninitialised memory",
+    "v9": "out of bounds",
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_broken_kernels_are_caught_at_their_line(
+    broken: tuple[Project, Study], name: str
+) -> None:
+    project, study = broken
+    version, problem = study.version(name), study.problem("n1000")
+    with pytest.raises(KernelError, match=SAID[name]) as caught:
+        done = emulated.emulate(
+            project, study, version, problem, seed=3, watch=True, limits=Limits(100_000)
+        )
+        emulated.verified(done, version, problem)
+    if name not in ("v2", "v3"):
+        lines = version.text.splitlines()
+        (wrong,) = [i for i, line in enumerate(lines, 1) if line.endswith("// <- wrong")]
+        assert caught.value.message.startswith(f"{version.path}:{wrong}: "), caught.value.message
+    assert caught.value.hint
+
+
+def test_the_right_kernel_is_not_accused(broken: tuple[Project, Study]) -> None:
+    project, study = broken
+    for problem in study.problems.values():
+        done = emulated.emulate(project, study, study.version("v0"), problem, seed=3, watch=True)
+        assert emulated.verified(done, study.version("v0"), problem).ok
+
+
+@pytest.fixture(scope="module")
+def profiles(ours: Project) -> dict[str, Profile]:
+    study = load_study(ours, "sgemm")
+    return {
+        name: emulated.profile(ours, study, study.version(name), study.problem("n256"), seed=5)
+        for name in ("v2", "v3", "v4")
+    }
+
+
+def value(profile: Profile, counter: str) -> float:
+    reading = read(profile.launches[0], counter)
+    assert isinstance(reading, Reading), (counter, reading)
+    return reading.value
+
+
+def test_a_profile_counts_what_addresses_say(profiles: dict[str, Profile]) -> None:
+    v2, v3, v4 = profiles["v2"], profiles["v3"], profiles["v4"]
+    tiles = (256 // 32) ** 3
+    # v2 stores one tile by columns: 32 rows of 32 conflicts; every other access is clean.
+    assert value(v2, "shared_wavefronts_excess") == tiles * 32 * 31
+    assert value(v3, "shared_wavefronts_excess") == 0
+    assert value(v3, "ffma_threads") == 256**3 == value(v4, "ffma_threads")
+    assert value(v3, "global_load_sectors") == tiles * 2 * 32 * 4
+    assert value(v3, "global_load_bytes_per_sector") == 32
+    assert value(v3, "theoretical_occupancy") == 100
+
+
+def test_what_it_cannot_know_is_missing(profiles: dict[str, Profile]) -> None:
+    launch = profiles["v3"].launches[0]
+    for counter in ("duration", "cycles", "mio_throttle", "l2_hit_rate", "achieved_occupancy"):
+        assert isinstance(read(launch, counter), Missing)
+
+
+def test_names_of_ncu_stand_only_where_the_definition_is_the_same(
+    profiles: dict[str, Profile],
+) -> None:
+    same = re.compile(
+        r"memory_l[12]_|smsp__branch_targets_threads_divergent|launch__|l1tex__t_(sectors|requests)"
+        r"|smsp__sass_average_data_bytes|sm__maximum_warps"
+    )
+    for name in (
+        *profiles["v3"].launches[0].metrics,
+        *profiles["v3"].launches[0].instructions.columns,
+    ):
+        assert name.startswith("ptx__") or same.match(name), name
+
+
+def test_lines_add_up_to_the_kernel(profiles: dict[str, Profile]) -> None:
+    launch = profiles["v4"].launches[0]
+    for name, column in launch.instructions.columns.items():
+        if name in launch.metrics and name != "ptx__machine_inst_estimate":
+            assert sum(column.values) == launch.metrics[name].value, name
+    table = launch.instructions
+    assert len(table.text) == len(table.line) == len(table.file) == len(table.address)
+    assert {profiles["v4"].sources[i].path for i in table.file if i >= 0} == {
+        "kernels/sgemm/v4_thread_tile.cu"
+    }
+
+
+def test_a_profile_survives_the_store(profiles: dict[str, Profile], tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for profile in profiles.values():
+        assert store.load(store.save(profile)) == profile
+
+
+def test_engines_are_not_compared(profiles: dict[str, Profile]) -> None:
+    import msgspec
+
+    other = msgspec.structs.replace(profiles["v3"], engine="ncu")
+    with pytest.raises(InconclusiveError, match="engines"):
+        compare(profiles["v2"], other)
+    assert compare(profiles["v2"], profiles["v3"]).comparable
+
+
+def test_the_bound_names_what_binds(profiles: dict[str, Profile]) -> None:
+    for profile in profiles.values():
+        metrics = profile.launches[0].metrics
+        bounds = {
+            name: metric.value
+            for name, metric in metrics.items()
+            if name.startswith("ptx__bound_cycles_") and not isinstance(metric.value, str)
+        }
+        assert metrics["ptx__bound_cycles"].value == max(bounds.values()) > 0
+        # 2·n³ operations cannot run faster than the FMA lanes of all SMs allow.
+        assert bounds["ptx__bound_cycles_fma_pipe"] == pytest.approx(256**3 / 128 / 132)
+
+
+def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str, Profile]) -> None:
+    study = load_study(ours, "sgemm")
+    made = emulated.profile(
+        ours, study, study.version("v3"), study.problem("n256"), seed=5, blocks=12
+    )
+    assert [notice.code for notice in made.notices] == ["emulated", "sampled"]
+    assert made.verification is not None and made.verification.problem != "n1024"
+    whole = profiles["v3"].launches[0].metrics
+    for name in ("memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"):
+        got, want = made.launches[0].metrics[name].value, whole[name].value
+        assert not isinstance(got, str) and not isinstance(want, str)
+        assert got == pytest.approx(want, rel=0.02)
+
+
+def test_samples_hold_every_edge_of_the_grid() -> None:
+    geometry = Geometry((40, 30, 2), (32, 1, 1))
+    chosen = sample(geometry, 100)
+    assert len(chosen) < 400
+    assert set(strata(geometry)) == set(strata(geometry)[chosen])
+    assert sample(geometry, 10**6).tolist() == list(range(geometry.blocks))
+
+
+def test_python_versions_are_refused(ours: Project) -> None:
+    study = load_study(ours, "sgemm")
+    with pytest.raises(UsageError, match="Python version"):
+        emulated.emulate(ours, study, study.version("cublas"), study.problem("n256"), seed=1)
+
+
+def test_the_emulator_is_chosen_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from workbench.engines import presence
+    from workbench.errors import MissingError
+
+    def nothing() -> None:
+        raise MissingError("no GPU", "get one")
+
+    monkeypatch.setattr(presence, "need_gpu", nothing)
+    assert choose_engine("auto") == "emulator"
+    assert choose_engine("emulator") == "emulator"
+    with pytest.raises(MissingError, match="no GPU"):
+        choose_engine("ncu")
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(REPO / "kernels", tmp_path / "kernels")
+    (tmp_path / "workbench.toml").write_text('default_study = "sgemm"\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    for version in ("v2", "v3"):
+        done = runner.invoke(
+            app, ["profile", version, "--engine", "emulator", "--problem", "n256"],
+            catch_exceptions=False,
+        )  # fmt: skip
+        first = done.output.splitlines()[0]
+        assert first.startswith("engine: emulator") and "cannot know time, stalls" in first
+    shown = runner.invoke(app, ["show", "v3", "--engine", "emulator"], catch_exceptions=False)
+    assert "emulator" in shown.output and "Counted on a CPU" in shown.output
+    diff = runner.invoke(app, ["diff", "v2", "v3", "--engine", "emulator"], catch_exceptions=False)
+    assert "linked to" in diff.output and "As" in diff.output
+    right = runner.invoke(
+        app, ["verify", "v3", "--engine", "emulator", "--problem", "m33_n65_k17"],
+        catch_exceptions=False,
+    )  # fmt: skip
+    assert right.exit_code == 0 and "ok" in right.output

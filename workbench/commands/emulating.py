@@ -1,0 +1,144 @@
+"""``profile`` and ``verify`` under the emulator engine: no GPU is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from workbench.emulator.context import Limits
+    from workbench.errors import WorkbenchError
+    from workbench.model import Version
+    from workbench.project import Project
+    from workbench.study import Study
+
+
+def _seed(seed: int | None) -> int:
+    from workbench.engines.client import fresh_seed
+
+    return fresh_seed() if seed is None else seed
+
+
+def _limits(limit: int | None) -> Limits | None:
+    from workbench.emulator.context import Limits
+
+    return None if limit is None else Limits(limit)
+
+
+def _runnable(versions: Sequence[Version], every: bool) -> list[Version]:
+    """The CUDA versions; Python ones are passed over where all were asked for."""
+    chosen = []
+    for version in versions:
+        if version.kind != "cuda" and every:
+            click.echo(f"{version.id}: passed over, its library needs a GPU", err=True)
+        else:
+            chosen.append(version)
+    return chosen
+
+
+def profile_versions(
+    project: Project,
+    study: Study,
+    versions: Sequence[Version],
+    *,
+    problem: str | None,
+    seed: int | None,
+    arch: str,
+    blocks: int | None,
+    limit: int | None,
+) -> None:
+    """Verify, count and keep a profile of each version.
+
+    Raises:
+        WorkbenchError: the first version that cannot be profiled.
+    """
+    from workbench.commands.choosing import chosen_problem
+    from workbench.commands.measuring import Failures, Progress
+    from workbench.engines import emulated
+    from workbench.store import Store
+    from workbench.units import count, quantity
+
+    click.echo(f"engine: emulator, on this machine's CPU; {emulated.CANNOT_KNOW}")
+    store = Store(project.profiles)
+    progress = Progress()
+    chosen = _runnable(versions, len(versions) > 1)
+    failures = Failures(progress, alone=len(chosen) == 1)
+    for version in chosen:
+        with failures.of(version.id):
+            where = chosen_problem(study, version, problem)
+            made = emulated.profile(
+                project,
+                study,
+                version,
+                where,
+                seed=_seed(seed),
+                arch=arch or emulated.DEFAULT_ARCH,
+                blocks=blocks,
+                limits=_limits(limit),
+                say=progress.say,
+            )
+            path = store.save(made)
+            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+            kernels = ", ".join(dict.fromkeys(launch.kernel for launch in made.launches))
+            error = count(made.verification.error) if made.verification else "—"
+            click.echo(
+                f"{version.id} {where.name}: {kernels}, error {error}, "
+                f"{quantity(made.capture.wall_s, 's')} in the emulator -> {shown.as_posix()}"
+            )
+            for notice in made.notices:
+                if notice.code == "sampled":
+                    progress.say(f"note: {version.id}: {notice.message}")
+    failures.finish()
+
+
+def verify_versions(
+    project: Project,
+    study: Study,
+    versions: Sequence[Version],
+    *,
+    every: bool,
+    problem: str | None,
+    seed: int | None,
+    arch: str,
+    limit: int | None,
+    format_: str,
+) -> None:
+    """Check versions on the CPU, with races and uninitialised reads looked for.
+
+    Raises:
+        WorkbenchError: at the end, if a check failed.
+    """
+    from workbench.commands.choosing import chosen_problems
+    from workbench.commands.measuring import Failures, Progress
+    from workbench.commands.verify import raise_worst, verdict_row
+    from workbench.engines import emulated
+    from workbench.errors import WorkbenchError
+    from workbench.experiment import Verdict
+    from workbench.views.measured import print_sheet
+    from workbench.views.measured_verify import verify_sheet
+
+    click.echo(
+        "engine: emulator, on this machine's CPU, watching for races, accesses out of bounds "
+        "and uninitialised memory",
+        err=True,
+    )
+    chosen_seed = _seed(seed)
+    rows = []
+    errors: list[WorkbenchError] = []
+    for version in _runnable(versions, every):
+        for where in chosen_problems(study, version, problem, "verify"):
+            try:
+                done = emulated.emulate(
+                    project, study, version, where,
+                    seed=chosen_seed, arch=arch or emulated.DEFAULT_ARCH, watch=True,
+                    limits=_limits(limit),
+                )  # fmt: skip
+                verdict = Verdict(where, emulated.verified(done, version, where))
+            except WorkbenchError as error:
+                verdict = Verdict(where, None, error)
+                errors.append(error)
+            rows.append(verdict_row(version.id, verdict, study.tolerance))
+    print_sheet(verify_sheet(study.name, chosen_seed, rows, [], (), {}), format_)
+    raise_worst(rows, errors, Failures(Progress(), alone=False))

@@ -1,0 +1,111 @@
+"""``cp.async``: copies from global to shared memory that land when they are waited for.
+
+The source is read at once; the destination is written when a wait for the copy's group
+is executed. A kernel that forgets the wait reads what was there before, as it may on
+the chip.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.emulator.access import Access, scatter
+from workbench.emulator.context import Context, Registers, Run, Runtime, Site
+from workbench.emulator.ir import Imm, Instr
+from workbench.emulator.lanes import Mask
+from workbench.emulator.values import Array, unsigned
+
+Write = tuple[Array, Array, Array, Mask]
+
+
+class Pipeline:
+    """Copies of one batch: not yet committed, and committed groups, oldest first."""
+
+    def __init__(self) -> None:
+        self.open: list[Write] = []
+        self.groups: list[list[Write]] = []
+
+    def commit(self) -> None:
+        """Close a group (it may be empty)."""
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, keep: int, rt: Runtime) -> None:
+        """Land all groups but the newest `keep`."""
+        while len(self.groups) > keep:
+            for memory, index, value, mask in self.groups.pop(0):
+                scatter(memory, index, value, mask, rt.lanes)
+
+
+def build(instr: Instr, ctx: Context, site: Site) -> Run:
+    """``cp.async`` with its commits and waits.
+
+    Raises:
+        KernelError: a bulk copy or tensor map.
+    """
+    rt = ctx.rt
+    if "bulk" in instr.parts or "mbarrier" in instr.parts:
+        raise ctx.unsupported(instr)
+    if "commit_group" in instr.parts:
+        return lambda R, M: rt.copies.commit()
+    if "wait_all" in instr.parts:
+
+        def wait_all(R: Registers, M: Mask) -> None:
+            rt.copies.commit()
+            rt.copies.wait(0, rt)
+
+        return wait_all
+    if "wait_group" in instr.parts:
+        count = instr.operands[0]
+        assert isinstance(count, Imm)
+        keep = count.bits
+        return lambda R, M: rt.copies.wait(keep, rt)
+    return _copy(instr, ctx, site)
+
+
+def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
+    target, source, size = instr.operands[:3]
+    assert isinstance(size, Imm)
+    width = size.bits
+    word = min(width, 8)
+    count = width // word
+    kind = f"b{8 * word}"
+    vector = () if count == 1 else (f"v{count}",)
+    read = Instr(("ld", "global", *vector, kind), (target, source), None, instr.loc,
+                 instr.ptx_line, instr.text)  # fmt: skip
+    stored = Instr(("st", "shared", *vector, kind), (target, source), None, instr.loc,
+                   instr.ptx_line, instr.text)  # fmt: skip
+    write = Access(stored, ctx, site, target, "store")
+    load = Access(read, ctx, site, source, "load")
+    site.space = "global"
+    limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
+    rt = ctx.rt
+
+    def run(R: Registers, M: Mask) -> None:
+        fill = None
+        reading = M
+        if limit >= 0:
+            # Bytes beyond the source size are zeros; a size of 0 reads nothing at all.
+            fill = np.broadcast_to(unsigned(R[limit], 4), rt.lanes.shape)
+            reading = rt.lanes.within(M, fill > 0)
+        memory, index, _ = write.locate(R, M)
+        pieces = [np.zeros((1, 1), write.dtype)] * count
+        if reading.count:
+            origin, where, _ = load.locate(R, reading)
+            pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
+        for at, piece in enumerate(pieces):
+            value = piece
+            if fill is not None:
+                value = _kept(np.broadcast_to(piece, rt.lanes.shape), fill, at * word, word)
+            rt.copies.open.append((memory[at:], index, value, M))
+
+    return run
+
+
+def _kept(value: Array, limit: Array, start: int, word: int) -> Array:
+    """The bytes of a word that lie below the source size."""
+    octets = np.ascontiguousarray(value).view(np.uint8).reshape(*value.shape, word)
+    inside = (np.arange(word) + start) < limit[..., None]
+    return np.ascontiguousarray(np.where(inside, octets, 0).astype(np.uint8)).view(value.dtype)[
+        ..., 0
+    ]

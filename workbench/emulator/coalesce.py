@@ -1,0 +1,131 @@
+"""What ptxas does to memory instructions after the PTX: merging neighbouring loads.
+
+ptxas joins loads of one basic block from shared (or local) memory that read
+neighbouring words from one base register into a 64- or 128-bit load, if it can prove
+the alignment. The proof here is the same kind: the number of low zero bits of a
+register, followed through its definitions. Pointers that come from outside are aligned
+to nothing, so global loads stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from workbench.emulator.cfg import Graph, results
+from workbench.emulator.ir import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
+
+_MANY = 64
+_BREAKS = ("st", "atom", "red", "bar", "barrier", "cp", "membar", "fence", "stmatrix", "mbarrier")
+
+
+def low_zeros(value: int) -> int:
+    """Zero bits below the lowest set one; many for 0."""
+    return (value & -value).bit_length() - 1 if value else _MANY
+
+
+class Alignment:
+    """Known low zero bits of every register of a kernel."""
+
+    def __init__(self, graph: Graph, symbol: Callable[[str], int | None]) -> None:
+        self._symbol = symbol
+        self.zeros: dict[str, int] = {}
+        defs: dict[str, list[Instr]] = defaultdict(list)
+        for block in graph.blocks:
+            for instr in block.instrs:
+                for name in results(instr):
+                    defs[name].append(instr)
+        # From "all zeros" downwards until nothing changes: sound for loops as well.
+        self.zeros = dict.fromkeys(defs, _MANY)
+        changed = True
+        while changed:
+            changed = False
+            for name, instrs in defs.items():
+                known = min(self._of(instr) for instr in instrs)
+                if known < self.zeros[name]:
+                    self.zeros[name], changed = known, True
+
+    def operand(self, operand: Operand) -> int:
+        """Known low zero bits of an operand."""
+        if isinstance(operand, Imm):
+            return low_zeros(operand.bits)
+        if isinstance(operand, Reg):
+            return self.zeros.get(operand.name, 0)
+        if isinstance(operand, Sym):
+            address = self._symbol(operand.name)
+            return 0 if address is None else low_zeros(address + operand.offset)
+        return 0
+
+    def _of(self, instr: Instr) -> int:
+        op, args = instr.op, instr.operands[1:]
+        if op in ("mov", "cvt", "cvta", "neg"):
+            return self.operand(args[0])
+        if op in ("add", "sub", "or", "xor", "min", "max", "selp"):
+            return min(self.operand(args[0]), self.operand(args[1]))
+        if op == "and":
+            return max(self.operand(args[0]), self.operand(args[1]))
+        if op in ("mul", "mad") and instr.parts[1] in ("lo", "wide"):
+            product = min(self.operand(args[0]) + self.operand(args[1]), _MANY)
+            return product if op == "mul" else min(product, self.operand(args[2]))
+        if op in ("shl", "shr") and isinstance(args[1], Imm):
+            amount = args[1].bits if op == "shl" else -args[1].bits
+            return max(0, min(self.operand(args[0]) + amount, _MANY))
+        return 0
+
+
+def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
+    """Which loads ptxas joins.
+
+    Returns:
+        ``id(instruction)`` -> bytes of the joined load for the first load of each
+        group, and 0 for the loads that it swallows.
+    """
+    alignment = Alignment(graph, symbol)
+    out: dict[int, int] = {}
+    for block in graph.blocks:
+        open_groups: dict[tuple[object, ...], list[Instr]] = {}
+        for instr in block.instrs:
+            key = _key(instr)
+            if key is not None:
+                open_groups.setdefault(key, []).append(instr)
+            elif instr.op in _BREAKS:
+                _close(open_groups.values(), alignment, out)
+                open_groups = {}
+            for name in results(instr):
+                stale = [k for k in open_groups if k[0] == name]
+                _close((open_groups.pop(k) for k in stale), alignment, out)
+        _close(open_groups.values(), alignment, out)
+    return out
+
+
+def _key(instr: Instr) -> tuple[object, ...] | None:
+    """Loads with the same key may be joined."""
+    if instr.op != "ld" or instr.guard is not None or "volatile" in instr.parts:
+        return None
+    space = next((p.split("::")[0] for p in instr.parts[1:] if "shared" in p or p == "local"), "")
+    width = SIZES.get(instr.parts[-1], 0)
+    where = instr.operands[1]
+    if not space or width not in (4, 8) or any(p in ("v2", "v4") for p in instr.parts):
+        return None
+    if not isinstance(where, Addr) or where.base is None:
+        return None
+    return (where.base.name, space, width, isinstance(where.base, Reg))
+
+
+def _close(groups: object, alignment: Alignment, out: dict[int, int]) -> None:
+    for loads in groups:  # type: ignore[attr-defined]
+        first = loads[0].operands[1]
+        width = SIZES[loads[0].parts[-1]]
+        base = alignment.operand(first.base)
+        at = {load.operands[1].offset: load for load in reversed(loads)}
+        for total in (16, 8):
+            if width >= total or (1 << min(base, 6)) < total:
+                continue
+            for start in sorted(at):
+                pieces = [at.get(start + step) for step in range(0, total, width)]
+                if start % total or any(piece is None or id(piece) in out for piece in pieces):
+                    continue
+                order = sorted(pieces, key=lambda load: load.ptx_line)  # type: ignore[union-attr]
+                for piece in order:
+                    out[id(piece)] = 0
+                out[id(order[0])] = total

@@ -1,0 +1,99 @@
+"""Which lane holds which matrix element: the register layouts of ``mma`` and ``ldmatrix``.
+
+All layouts are those of the PTX manual's figures, with g = lane / 4 and t = lane % 4.
+A layout maps (lane, element) to a row and a column of the matrix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+_LANE = np.arange(32)
+_G, _T = _LANE // 4, _LANE % 4
+
+
+class Layout(NamedTuple):
+    """`row` and `column`, shaped (32, elements a lane), of a matrix of `shape`."""
+
+    row: Ints
+    column: Ints
+    shape: tuple[int, int]
+
+
+def _stack(parts: list[tuple[Ints, Ints]], shape: tuple[int, int]) -> Layout:
+    return Layout(
+        np.stack([row for row, _ in parts], axis=1),
+        np.stack([column for _, column in parts], axis=1),
+        shape,
+    )
+
+
+def a_layout(m: int, k: int, per: int) -> Layout:
+    """A of ``m×k``; `per` elements share a 32-bit register."""
+    parts = []
+    halves = [0, 8] if m == 16 else [0]
+    for block in range(max(k // (4 * per), 1)):
+        for half in halves:
+            for i in range(per):
+                parts.append((_G + half, _T * per + i + block * 4 * per))
+    return _stack(parts, (m, k))
+
+
+def b_layout(k: int, n: int, per: int) -> Layout:
+    """B of ``k×n`` (column-major fragments)."""
+    parts = []
+    for block in range(max(k // (4 * per), 1)):
+        for i in range(per):
+            parts.append((_T * per + i + block * 4 * per, _G))
+    return _stack(parts, (k, n))
+
+
+def c_layout(m: int, n: int) -> Layout:
+    """C and D of ``m×n``: two neighbours a row, eight rows apart."""
+    halves = [0, 8] if m == 16 else [0]
+    parts = [(_G + half, _T * 2 + i) for half in halves for i in range(2)]
+    return _stack(parts, (m, n))
+
+
+def wmma_layout(role: str) -> Layout:
+    """A 16×16 fragment of ``wmma``, whose layout PTX leaves open: ours is that of ``mma``.
+
+    A and B fragments hold every element twice, as on the chip since Volta.
+    """
+    if role == "a":
+        one = a_layout(16, 16, 2)
+    elif role == "b":
+        low, high = b_layout(16, 8, 2), b_layout(16, 8, 2)
+        one = Layout(
+            np.concatenate([low.row, high.row], axis=1),
+            np.concatenate([low.column, high.column + 8], axis=1),
+            (16, 16),
+        )
+    else:
+        low = c_layout(16, 8)
+        return Layout(
+            np.concatenate([low.row, low.row], axis=1),
+            np.concatenate([low.column, low.column + 8], axis=1),
+            (16, 16),
+        )
+    return Layout(
+        np.concatenate([one.row, one.row], axis=1),
+        np.concatenate([one.column, one.column], axis=1),
+        (16, 16),
+    )
+
+
+def gather(fragment: NDArray[np.float64], layout: Layout) -> NDArray[np.float64]:
+    """(…, 32, elements) registers -> (…, rows, columns) matrix."""
+    out = np.zeros((*fragment.shape[:-2], *layout.shape))
+    out[..., layout.row, layout.column] = fragment
+    return out
+
+
+def scatter(matrix: NDArray[np.float64], layout: Layout) -> NDArray[np.float64]:
+    """(…, rows, columns) matrix -> (…, 32, elements) registers."""
+    return np.asarray(matrix[..., layout.row, layout.column])

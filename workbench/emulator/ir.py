@@ -1,0 +1,137 @@
+"""Typed PTX: what the parser makes and everything else works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: Bytes of each fundamental type, by the suffix that instructions carry.
+SIZES = {
+    "pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
+    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4,
+    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A source position: `file` indexes `Module.files`; `inlined_at` is the caller's."""
+
+    file: int
+    line: int
+    inlined_at: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register operand (or predicate); `negated` for ``!%p``."""
+
+    name: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Imm:
+    """A literal. `bits` of a float literal are IEEE bits of `width` bytes; 0: an integer."""
+
+    bits: int
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A variable, label or function name used as a value."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vec:
+    """``{a, b, …}``."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``d|p``: a result and the predicate beside it."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Addr:
+    """``[base + offset]``; base is a register, a variable or None (absolute)."""
+
+    base: Reg | Sym | None
+    offset: int = 0
+
+
+Operand = Reg | Imm | Sym | Vec | Pair | Addr
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One instruction. `parts` are the dot-separated pieces of its opcode."""
+
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Reg | None
+    loc: Loc
+    ptx_line: int
+    text: str
+
+    @property
+    def op(self) -> str:
+        """The opcode without modifiers."""
+        return self.parts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A jump target inside a body."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a state space. `size` in bytes; 0 for ``extern .shared x[]``."""
+
+    name: str
+    space: str
+    size: int
+    align: int
+    init: bytes = b""
+    symbols: tuple[tuple[int, str], ...] = ()  # offset -> symbol whose address stands there
+
+
+@dataclass(slots=True)
+class Function:
+    """An entry or device function."""
+
+    name: str
+    entry: bool
+    params: list[Variable] = field(default_factory=list)
+    returns: list[Variable] = field(default_factory=list)
+    registers: dict[str, str] = field(default_factory=dict)  # name -> type
+    variables: list[Variable] = field(default_factory=list)
+    body: list[Instr | Label] = field(default_factory=list)
+    directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # maxntid, reqntid …
+    branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Module:
+    """A parsed PTX module."""
+
+    version: str = ""
+    target: str = ""
+    files: dict[int, str] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+
+    def where(self, loc: Loc) -> str:
+        """``file:line`` of a position, for messages."""
+        return f"{self.files.get(loc.file, '?')}:{loc.line}"

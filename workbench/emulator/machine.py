@@ -1,0 +1,266 @@
+"""The SIMT machine: one kernel over batches of blocks, in lock step.
+
+All lanes of a batch that stand at the same basic block run it together. Where lanes
+part, each part waits at its own block and the earliest block of the graph's order runs
+first; parts that reach the same block are one again. Lanes that wait at a barrier are
+parked until all living threads of their block have come.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.emulator.asynccopy import Pipeline
+from workbench.emulator.exact import floating_state
+from workbench.emulator.faults import endless, first_lane, who
+from workbench.emulator.integers import invert
+from workbench.emulator.lanes import WARP, Bools, Lanes, Mask
+from workbench.emulator.program import Code, Program
+from workbench.emulator.values import unsigned
+from workbench.emulator.watch import SharedWatcher
+from workbench.errors import KernelError
+
+
+def run_batch(program: Program, lanes: Lanes) -> None:
+    """Run a batch of blocks to the end.
+
+    Raises:
+        KernelError: what the kernel does wrong, with thread, block, file and line.
+    """
+    rt = program.rt
+    with floating_state():
+        rt.start(lanes, program.slots)
+        rt.watcher = None
+        if rt.check and rt.shared_limit:
+            rt.watcher = SharedWatcher(program.ctx, lanes, program.sites, rt.shared_limit)
+        rt.copies = Pipeline()
+        rt.finding = None
+        _Batch(program, lanes).run()
+        if rt.finding is not None:
+            raise rt.finding
+
+
+@dataclass(slots=True)
+class _Parked:
+    """Lanes that wait at a barrier."""
+
+    code: Code
+    mask: Mask
+    barrier: int
+    expected: int  # threads; 0: all of the block
+
+
+class _Batch:
+    def __init__(self, program: Program, lanes: Lanes) -> None:
+        self.program, self.lanes = program, lanes
+        self.R = program.fresh(lanes)
+        self.heap: list[int] = []
+        self.waiting: dict[int, Mask] = {}
+        self.parked: list[_Parked] = []
+        self.alive: Mask = lanes.start
+        self.steps = 0
+        program.rt.alive = lambda: self.alive
+
+    def push(self, index: int, mask: Mask) -> None:
+        if mask.count == 0:
+            return
+        rank = self.program.graph.blocks[index].rank
+        held = self.waiting.get(rank)
+        if held is None:
+            heapq.heappush(self.heap, rank)
+            self.waiting[rank] = mask
+        else:
+            self.waiting[rank] = self.lanes.union(held, mask)
+
+    def run(self) -> None:
+        program, lanes, R = self.program, self.lanes, self.R
+        ranked, limit = program.ranked, program.limits.instructions
+        self.push(program.graph.order[0], lanes.start)
+        while self.heap or self.parked:
+            if not self.heap:
+                self.release()
+                continue
+            rank = heapq.heappop(self.heap)
+            mask = self.waiting.pop(rank)
+            code = ranked[rank]
+            if self.parked:
+                self.check_bypass(code, mask)
+            mask.partial = mask.count != self.alive.count
+            code.warps_run += mask.warps
+            code.lanes_run += mask.count
+            for target, run in code.ops:
+                R[target] = run(R, mask)
+            self.steps += code.count
+            if self.steps > limit:
+                instr = code.block.last or code.block.instrs[0]
+                raise endless(program.ctx.kernel, program.ctx.where(instr), limit)
+            self.leave(code, mask)
+
+    def leave(self, code: Code, mask: Mask) -> None:
+        """Send the lanes where the block's end sends them."""
+        block = code.block
+        if block.kind == "jump":
+            self.push(block.targets[0], mask)
+        elif block.kind == "branch":
+            condition = self.R[code.guard]
+            if code.negated:
+                condition = invert(condition)
+            taken = self.lanes.within(mask, condition)
+            site = code.site
+            assert site is not None
+            site.on += taken.count
+            if taken is mask or taken.count == 0:
+                self.push(block.targets[0 if taken is mask else 1], mask)
+            else:
+                rest = self.lanes.without(mask, taken)
+                site.divergent += taken.warps + rest.warps - mask.warps
+                self.push(block.targets[0], taken)
+                self.push(block.targets[1], rest)
+        elif block.kind == "exit":
+            self.alive = self.lanes.without(self.alive, mask)
+        elif block.kind == "barrier":
+            self.arrive(code, mask)
+        else:
+            self.switch(code, mask)
+
+    def switch(self, code: Code, mask: Mask) -> None:
+        index = self.R[code.selector]
+        if type(index) is int:
+            self.push(code.block.targets[index], mask)
+            return
+        choice = np.broadcast_to(unsigned(index, 4), self.lanes.shape)
+        for number, goal in enumerate(code.block.targets):
+            self.push(goal, self.lanes.within(mask, choice == number))
+
+    # --- barriers
+
+    def arrive(self, code: Code, mask: Mask) -> None:
+        lanes = self.lanes
+        if code.guard >= 0:
+            condition = self.R[code.guard]
+            inner = lanes.within(mask, invert(condition) if code.negated else condition)
+            self.push(code.block.targets[0], lanes.without(mask, inner))
+            mask = inner
+            if mask.count == 0:
+                return
+        expected = 0
+        if code.expected >= 0:
+            value = self.R[code.expected]
+            expected = value if type(value) is int else int(np.max(value.array()))
+        identity = self.R[code.barrier]
+        if type(identity) is not int:
+            raise self.program.ctx.unsupported(
+                code.site.instr if code.site else code.block.instrs[0],
+                "a barrier whose number differs between threads",
+            )
+        whole = mask.count == self.alive.count and not self.parked
+        if whole and expected in (0, lanes.geometry.threads, lanes.T):
+            if self.program.rt.watcher is not None:
+                self.program.rt.watcher.barrier(mask)
+            self.push(code.block.targets[0], mask)
+            return
+        self.parked.append(_Parked(code, mask, identity, expected))
+        if expected:
+            self.release_counted(identity, expected)
+
+    def _blocks(self, mask: Mask) -> Bools:
+        return np.asarray(self.lanes.full(mask).any(axis=1))
+
+    def release_counted(self, barrier: int, expected: int) -> None:
+        """Let go the blocks in which enough threads wait at a counted barrier."""
+        lanes = self.lanes
+        mine = [p for p in self.parked if p.barrier == barrier and p.expected == expected]
+        arrived = np.zeros(lanes.B, np.int64)
+        for parked in mine:
+            # A barrier counts whole warps.
+            arrived += lanes.full(parked.mask).reshape(lanes.B, -1, WARP).any(2).sum(1) * WARP
+        self._go(mine, arrived >= expected)
+
+    def _go(self, chosen: list[_Parked], blocks: Bools) -> None:
+        if not blocks.any():
+            return
+        lanes = self.lanes
+        left = [p for p in self.parked if p not in chosen]
+        released = lanes.empty
+        for parked in chosen:
+            go = lanes.within(parked.mask, blocks[:, None])
+            stay = lanes.without(parked.mask, go)
+            released = lanes.union(released, go)
+            self.push(parked.code.block.targets[0], go)
+            if stay.count:
+                left.append(_Parked(parked.code, stay, parked.barrier, parked.expected))
+        self.parked = left
+        if self.program.rt.watcher is not None and all(p.expected == 0 for p in chosen):
+            self.program.rt.watcher.barrier(released)
+
+    def release(self) -> None:
+        """Nothing can run: every living thread waits. Let go what is complete, or fail."""
+        lanes = self.lanes
+        alive = lanes.full(self.alive)
+        waits = [p for p in self.parked if p.expected == 0]
+        for barrier in sorted({p.barrier for p in waits}):
+            mine = [p for p in waits if p.barrier == barrier]
+            here = np.zeros(lanes.shape, np.bool_)
+            for parked in mine:
+                here |= lanes.full(parked.mask)
+            complete = (here == alive).all(axis=1) & here.any(axis=1)
+            places = {id(p.code): p for p in mine}
+            if len(places) > 1:
+                self.check_same_place(list(places.values()), complete)
+            if complete.any():
+                self._go(mine, complete)
+                return
+        self.stuck()
+
+    def check_same_place(self, places: list[_Parked], complete: Bools) -> None:
+        one, two = places[0], places[1]
+        both = self._blocks(one.mask) & self._blocks(two.mask) & complete
+        if both.any():
+            self.divergent_barrier(one, two.code, two.mask, "waits at another barrier")
+
+    def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
+        ctx, lanes = self.program.ctx, self.lanes
+        row, thread = first_lane(lanes, lanes.full(mask) & self._blocks(parked.mask)[:, None])
+        assert parked.code.site is not None
+        instr = other.block.last or other.block.instrs[0]
+        instr = other.block.instrs[0] if other.block.instrs and other is not parked.code else instr
+        raise KernelError(
+            f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
+            f"{who(lanes, row, thread)} {what} (at {ctx.where(instr)})",
+            "Every thread of a block must reach the same __syncthreads(): move it out of the "
+            "branch.",
+        )
+
+    def check_bypass(self, code: Code, mask: Mask) -> None:
+        """Has a thread gone past a barrier at which others of its block wait?"""
+        if not code.ops and code.block.kind == "exit":
+            return
+        index = code.block.index
+        reach = self.program.graph.reach
+        for parked in self.parked:
+            if parked.expected:
+                continue
+            at = parked.code.block.index
+            if at == index or index not in reach[at] or at in reach[index]:
+                continue
+            shared = self._blocks(parked.mask) & self._blocks(mask)
+            if shared.any():
+                self.divergent_barrier(parked, code, mask, "has gone past it")
+
+    def stuck(self) -> None:
+        """A counted barrier that too few threads reach."""
+        ctx, lanes = self.program.ctx, self.lanes
+        parked = self.parked[0]
+        row, thread = first_lane(lanes, lanes.full(parked.mask))
+        here = int(lanes.full(parked.mask)[row].sum())
+        wanted = parked.expected or int(lanes.full(self.alive)[row].sum())
+        assert parked.code.site is not None
+        raise KernelError(
+            f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
+            f"{who(lanes, row, thread)} and {here - 1} more wait for ever at barrier "
+            f"{parked.barrier}, which needs {wanted} threads",
+            "Check the barrier's number and count, and that every path reaches it.",
+        )

@@ -1,0 +1,145 @@
+"""A kernel, compiled to closures for one launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.emulator import coalesce, fuse, ops
+from workbench.emulator.cfg import Block, Graph, arguments, results
+from workbench.emulator.context import Context, Limits, Registers, Run, Runtime, Site
+from workbench.emulator.inline import Flat
+from workbench.emulator.integers import invert
+from workbench.emulator.ir import Instr, Reg
+from workbench.emulator.lanes import Lanes, Mask, select
+from workbench.errors import KernelError
+
+
+@dataclass(slots=True)
+class Code:
+    """A basic block, compiled. `guard` is the slot of the branch's predicate."""
+
+    block: Block
+    ops: list[tuple[int, Run]]
+    guard: int = -1
+    negated: bool = False
+    site: Site | None = None
+    count: int = 0  # instructions, the last one included
+    selector: int = -1  # slot of a switch's index
+    barrier: int = -1  # slot of a barrier's id
+    expected: int = -1  # slot of a barrier's thread count
+    warps_run: int = 0
+    lanes_run: int = 0
+
+
+def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: Site,
+             rt: Runtime) -> Run:  # fmt: skip
+    def guarded(R: Registers, M: Mask) -> object:
+        condition = invert(R[guard]) if negated else R[guard]
+        inner = rt.lanes.within(M, condition)
+        site.on += inner.count
+        if inner.count == 0:
+            return R[target]
+        if inner is M:
+            value = run(R, M)
+            return select(M, value, R[target], size) if M.partial else value
+        inner.partial = True
+        value = run(R, inner)
+        return select(inner, value, R[target], size) if target >= 0 else value
+
+    return guarded
+
+
+def _merging(run: Run, target: int, size: int) -> Run:
+    def merging(R: Registers, M: Mask) -> object:
+        value = run(R, M)
+        return select(M, value, R[target], size) if M.partial else value
+
+    return merging
+
+
+class Program:
+    """One kernel, compiled to closures for one launch."""
+
+    def __init__(self, flat: Flat, graph: Graph, ctx: Context, limits: Limits) -> None:
+        self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
+        self.rt = ctx.rt
+        self.sites: list[Site] = []
+        ctx.read = {
+            name
+            for block in graph.blocks
+            for instr in [*block.instrs, *([block.last] if block.last else [])]
+            for name in arguments(instr)
+        }
+        ctx.merged = coalesce.merged(graph, self._symbol)
+        self.codes = [self._compile(block) for block in graph.blocks]
+        self.ranked = [self.codes[index] for index in graph.order]
+        self.slots = ctx.count + 1
+
+    def _symbol(self, name: str) -> int | None:
+        space, address = self.ctx.symbols.get(name, ("", 0))
+        return address if space in ("shared", "local") else None
+
+    def _site(self, instr: Instr) -> Site:
+        site = Site(instr)
+        self.sites.append(site)
+        return site
+
+    def _compile(self, block: Block) -> Code:
+        code = Code(block, [])
+        if block.rank < 0:
+            return code
+        sites = {id(instr): self._site(instr) for instr in block.instrs}
+        for item in fuse.schedule(block.instrs):
+            if isinstance(item, list):
+                alive = self.graph.shared_registers
+                code.ops.append((-1, fuse.build(item, self.ctx, alive.__contains__)))
+                continue
+            instr = item
+            site = sites[id(instr)]
+            run = ops.build(instr, self.ctx, site)
+            names = results(instr)
+            target, size = -1, 4
+            if len(names) == 1 and not hasattr(run, "writes_itself"):
+                target = self.ctx.target(Reg(names[0]))
+                size = self.ctx.size(Reg(names[0]), 4)
+            if instr.guard is not None:
+                slot = self.ctx.register(instr.guard.name)
+                run = _guarded(run, target, size, slot, instr.guard.negated, site, self.rt)
+            elif target >= 0 and names[0] in self.graph.shared_registers:
+                run = _merging(run, target, size)
+            code.ops.append((target, run))
+        last = block.last
+        code.count = len(block.instrs) + (last is not None)
+        if last is not None:
+            code.site = self._site(last)
+            self._last(code, last)
+        return code
+
+    def _last(self, code: Code, last: Instr) -> None:
+        if last.guard is not None:
+            code.guard = self.ctx.register(last.guard.name)
+            code.negated = last.guard.negated
+        if code.block.kind == "switch":
+            code.selector = self.ctx.slot(last.operands[0], 4)
+        if code.block.kind == "barrier":
+            if "arrive" in last.parts or "red" in last.parts:
+                raise self.ctx.unsupported(last)
+            first = last.operands[0] if last.operands else None
+            code.barrier = self.ctx.slot(first, 4) if first else self.ctx.constant(0)
+            if len(last.operands) > 1:
+                code.expected = self.ctx.slot(last.operands[1], 4)
+
+    def fresh(self, lanes: Lanes) -> Registers:
+        """Registers of a batch before its first instruction."""
+        R: Registers = [None] * self.slots
+        for slot, bits in self.ctx.constants.items():
+            R[slot] = bits
+        for slot, name in self.ctx.specials.items():
+            value = lanes.special(name)
+            if value is None:
+                raise KernelError(
+                    f"kernel {self.ctx.kernel}: the emulator does not know %{name}",
+                    "Times and places on a chip do not exist here; use --engine ncu for them.",
+                )
+            R[slot] = value
+        return R

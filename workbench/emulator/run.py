@@ -1,0 +1,300 @@
+"""Run whole launches: all blocks or a sample of them, on all cores, with counters.
+
+Blocks are independent, so batches of them go to forked processes that share the arena;
+each returns its counters. Global atomics are serialised by a lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.emulator.context import Site
+from workbench.emulator.ir import Instr, Module
+from workbench.emulator.lanes import Geometry, Lanes
+from workbench.emulator.launch import BATCH_LANES, Launch, prepare
+from workbench.emulator.machine import run_batch
+from workbench.emulator.program import Program
+from workbench.emulator.space import Arena
+from workbench.errors import KernelError, WorkbenchError
+
+Blocks = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Row:
+    """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
+
+    instr: Instr
+    block: int
+    warps: int
+    threads: int
+    site: Site
+
+    @property
+    def on(self) -> int:
+        """Threads whose guard was true."""
+        return self.site.on if self.instr.guard is not None else self.threads
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The counters of one launch, scaled to the whole grid where only a sample ran.
+
+    `error` is then the relative standard error of the sums of `ERRORS`, from how much
+    the batches of each stratum differ.
+    """
+
+    launch: Launch
+    program: Program
+    rows: list[Row] = field(default_factory=list)
+    blocks_run: int = 0
+    error: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sampled(self) -> float:
+        """Share of the grid's blocks that were run."""
+        return self.blocks_run / self.launch.geometry.blocks
+
+    @property
+    def thread_instructions(self) -> int:
+        """PTX instructions executed, over threads."""
+        return sum(row.threads for row in self.rows)
+
+
+def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
+    """Blocks to run for counters: corners and edges of the grid, and inner ones at random.
+
+    The grid is cut into strata by whether a block lies at the first or last place of
+    each axis; every stratum gives at least two blocks (or all it has).
+    """
+    total = geometry.blocks
+    if wanted >= total:
+        return np.arange(total, dtype=np.int64)
+    rng = np.random.default_rng(seed)
+    chosen = []
+    groups = strata(geometry)
+    for group in np.unique(groups):
+        members = np.nonzero(groups == group)[0]
+        count = min(len(members), max(2, round(wanted * len(members) / total)))
+        chosen.append(rng.choice(members, count, replace=False))
+    return np.sort(np.concatenate(chosen)).astype(np.int64)
+
+
+def strata(geometry: Geometry) -> NDArray[np.int64]:
+    """The stratum of each block: 0, 1, 2 for first, inner and last of each axis."""
+    index = np.arange(geometry.blocks)
+    out = np.zeros(geometry.blocks, np.int64)
+    for axis, extent in enumerate(geometry.grid):
+        place = index % extent
+        index = index // extent
+        where = np.where(place == 0, 0, np.where(place == extent - 1, 2, 1))
+        out += where * 3**axis
+    return out
+
+
+#: Counters for which a sample's error is stated.
+ERRORS = ("sectors", "wavefronts", "warps")
+
+
+@dataclass(slots=True)
+class _Part:
+    """A batch of blocks of one stratum. `weight`: blocks of the grid that each stands for."""
+
+    blocks: Blocks
+    stratum: int = 0
+    weight: float = 1.0
+
+
+def _parts(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> list[_Part]:
+    if whole:
+        return [_Part(blocks) for blocks in batches(geometry, chosen, workers)]
+    groups = strata(geometry)
+    out = []
+    for group in np.unique(groups):
+        mine = chosen[groups[chosen] == group]
+        if not len(mine):
+            continue
+        weight = float(np.count_nonzero(groups == group)) / len(mine)
+        # Two batches at least, so that it can be seen how much blocks differ.
+        pieces = max(len(batches(geometry, mine, 1)), min(2, len(mine)))
+        out += [_Part(part, int(group), weight) for part in np.array_split(mine, pieces)]
+    return out
+
+
+def batches(geometry: Geometry, blocks: Blocks, workers: int) -> list[Blocks]:
+    """Blocks in batches of about `BATCH_LANES` lanes, at least one for each worker."""
+    each = max(1, BATCH_LANES // (geometry.warps * 32))
+    count = -(-len(blocks) // each)
+    lanes = len(blocks) * geometry.warps * 32
+    if count < workers and lanes >= workers * 2048:
+        count = workers
+    return [part for part in np.array_split(blocks, count) if len(part)]
+
+
+def _counts(program: Program) -> list[list[int]]:
+    blocks = [[code.warps_run, code.lanes_run] for code in program.codes]
+    return blocks + [site.counts() for site in program.sites]
+
+
+def _reset(program: Program) -> None:
+    for code in program.codes:
+        code.warps_run = code.lanes_run = 0
+    for site in program.sites:
+        site.reset()
+
+
+_shared: tuple[Program, Geometry] | None = None
+
+
+def _work(blocks: Blocks) -> tuple[list[list[int]] | None, tuple[type, str, str] | None]:
+    assert _shared is not None
+    program, geometry = _shared
+    _reset(program)
+    try:
+        run_batch(program, Lanes(geometry, blocks))
+    except WorkbenchError as error:
+        return None, (type(error), error.message, error.hint)
+    except MemoryError:
+        return None, (KernelError, f"kernel {program.ctx.kernel}: out of memory", "")
+    return _counts(program), None
+
+
+@contextmanager
+def _sharing(program: Program, geometry: Geometry) -> Iterator[None]:
+    global _shared
+    _shared = (program, geometry)
+    try:
+        yield
+    finally:
+        _shared = None
+
+
+def workers_here() -> int:
+    """Processes to use: the cores this process may run on, where forking exists."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def run(
+    module: Module,
+    launch: Launch,
+    arena: Arena,
+    *,
+    blocks: Blocks | None = None,
+    check: bool = False,
+    workers: int | None = None,
+) -> Outcome:
+    """Run one launch and count.
+
+    Args:
+        module: The parsed PTX.
+        launch: Kernel, shape and arguments.
+        arena: Global memory; the results are left in it.
+        blocks: Block numbers to run; None: all.
+        check: Watch for races and uninitialised shared memory (slower).
+        workers: Processes; None: one for each core.
+
+    Raises:
+        KernelError: what the kernel does wrong or the emulator cannot do.
+        UsageError: the launch does not fit the kernel.
+    """
+    program = prepare(module, launch, arena)
+    program.rt.check = check
+    geometry = launch.geometry
+    chosen = np.arange(geometry.blocks, dtype=np.int64) if blocks is None else blocks
+    workers = workers_here() if workers is None else workers
+    parts = _parts(geometry, chosen, workers, len(chosen) == geometry.blocks)
+    lists = [part.blocks for part in parts]
+    with _sharing(program, geometry):
+        if workers == 1 or len(parts) == 1:
+            answers = [_accept(_work(blocks)) for blocks in lists]
+        else:
+            context = multiprocessing.get_context("fork")
+            program.rt.lock = context.Lock()
+            with context.Pool(min(workers, len(parts))) as pool:
+                answers = [_accept(answer) for answer in pool.imap(_work, lists)]
+    _reset(program)
+    outcome = Outcome(launch, program, blocks_run=len(chosen))
+    _gather(outcome, answers, parts)
+    return outcome
+
+
+def _accept(
+    answer: tuple[list[list[int]] | None, tuple[type, str, str] | None],
+) -> list[list[int]]:
+    counts, failure = answer
+    if failure is not None:
+        kind, message, hint = failure
+        raise kind(message, hint)
+    assert counts is not None
+    return counts
+
+
+def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Part]) -> None:
+    program = outcome.program
+    whole = all(part.weight == 1 for part in parts)
+    sums = [[0.0] * len(values) for values in answers[0]]
+    for counts, part in zip(answers, parts, strict=True):
+        for total, values in zip(sums, counts, strict=True):
+            for place, value in enumerate(values):
+                total[place] += value if whole else value * part.weight
+    split = len(program.codes)
+    for code, (warps, lanes) in zip(program.codes, sums[:split], strict=True):
+        code.warps_run, code.lanes_run = round(warps), round(lanes)
+    for number, (site, totals) in enumerate(zip(program.sites, sums[split:], strict=True)):
+        ways = max(counts[split + number][-1] for counts in answers)
+        site.add([*(round(value) for value in totals[:-1]), ways])
+    if not whole:
+        outcome.error = _errors(program, answers, parts)
+    sites = iter(program.sites)
+    for code in program.codes:
+        if code.block.rank < 0:
+            continue
+        tail = [code.block.last] if code.block.last is not None else []
+        for instr in [*code.block.instrs, *tail]:
+            row = Row(instr, code.block.index, code.warps_run, code.lanes_run, next(sites))
+            outcome.rows.append(row)
+
+
+def _errors(
+    program: Program, answers: list[list[list[int]]], parts: list[_Part]
+) -> dict[str, float]:
+    """Relative standard errors of a stratified sample's totals, batches as its units."""
+    split = len(program.codes)
+    place = {name: index for index, name in enumerate(Site.COUNTS)}
+    out = {}
+    for name in ERRORS:
+        total, variance = 0.0, 0.0
+        for stratum in {part.stratum for part in parts}:
+            mine = [i for i, part in enumerate(parts) if part.stratum == stratum]
+            sizes = [len(parts[i].blocks) for i in mine]
+            values = [
+                sum(
+                    code.count * counts[0]
+                    for code, counts in zip(program.codes, answers[i][:split], strict=True)
+                )
+                if name == "warps"
+                else sum(counts[place[name]] for counts in answers[i][split:])
+                for i in mine
+            ]
+            ran, weight = sum(sizes), parts[mine[0]].weight
+            mean = sum(values) / ran
+            total += weight * sum(values)
+            if len(mine) > 1 and weight > 1:
+                gaps = sum(
+                    size * (value / size - mean) ** 2
+                    for size, value in zip(sizes, values, strict=True)
+                )
+                # Variance of a stratum's total: N² (1 - n/N) s² / n, s² between batches.
+                blocks = weight * ran
+                variance += blocks**2 * (1 - 1 / weight) * gaps / (len(mine) - 1) / ran
+        out[name] = float(np.sqrt(variance)) / total if total else 0.0
+    return out

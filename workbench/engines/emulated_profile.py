@@ -1,0 +1,255 @@
+"""An emulated launch as the records of `workbench.model`.
+
+A metric has ncu's name only where ncu defines it by addresses and masks alone; all
+that counts PTX instructions has the prefix ``ptx__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workbench.analysis.occupancy import Resources, occupancy
+from workbench.build import BuildResult
+from workbench.emulator.bound import bound
+from workbench.emulator.ir import Module
+from workbench.emulator.machinecode import Weights
+from workbench.emulator.run import Outcome, Row
+from workbench.gpus import chip_for
+from workbench.model import (
+    Column,
+    Device,
+    InstructionTable,
+    KernelResources,
+    Launch,
+    Metric,
+    Number,
+    SourceFile,
+)
+
+#: The chip whose limits and clocks bounds and occupancy are computed for, by architecture.
+#: Figures as the driver reports them.
+_CHIPS = {
+    "sm_90": Device(
+        name="emulator (limits of an NVIDIA H200)",
+        slug="emulator-sm90",
+        compute_capability=(9, 0),
+        sms=132,
+        sm_clock=1.98e9,
+    ),
+    "sm_80": Device(
+        name="emulator (limits of an NVIDIA A100)",
+        slug="emulator-sm80",
+        compute_capability=(8, 0),
+        sms=108,
+        sm_clock=1.41e9,
+    ),
+    "sm_89": Device(
+        name="emulator (limits of an NVIDIA L4)",
+        slug="emulator-sm89",
+        compute_capability=(8, 9),
+        sms=58,
+        sm_clock=2.04e9,
+    ),
+}
+_ADDRESS_STEP = 16  # as wide as a machine instruction; PTX has no addresses of its own
+
+Get = Callable[[Row], Number]
+_GLOBAL = ("global", "generic")
+
+
+def device_of(arch: str) -> Device:
+    """The emulated device of an architecture; limits only, of no chip in particular."""
+    base = arch.rstrip("af")
+    found = _CHIPS.get(base)
+    if found is not None:
+        return found
+    digits = base.removeprefix("sm_")
+    return Device(
+        name=f"emulator ({base})",
+        slug=f"emulator-sm{digits}",
+        compute_capability=(int(digits[:-1]), int(digits[-1])),
+    )
+
+
+def _from(spaces: tuple[str, ...], name: str) -> Get:
+    def get(row: Row) -> Number:
+        return getattr(row.site, name) if row.site.space in spaces else 0
+
+    return get
+
+
+#: ncu name -> what a row contributes. Sums of these are the kernel's metrics as well.
+COLUMNS: dict[str, tuple[Get, str]] = {
+    "memory_l2_theoretical_sectors_global": (_from(_GLOBAL, "sectors"), "sector"),
+    "memory_l2_theoretical_sectors_global_ideal": (_from(_GLOBAL, "ideal"), "sector"),
+    "memory_l1_tag_requests_global": (_from(_GLOBAL, "tags"), "request"),
+    "memory_l2_theoretical_sectors_local": (_from(("local",), "sectors"), "sector"),
+    "memory_l1_wavefronts_shared": (lambda row: row.site.wavefronts, "wavefront"),
+    "memory_l1_wavefronts_shared_ideal": (lambda row: row.site.wideal, "wavefront"),
+    "smsp__branch_targets_threads_divergent": (lambda row: row.site.divergent, "branch"),
+    "ptx__inst_executed": (lambda row: row.warps, "inst"),
+    "ptx__thread_inst_executed": (lambda row: row.threads, "inst"),
+    "ptx__thread_inst_executed_true": (lambda row: row.on, "inst"),
+}
+
+
+def _plain(value: float) -> Number:
+    return int(value) if float(value).is_integer() else value
+
+
+def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
+    """The files that the PTX names, in its order; text where it is our own."""
+    own = {source.path: source for source in built.sources}
+    names = list(dict.fromkeys([*module.files.values(), *own]))
+    return tuple(own.get(name, SourceFile(path=name)) for name in names)
+
+
+def instruction_table(
+    outcome: Outcome, module: Module, sources: tuple[SourceFile, ...]
+) -> InstructionTable:
+    """The PTX instructions with their non-zero counters."""
+    place = {source.path: index for index, source in enumerate(sources)}
+    rows = [row for row in outcome.rows if row.instr.op != "pragma"]
+    columns = {}
+    weights = Weights(outcome.program.graph, outcome.program.ctx.merged)
+    getters: dict[str, tuple[Get, str]] = {
+        **COLUMNS,
+        "ptx__machine_inst_estimate": (lambda row: row.warps * weights[row.instr], "inst"),
+    }
+    for name, (get, unit) in getters.items():
+        found = [(index, _plain(get(row))) for index, row in enumerate(rows)]
+        kept = [(index, value) for index, value in found if value]
+        if kept:
+            columns[name] = Column(
+                rows=tuple(index for index, _ in kept),
+                values=tuple(value for _, value in kept),
+                unit=unit,
+            )
+    return InstructionTable(
+        address=tuple(index * _ADDRESS_STEP for index in range(len(rows))),
+        text=tuple(" ".join(row.instr.text.split()) for row in rows),
+        file=tuple(place.get(module.files.get(row.instr.loc.file, ""), -1) for row in rows),
+        line=tuple(row.instr.loc.line for row in rows),
+        columns=columns,
+    )
+
+
+def _is(*ops: str, space: str = "") -> Callable[[Row], bool]:
+    def test(row: Row) -> bool:
+        return row.instr.op in ops and (not space or row.site.space == space)
+
+    return test
+
+
+def _metrics(outcome: Outcome) -> dict[str, Metric]:
+    """Kernel-wide sums."""
+    rows = outcome.rows
+
+    def total(get: Get, which: Callable[[Row], bool] = lambda _row: True) -> Number:
+        return _plain(sum(get(row) for row in rows if which(row)))
+
+    out = {name: Metric(value=total(get), unit=unit) for name, (get, unit) in COLUMNS.items()}
+    loads, stores = _is("ld", "cp"), _is("st")
+
+    def on_global(row: Row) -> bool:
+        return row.site.space in _GLOBAL
+
+    requests = total(lambda row: row.site.requests, lambda r: loads(r) and on_global(r))
+    sectors = total(lambda row: row.site.sectors, lambda r: loads(r) and on_global(r))
+    out["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] = Metric(value=requests, unit="request")
+    out["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] = Metric(value=sectors, unit="sector")
+    for name, which in (("ld", loads), ("st", stores)):
+        chosen = [row for row in rows if which(row)]
+        moved = sum(row.site.sectors for row in chosen if on_global(row))
+        if moved:
+            used = sum(row.site.bytes for row in chosen if on_global(row))
+            key = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{name}.ratio"
+            out[key] = Metric(value=used / moved, unit="byte/sector")
+        for space in ("global", "shared", "local"):
+            warps = sum(
+                row.warps for row in chosen if row.site.space == space and not row.site.joined
+            )
+            key = f"ptx__inst_executed_op_{space}_{name}"
+            out[key] = Metric(value=_plain(warps), unit="inst")
+    for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):
+        threads = sum(
+            row.on for row in rows if row.instr.op in names and row.instr.parts[-1] == "f32"
+        )
+        key = f"ptx__thread_inst_executed_op_{short}_pred_on"
+        out[key] = Metric(value=_plain(threads), unit="inst")
+    return out
+
+
+def _resources(built: BuildResult, kernel: str) -> KernelResources | None:
+    return next((each for each in built.build.resources if each.name == kernel), None)
+
+
+def launch_record(
+    outcome: Outcome,
+    index: int,
+    built: BuildResult,
+    module: Module,
+    device: Device,
+    least_bytes: int,
+) -> Launch:
+    """One emulated launch.
+
+    Args:
+        outcome: Its counters.
+        index: Its place among the version's launches.
+        built: The build, for registers and shared memory.
+        module: The parsed PTX.
+        device: The device of `device_of`.
+        least_bytes: The study's least traffic, for the bound by device memory.
+    """
+    launch = outcome.launch
+    metrics = _metrics(outcome)
+    threads, blocks = launch.geometry.threads, launch.geometry.blocks
+    metrics["launch__block_size"] = Metric(value=threads)
+    metrics["launch__grid_size"] = Metric(value=blocks)
+    metrics["launch__thread_count"] = Metric(value=threads * blocks)
+    metrics["launch__shared_mem_per_block_dynamic"] = Metric(
+        value=launch.dynamic_shared, unit="byte"
+    )
+    table = instruction_table(outcome, module, sources_of(module, built))
+    estimate = sum(table.columns["ptx__machine_inst_estimate"].values)
+    metrics["ptx__machine_inst_estimate"] = Metric(value=round(estimate), unit="inst")
+    chip = chip_for(device)
+    resources = _resources(built, launch.kernel)
+    if resources is not None:
+        metrics["launch__registers_per_thread"] = Metric(value=resources.registers)
+        metrics["launch__shared_mem_per_block_static"] = Metric(
+            value=resources.static_shared, unit="byte"
+        )
+    if chip is not None and resources is not None:
+        fits = occupancy(
+            chip,
+            Resources(
+                block_size=threads,
+                registers=resources.registers,
+                shared=resources.static_shared + launch.dynamic_shared,
+            ),
+        )
+        for name, limit in fits.limits.items():
+            key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
+            metrics[key] = Metric(value=limit, unit="block")
+        metrics["sm__maximum_warps_per_active_cycle_pct"] = Metric(value=fits.percent, unit="%")
+        if fits.blocks and chip.sms:
+            waves = blocks / (fits.blocks * chip.sms)
+            metrics["launch__waves_per_multiprocessor"] = Metric(value=waves)
+    if chip is not None and chip.sms:
+        found = bound(outcome, chip, estimate, least_bytes)
+        for unit, cycles in found.cycles.items():
+            name = unit.replace(" ", "_").replace("/", "_").lower()
+            metrics[f"ptx__bound_cycles_{name}"] = Metric(value=cycles, unit="cycle")
+        metrics["ptx__bound_cycles"] = Metric(value=found.least, unit="cycle")
+        metrics["ptx__bound_by"] = Metric(value=found.binds)
+    return Launch(
+        kernel=launch.kernel,
+        index=index,
+        grid=launch.grid,
+        block=launch.block,
+        dynamic_shared=launch.dynamic_shared,
+        metrics=metrics,
+        instructions=table,
+    )
