@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from factories import make_project
+from factories import make_profile, make_project
 
 from workbench.cli import app
 from workbench.errors import UsageError
+from workbench.model import Device
 from workbench.store import Store
 
 
@@ -132,3 +133,15 @@ def test_the_newest_device_is_shown(project: Path) -> None:
     store.save(older)
     assert "n1024 on NVIDIA H200" in run()
     assert "n1024 on NVIDIA A100" in run("--device", "a100")
+
+
+def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
+    """Newer or not: times and steps are the hardware's, and they are what a ladder shows."""
+    emulated = make_profile(
+        engine="emulator",
+        device=Device(name="emulator", slug="emulator-sm90"),
+        captured="2027-01-01T00:00:00Z",
+    )
+    Store(project / "profiles").save(emulated)
+    assert "n1024 on NVIDIA H200" in run()
+    assert "n1024 on emulator" in run("--device", "emulator")

@@ -134,11 +134,16 @@ def _rung(project: Project, store: Store, version: Version, timings: list[Timing
 
 
 def _devices(rungs: tuple[Rung, ...]) -> list[str]:
-    """Recorded devices, the one with the newest profile first."""
-    newest: dict[str, str] = {}
+    """Recorded devices, the one with the newest profile first.
+
+    Hardware stands before the emulator, as for `show`: a laptop's first emulated
+    profile must not hide the ladder's times.
+    """
+    newest: dict[str, tuple[bool, str]] = {}
     for rung in rungs:
         for profile in rung.profiles:
-            newest[profile.device] = max(newest.get(profile.device, ""), profile.captured)
+            rank = (profile.engine == "ncu", profile.captured)
+            newest[profile.device] = max(newest.get(profile.device, (False, "")), rank)
         for time in rung.times:
-            newest.setdefault(time.device, "")
+            newest.setdefault(time.device, (True, ""))
     return sorted(newest, key=lambda name: newest[name], reverse=True)
