@@ -327,7 +327,7 @@ def test_no_compiler_says_how_to_get_one(
         with pytest.raises(MissingError, match=word) as caught:
             maker.build(name)
         assert caught.value.exit_code == 3
-        assert "workbench[emulator]" in caught.value.hint
+        assert ".[emulator]" in caught.value.hint
         assert "workbench list, show, diff, report" in caught.value.hint
 
 

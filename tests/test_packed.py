@@ -237,7 +237,7 @@ def test_a_newer_schema_says_so(path):
     write(path, {"anything": "else"}, SCHEMA_VERSION + 1)
     with pytest.raises(DataError, match="newer workbench") as caught:
         decode(path, Profile)
-    assert "pip install --upgrade" in caught.value.hint
+    assert "pull its repository" in caught.value.hint
 
 
 def test_an_older_schema_is_migrated_step_by_step(path, monkeypatch):

@@ -185,7 +185,7 @@ def _refuse_options(
         raise MissingError(
             f"nvcc needs a host C++ compiler: {match[0].strip()}",
             "Install one (apt install g++), or build with NVRTC: "
-            "pip install 'workbench[emulator]' and --compiler nvrtc.",
+            "pip install '.[emulator]' in workbench's checkout and --compiler nvrtc.",
         )
     if match := _BAD_FLAG.search(log):
         raise UsageError(

@@ -272,12 +272,12 @@ class Nvrtc:
             last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise MissingError(
                 f"NVRTC {self.version} does not run here: {last}",
-                "Reinstall it: pip install --force-reinstall 'workbench[emulator]'.",
+                "In workbench's checkout: pip install --force-reinstall '.[emulator]'.",
             ) from None
         if not isinstance(answer, dict) or "missing" in answer:
             raise MissingError(
                 f"NVRTC {self.version} does not load: {answer['missing']}",
-                "Reinstall it: pip install --force-reinstall 'workbench[emulator]'.",
+                "In workbench's checkout: pip install --force-reinstall '.[emulator]'.",
             )
         return answer
 
@@ -336,6 +336,6 @@ def choose(name: str = "auto") -> Nvcc | Nvrtc:
     raise MissingError(
         f"there is {what} on this machine",
         "Install a CUDA toolkit (nvcc on PATH or CUDA_HOME set), or NVRTC alone: "
-        "pip install 'workbench[emulator]'. Without one, recorded profiles still work: "
-        "workbench list, show, diff, report.",
+        "pip install '.[emulator]' in workbench's checkout. Without one, recorded profiles "
+        "still work: workbench list, show, diff, report.",
     )

@@ -150,7 +150,7 @@ def _open(path: Path, plain: bytes, type_: type[T]) -> T:
         raise DataError(
             f"{path} was written by a newer workbench (schema {envelope.schema_version}; "
             f"this one reads up to {SCHEMA_VERSION})",
-            "Update workbench: `pip install --upgrade workbench`.",
+            "Update workbench: pull its repository and run `make demo`.",
         )
     if envelope.schema_version == SCHEMA_VERSION:
         return msgspec.json.decode(envelope.record, type=type_)

@@ -71,11 +71,11 @@ def test_a_tiny_kernel_is_timed_by_graph_replay(sgemm: Experiment) -> None:
 
 
 def test_a_short_baseline_takes_the_version_along(sgemm: Experiment) -> None:
-    # A dot product takes v0 longer than the limit, but cuBLAS is done before the host
+    # Such dot products take v0 longer than the limit, but cuBLAS is done before the host
     # has enqueued its next call: both are replayed, so that their ratio is one of times.
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
-    timing = sgemm.time(subject(sgemm, "v0", "dot"), TimeOptions())
+    timing = sgemm.time(subject(sgemm, "v0", "dots"), TimeOptions())
     assert timing.ratio is not None and timing.baseline_time is not None
     assert timing.method == "graph", timing.notices
     assert timing.baseline_time.value < timing.time.value and timing.time.value > 20e-6
