@@ -28,9 +28,7 @@ def plain(root: Path) -> Path:
     store = Store(root / "profiles")
     for version, seconds in (("v0", 620e-6), ("v2", 310e-6)):
         store.save(make_profile(version=version, verification=VERIFIED))
-        store.save_timing(
-            make_timing(seconds, version=version, flops=2 << 30, baseline="cublas")
-        )
+        store.save_timing(make_timing(seconds, version=version, flops=2 << 30, baseline="cublas"))
     store.save_timing(make_timing(100e-6, version="cublas", flops=2 << 30))
     return root
 
@@ -44,7 +42,8 @@ def hostile_profile(name: str = "v1", line: str = "a") -> Profile:
         focus=(RuleFocus(metric=INJECTION, value=1.0),),
     )
     launch = make_launch(kernel=f"k{INJECTION}", signature=INJECTION, rules=(rule,))
-    text = "\n".join([f"// {INJECTION}", "#define X", f'const char* s = "{INJECTION}";', line, INJECTION])
+    string = f'const char* s = "{INJECTION}";'
+    text = "\n".join([f"// {INJECTION}", "#define X", string, line, INJECTION])
     base = make_profile()
     return make_profile(
         version=f"{name}{INJECTION}"[:60],

@@ -90,7 +90,15 @@ class _File:
         self.raw = texts
         twin = {a[1]: b[1] for a, b in diff.twin.items() if a[0] == old and b[0] == new}
         changed = {line for file, line in diff.hunk_old if file == old}
-        self.rows = align(texts[0], texts[1], twin, changed, code.hunks_of((old, new)))
+        hunks = code.hunks_of((old, new))
+        self.rows = align(texts[0], texts[1], twin, changed, hunks)
+        # Two kernels of one file: what belongs to neither is no part of the comparison.
+        if texts[0] == texts[1] and any(hunks):
+            self.rows = [
+                row
+                for row in self.rows
+                if row.kind == "same" or row.old in hunks[0] or row.new in hunks[1]
+            ]
         self.title = code.title(old, new)
 
 
@@ -223,9 +231,7 @@ class DiffCode:
         out = []
         for rank, file in enumerate(self._files):
             wanted = list(range(len(file.rows)))
-            # Two kernels of one file: what belongs to neither is no part of the comparison.
-            twins = file.raw[0] == file.raw[1] and any(row.kind != "same" for row in file.rows)
-            if len(wanted) > _WHOLE or twins:
+            if len(wanted) > _WHOLE:
                 wanted = self._near(file)
             out.append(
                 WholeFile(

@@ -1,0 +1,196 @@
+"""The diff page in a real browser: gutters of both sides, layout, waterfalls, table, links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import wait_for_charts
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+
+
+def test_it_fits_every_width(compared: Path, open_page: Open) -> None:
+    page = open_page(compared, width=360)
+    for width in (360, 390, 768, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_lede_and_the_time_waterfall_tell_the_step(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    assert "1.39× faster" in page.locator(".lede").inner_text()
+    assert page.locator("#time-waterfall .bars .point").count() >= 5
+    text = page.locator("#time-waterfall").inner_text()
+    assert "MIO throttle" in text
+    assert "±" in text
+    assert page.locator("#time-waterfall .xerror").count() >= 5
+
+
+def test_the_gutter_switches_on_both_sides(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    old, new = (page.locator(f"#{prefix}L{line} + .v").first for prefix, line in SIDES)
+    assert "µs" in old.inner_text() and "µs" in new.inner_text()
+    page.locator("input[name=pair-gutter][value=shared]").check()
+    assert old.inner_text() == "33.6 M"
+    assert old.locator("i.x").count() == 1  # what exceeds the ideal is hatched
+    assert "1.05 M" in new.inner_text()
+    assert new.locator("i.x").count() == 0
+    assert old.locator("span").get_attribute("title") == "32.0× the ideal"
+    page.locator("input[name=pair-gutter][value=time]").check()
+    assert "µs" in old.inner_text()
+
+
+#: The store to the padded array, on the old side and on the new one.
+SIDES = (("old-", 28), ("", 44))
+
+
+def test_the_gutter_switches_by_keyboard(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    page.locator("input[name=pair-gutter][value=time]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[name=pair-gutter][value=shared]").is_checked()
+
+
+def test_side_by_side_and_unified(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    removed, added = page.locator("#old-L22"), page.locator("#L38")
+    a, b = removed.bounding_box(), added.bounding_box()
+    assert a["y"] == b["y"] and a["x"] < b["x"]
+    page.get_by_role("radio", name="Unified").check()
+    a, b = removed.bounding_box(), added.bounding_box()
+    assert a["x"] == b["x"] and a["y"] < b["y"]
+    # An unchanged line is told once, with both of its values.
+    assert not page.locator("#old-L28").is_visible()
+    page.locator("input[name=pair-gutter][value=shared]").check()
+    assert page.locator("#L44 + .v").inner_text() == "33.6 M → 1.05 M"
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.evaluate("document.querySelector('main').classList.contains('unified')")
+
+
+def test_a_narrow_page_is_unified(compared: Path, open_page: Open) -> None:
+    page = open_page(compared, width=390)
+    a, b = page.locator("#old-L22").bounding_box(), page.locator("#L38").bounding_box()
+    assert a["x"] == b["x"] and a["y"] < b["y"]
+
+
+def test_differences_and_symbols_are_marked(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    line = page.locator("#L38 ~ .c")
+    assert line.locator("mark").first.inner_text().strip() == "+ 1"
+    assert line.locator("b.s").inner_text() == "As"
+    assert page.locator("#L44 ~ .c b.s").first.inner_text() == "As"
+
+
+def test_a_hunk_says_what_it_is_linked_to(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    card = page.locator("article.hunk").first
+    text = card.inner_text()
+    assert "Linked by As" in text
+    assert "−32.5 M" in text
+    assert "all of it" in text
+    card.get_by_role("link", name="line 44").first.click()
+    assert page.url.endswith("#L44")
+
+
+def test_the_counters_can_be_chosen(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    picks = page.locator("fieldset[data-picks] input")
+    assert picks.count() >= 1
+    for place in range(picks.count()):
+        picks.nth(place).check()
+        wait_for_charts(page)
+        panel = page.locator(f"#{picks.nth(place).get_attribute('value')}")
+        assert panel.is_visible()
+        assert panel.locator(".bars .point").count() >= 3
+    assert page.locator(".pick:visible").count() == 1
+
+
+def test_the_table_filters_and_sorts(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    rows = page.locator("#counter-table tbody tr:visible")
+    moved = rows.count()
+    assert 10 <= moved <= 60
+    page.get_by_label("All", exact=True).check()
+    assert rows.count() > 100
+    page.get_by_label("Find").fill("bank conflict")
+    assert 2 <= rows.count() <= 6
+    assert page.locator("#found").inner_text() == f"{rows.count()} shown"
+    page.get_by_label("Find").fill("")
+    page.get_by_label("Moved", exact=True).check()
+    assert rows.count() == moved
+    for turn, order in (("descending", -1), ("ascending", 1)):
+        page.get_by_role("button", name="Relative").click()
+        head = page.get_by_role("columnheader", name="Relative")
+        assert head.get_attribute("aria-sort") == turn
+        keys = [key for key in _keys(page) if key]
+        numbers = [order * float(key) for key in keys]
+        assert len(numbers) > 5 and numbers == sorted(numbers)
+    page.get_by_role("button", name="Relative").click()
+    assert head.get_attribute("aria-sort") is None
+    assert "Duration" in rows.first.inner_text()
+
+
+def _keys(page: Any) -> list[str]:
+    cells: list[str] = page.locator("#counter-table tbody tr:visible td:nth-child(6)").evaluate_all(
+        "(cells) => cells.map((cell) => cell.dataset.s)"
+    )
+    return cells
+
+
+def test_links_to_a_hunk_a_line_and_a_counter_last(compared: Path, open_page: Open) -> None:
+    page = open_page(compared, anchor="counter-tex_throttle")
+    row = page.locator("#counter-tex_throttle")
+    row.wait_for(state="visible")  # it did not move, and is shown all the same
+    page = open_page(compared, anchor="old-L26")
+    line = page.locator("#old-L26")
+    line.wait_for(state="visible")  # it is in the folded whole source
+    box = line.bounding_box()
+    assert 0 < box["y"] < 900
+    hunk = page.locator("article.hunk").first.get_attribute("id")
+    page = open_page(compared, anchor=hunk)
+    assert 0 <= page.locator(f"#{hunk}").bounding_box()["y"] < 300
+
+
+def test_the_back_button_goes_back(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    page.get_by_role("link", name="Changes").click()
+    page.get_by_role("link", name="All counters").first.click()
+    assert page.url.endswith("#counters")
+    page.go_back()
+    assert page.url.endswith("#changes")
+
+
+def test_a_step_leads_to_its_versions_and_back(site: Path, open_page: Open) -> None:
+    folder = site / "studies/demo/h200/n1024"
+    page = open_page(folder / "index.html")
+    page.get_by_role("link", name="What changed into v2").click()
+    assert page.url.endswith("v0..v2.html")
+    page.locator(".toc a.page").last.click()
+    assert page.url.endswith("v2.html")
+    page.go_back()
+    assert page.url.endswith("v0..v2.html")
+    assert page.locator("h1").inner_text().startswith("v0 → v2")
+
+
+def test_a_waterfall_step_leads_to_its_hunk(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    page.locator("#time-waterfall").scroll_into_view_if_needed()
+    page.locator("#time-waterfall .bars .point path").nth(1).click(force=True)
+    page.wait_for_function("location.hash.startsWith('#hunk-')")
+
+
+def test_it_reads_without_scripts(compared: Path, chromium: Any) -> None:
+    context = chromium.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(compared.as_uri())
+    assert "µs" in page.locator("#L44 + .v").inner_text()
+    assert "−32.5 M" in page.locator("article.hunk").first.inner_text()
+    assert page.locator("#counter-table tbody tr:visible").count() > 10
+    context.close()

@@ -1,0 +1,262 @@
+"""The view models of a diff page: rows, marks, gutters, links, waterfalls, the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
+from workbench.model import Expectation, Launch, Profile, SourceFile, Version
+from workbench.views.html_diff import DiffView, Head, diff_view
+from workbench.views.html_lines import align, differences, words_at
+from workbench.views.html_moved import most_moved
+from workbench.views.html_step import Step
+from workbench.views.html_words import sentence
+from workbench.views.source import Span, marked, pieces
+
+PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
+FAST: dict[str, dict[int, Any]] = {
+    "inst_executed": {0: 1024, 1: 1024, 2: 1024, 3: 1024, 4: 1024},
+    "memory_l1_wavefronts_shared": {1: 1024, 3: 1024},
+    "memory_l1_wavefronts_shared_ideal": {1: 1024, 3: 1024},
+    "smsp__pcsamp_sample_count": {0: 100, 1: 100, 2: 100, 3: 60, 4: 20},
+    "smsp__pcsamp_warps_issue_stalled_mio_throttle": {1: 50, 3: 30},
+    "smsp__pcsamp_warps_issue_stalled_barrier": {2: 100},
+    "smsp__pcsamp_warps_issue_stalled_selected": {0: 100, 1: 50, 3: 30, 4: 20},
+}
+
+
+def before() -> Profile:
+    return make_profile(version="v2", sources=(SourceFile(path="scale.cu", text=SOURCE),))
+
+
+def after(launch: Launch | None = None) -> Profile:
+    fast = launch or make_launch(instructions=make_instructions(**FAST))
+    metrics = dict(fast.metrics)
+    duration = metrics["gpu__time_duration.sum"]
+    metrics["gpu__time_duration.sum"] = msgspec.structs.replace(duration, value=200e-6)
+    wavefronts = metrics["memory_l1_wavefronts_shared"]
+    metrics["memory_l1_wavefronts_shared"] = msgspec.structs.replace(wavefronts, value=2048)
+    fast = msgspec.structs.replace(fast, metrics=metrics)
+    return make_profile(
+        version="v3",
+        sources=(SourceFile(path="scale.cu", text=PADDED),),
+        launches=(fast,),
+    )
+
+
+def view(old: Profile | None = None, new: Profile | None = None, **more: Any) -> DiffView:
+    step = Step(old or before(), new or after(), ("v2", "v3"), **more)
+    return diff_view(step, Head(name="v2 → v3", heading="Padded"))
+
+
+# --- lines beside each other ---------------------------------------------------------
+
+
+def test_unchanged_lines_face_their_twins_and_changed_ones_what_is_alike() -> None:
+    old = ["int a = f(1);", "same", "gone"]
+    new = ["new", "int a = f(2);", "same"]
+    rows = [(r.kind, r.old, r.new) for r in align(old, new, {2: 3}, {1, 3})]
+    assert rows == [
+        ("new", None, 1),
+        ("change", 1, 2),
+        ("same", 2, 3),
+        ("old", 3, None),
+    ]
+
+
+def test_lines_of_one_hunk_face_no_lines_of_another() -> None:
+    old, new = ["words", "code(1);"], ["words two", "words three", "code(2);"]
+    rows = align(old, new, {}, {1, 2}, ({1: 1, 2: 2}, {1: 1, 2: 1, 3: 2}))
+    assert [(r.old, r.new) for r in rows if r.new == 3] == [(2, 3)]
+
+
+texts = st.lists(st.sampled_from(["a = 1;", "a = 2;", "}", "", "b(c, d);", "x"]), max_size=12)
+
+
+@given(texts, texts)
+def test_every_line_is_shown_once_and_in_order(old: list[str], new: list[str]) -> None:
+    rows = align(old, new, {}, set())
+    assert [row.old for row in rows if row.old] == list(range(1, len(old) + 1))
+    assert [row.new for row in rows if row.new] == list(range(1, len(new) + 1))
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_what_is_not_marked_as_different_is_equal(old: str, new: str) -> None:
+    def rest(text: str, spans: list[Span]) -> str:
+        kept = [c for n, c in enumerate(text) if not any(s.first <= n < s.last for s in spans)]
+        return "".join("".join(kept).split())
+
+    a, b = differences(old, new)
+    assert rest(old, a) == rest(new, b)
+
+
+def test_marks_are_put_around_the_coloured_text() -> None:
+    (line,) = pieces("float As[T][T + 1];", "x.cu")
+    spans = [Span(13, 18, "mark"), *words_at("float As[T][T + 1];", {"As"})]
+    html = marked(line, spans)
+    assert '<b class="s">As</b>' in html
+    assert html.count("<mark>") == 1
+    assert html.striptags() == "float As[T][T + 1];"
+
+
+@given(st.text(max_size=40).filter(lambda t: "\n" not in t and "\r" not in t))
+def test_marking_neither_loses_nor_interprets_text(text: str) -> None:
+    for line in pieces(text, "x.cu"):
+        whole = "".join(part for part, _ in line)
+        html = str(marked(line, [Span(1, 5, "mark"), Span(3, 9, "sym")]))
+        for tag in ("<mark>", "</mark>", '<b class="s">', "</b>", "</span>"):
+            html = html.replace(tag, "")
+        assert "<" not in html.replace("<span class=", "") or "<" not in whole
+
+
+def test_a_sentence_is_split_at_back_quotes() -> None:
+    parts = [(word.text, word.code) for word in sentence("the change of `As` is")]
+    assert parts == [("the change of ", False), ("As", True), (" is", False)]
+
+
+# --- the page ---------------------------------------------------------------------------
+
+
+def test_a_hunk_carries_its_lines_and_those_it_is_linked_to() -> None:
+    (card,) = view().hunks
+    assert card.symbols == ("tile",)
+    numbers = [row.new.number for chunk in card.code.chunks for row in chunk.rows]
+    assert set(numbers) == {1, 2, 3, 4}  # the change, what is around it, the store it is linked to
+    changed = [row for chunk in card.code.chunks for row in chunk.rows if row.kind == "change"]
+    assert [(row.old.id, row.new.id) for row in changed] == [("old-L2", "L2")]
+    assert "<mark>33</mark>" in changed[0].new.code.replace('<span class="nr">', "").replace(
+        "</span>", ""
+    )
+
+
+def test_a_line_has_one_address_on_the_page() -> None:
+    found = view()
+    chunks = [c for card in found.hunks for c in card.code.chunks]
+    chunks += [c for file in found.whole for c in file.chunks]
+    ids = [side.id for c in chunks for row in c.rows for side in (row.old, row.new) if side.id]
+    assert len(ids) == len(set(ids))
+    assert {f"L{n}" for n in range(1, 7)} | {f"old-L{n}" for n in range(1, 7)} == set(ids)
+
+
+def test_gutters_of_both_sides_share_a_scale() -> None:
+    shared = view().embedded["shared"]
+    assert shared["old"]["0:3"] == ("32.8 k", 100.0, 96.9, "32.0× the ideal")  # type: ignore[index]
+    assert shared["new"]["0:3"] == ("1,024", 3.1, 0.0, "")  # type: ignore[index]
+
+
+def test_time_is_told_with_its_error_and_adds_up() -> None:
+    fall = view().waterfall
+    assert fall is not None
+    (bars,) = fall.figure.spec["data"]
+    assert sum(bars["x"][:-1]) == pytest.approx(bars["x"][-1])
+    assert bars["x"][0] == pytest.approx(312e-6)
+    assert max(bars["error_x"]["array"]) > 0
+    assert "MIO throttle" in str(fall.figure.spec["layout"]["yaxis"]["ticktext"])
+    assert any("±" in note["text"] for note in fall.figure.spec["layout"]["annotations"])
+
+
+def test_parts_of_a_counter_add_up() -> None:
+    found = {item.id: item for item in view().counters_by_part}
+    (bars,) = found["shared_wavefronts"].figure.spec["data"]
+    assert bars["x"][0] == 33792 and bars["x"][-1] == 2048
+    assert sum(bars["x"][:-1]) == 2048
+    assert found["shared_wavefronts"].rows == (("tile (hunk 1)", "−31.7 k", "100%", "3"),)
+
+
+def test_links_say_what_and_where() -> None:
+    (card,) = view().hunks
+    (group,) = card.groups
+    assert (group.link, group.symbol) == ("symbol", "tile")
+    rows = {row.id: row for row in group.rows}
+    assert rows["shared_wavefronts"].value == "−31.7 k"
+    assert rows["shared_wavefronts"].share == "all of it"
+    assert rows["shared_wavefronts"].where is not None
+    assert rows["shared_wavefronts"].where.href == "#L3"
+    assert rows["duration"].error.startswith("±")
+
+
+def test_the_table_holds_every_counter_with_its_noise() -> None:
+    from workbench.counters import catalog
+
+    rows = {row.id: row for row in view().table}
+    assert list(rows) == [counter.id for counter in catalog()]
+    assert rows["duration"].moved and rows["duration"].tone == "good"
+    assert rows["duration"].noise.startswith("±")
+    assert rows["shared_wavefronts"].noise == "exact"
+    assert rows["tensor_utilization"].verdict == "missing"
+    assert rows["tensor_utilization"].note
+
+
+def test_most_moved_names_each_group_once_and_no_duration() -> None:
+    step = Step(before(), after(), ("v2", "v3"))
+    found = most_moved(step.comparison, 3)
+    assert found and "duration" not in {delta.id for delta in found}
+    assert all(delta.moved for delta in found)
+
+
+def test_expectations_are_judged_and_an_unreadable_one_is_said() -> None:
+    author = Version(
+        study="demo",
+        id="v3",
+        name="v3",
+        path="v3.cu",
+        kind="cuda",
+        title="",
+        text="",
+        parent="v2",
+        expectations=(Expectation(counter="shared_wavefronts", change="-50%", why="padding"),),
+    )
+    (row,) = view(author=author).verdicts
+    assert (row.verdict, row.tone, row.why) == ("confirmed", "good", "padding")
+    broken = msgspec.structs.replace(
+        author, expectations=(Expectation(counter="duration", change="better"),)
+    )
+    assert any("could not be read" in notice for notice in view(author=broken).notices)
+
+
+def test_what_is_not_comparable_is_shown_with_the_reason() -> None:
+    other = msgspec.structs.replace(
+        after(), device=msgspec.structs.replace(after().device, name="NVIDIA A100")
+    )
+    assert any("different devices" in reason for reason in view(new=other).reasons)
+
+
+def test_measured_times_come_before_the_profilers() -> None:
+    times = (make_timing(300e-6, version="v2"), make_timing(200e-6, version="v3"))
+    tile = view(times=times).time
+    assert tile is not None
+    assert (tile.label, tile.value, tile.tone) == ("Time", "200 µs", "good")
+    assert "1.50×" in tile.change
+    assert "speed-up 1.49 – 1.52" in tile.note
+
+
+def test_without_source_or_samples_the_page_says_so() -> None:
+    bare = msgspec.structs.replace(before(), sources=(SourceFile(path="scale.cu"),))
+    found = view(old=bare)
+    assert any("holds no source text" in notice for notice in found.notices)
+    plain = make_launch(instructions=make_instructions(inst_executed={0: 1}))
+    found = view(new=after(plain))
+    assert found.waterfall is None
+    assert "no warp samples" in found.waterfall_missing
+
+
+def test_two_report_files_get_a_page_that_compares_them(report: Any, tmp_path: Path) -> None:
+    from workbench.views.html import ReportFile, build_report
+
+    path = report("ladder_full")
+    files = (ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3"))
+    first = build_report(tmp_path, reports=files)
+    assert first.outcome.written == 7  # two overviews and launches, comparison, glossary, index
+    assert build_report(tmp_path, reports=files).outcome.written == 0
+    (page,) = tmp_path.glob("files/*..*/index.html")
+    html = page.read_text(encoding="utf-8")
+    assert "ladder_full::sgemm_v2" in html
+    assert "−32.5 M" in html
+    assert page.parent.name in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.stat().st_size < 400_000

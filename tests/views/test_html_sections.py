@@ -1,0 +1,161 @@
+"""View models of the sweep, the what-if curves, PTX, and pairs of versions on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.factories import make_launch, make_profile, make_timing
+from tests.views import site_data
+from workbench.errors import UsageError
+from workbench.gpus import chip_for
+from workbench.model import Build, Estimate, SourceFile, Timing
+from workbench.project import find_project
+from workbench.views.html import build_report
+from workbench.views.html_ptx import ptx_view
+from workbench.views.html_sweep import sweep
+from workbench.views.html_whatif import what_if
+
+PTX = """\
+.visible .entry _Z5scalePKfPf(
+  .param .u64 p
+)
+{
+  .reg .b32 %r<2>;
+  .loc 1 3 5
+  ld.global.f32 %f1, [%rd1];
+  .loc 1 0 5
+  nop;
+$L__BB0:
+  .loc 1 5 1
+  ret;
+}
+.file 1 "scale.cu"
+"""
+
+
+def timing(version: str, n: int, seconds: float) -> Timing:
+    ratio = Estimate(value=0.5, low=0.49, high=0.51)
+    base = make_timing(seconds, version=version, problem=f"n{n}", flops=2 * n**3)
+    return msgspec.structs.replace(base, parameters={"M": n, "N": n, "K": n}, ratio=ratio)
+
+
+def test_the_sweep_draws_each_version_over_the_size() -> None:
+    timings = [timing(v, n, n * s) for v, s in (("v0", 2e-6), ("v1", 1e-6)) for n in (256, 1024)]
+    found = sweep(timings, ["v0", "v1"], set())
+    assert found is not None
+    assert [chart.id for chart in found.charts] == ["rate", "time", "ratio"]
+    rate = found.charts[0].figure.spec
+    assert [trace["name"] for trace in rate["data"]] == ["v0", "v1"]
+    assert rate["data"][0]["x"] == [256.0, 1024.0]
+    assert rate["data"][0]["y"][0] == pytest.approx(2 * 256**3 / (256 * 2e-6))
+    assert rate["layout"]["xaxis"]["title"]["text"] == "K = M = N"
+    assert rate["data"][0]["error_y"]["array"][0] > 0
+    assert [row[0] for row in found.rows] == ["n256", "n1024"]
+    assert "50.0%" in found.rows[0][1]
+
+
+def test_one_problem_is_no_sweep() -> None:
+    assert sweep([timing("v0", 256, 1e-3)], ["v0"], set()) is None
+
+
+def test_unlike_problems_are_told_apart_by_their_work_or_name() -> None:
+    a = msgspec.structs.replace(timing("v0", 256, 1e-3), parameters={"M": 1, "N": 7})
+    b = msgspec.structs.replace(timing("v0", 512, 1e-3), parameters={"M": 2, "N": 3})
+    found = sweep([a, b], ["v0"], set())
+    assert found is not None
+    assert "work" in found.charts[0].figure.spec["layout"]["xaxis"]["title"]["text"]
+    idle = [msgspec.structs.replace(item, flops=0, ratio=None) for item in (a, b)]
+    found = sweep(idle, ["v0"], set())
+    assert found is not None
+    assert [chart.id for chart in found.charts] == ["time"]
+    assert list(found.charts[0].figure.spec["layout"]["xaxis"]["ticktext"]) == ["n256", "n512"]
+
+
+def test_a_wide_sweep_is_thinned_evenly() -> None:
+    found = sweep([timing("v0", n, 1e-3) for n in range(100, 300)], ["v0"], set())
+    assert found is not None
+    assert len(found.rows) == 32
+    assert (found.rows[0][0], found.rows[-1][0]) == ("n100", "n299")
+    assert found.note == "Of 200 problems 32 are drawn."
+
+
+def test_what_if_has_a_curve_for_each_resource() -> None:
+    found = what_if(make_launch(), chip_for(make_profile().device), "k0-whatif")
+    assert found is not None
+    assert [figure.id.rpartition("-")[2] for figure in found.figures] == [
+        "registers",
+        "shared",
+        "block",
+    ]
+    curve, here = found.figures[0].spec["data"]
+    # 1,024 threads: with 32 registers two blocks fit, with up to 64 one, with more none.
+    assert dict(zip(curve["x"], curve["y"], strict=True)) == {16: 100, 33: 50, 65: 0, 255: 0}
+    assert (here["x"], here["y"]) == ([29.0], [100.0])
+    assert ("registers per thread, from", "33", "50.0%", "1", "registers") in found.rows
+
+
+def test_what_if_needs_a_known_chip_and_resources() -> None:
+    chip = chip_for(make_profile().device)
+    assert what_if(make_launch(), None, "x") is None
+    assert what_if(make_launch(metrics={}), chip, "x") is None
+
+
+def test_ptx_lines_know_their_source_line() -> None:
+    build = Build(compiler="nvcc 13.0", arch="sm_90", ptx=PTX)
+    profile = make_profile(build=build, sources=(SourceFile(path="scale.cu", text="x"),))
+    found = ptx_view(profile, make_launch(kernel="scale"))
+    tied = {row.text: row.at for row in found.rows if row.at}
+    assert tied == {"ld.global.f32 %f1, [%rd1];": "0:3", "ret;": "0:5"}
+    assert not any(row.text.startswith(".loc") for row in found.rows)
+    assert found.left_out == 0
+
+
+def test_without_a_build_the_reports_own_ptx_is_shown() -> None:
+    launch = make_launch()
+    table = msgspec.structs.replace(
+        launch.instructions, ptx=("ld.global;", "ld.global;", "bar.sync;", "", "ret;")
+    )
+    launch = msgspec.structs.replace(launch, instructions=table)
+    found = ptx_view(make_profile(build=None), launch)
+    assert [(row.text, row.at) for row in found.rows] == [
+        ("ld.global;", "0:3"),
+        ("bar.sync;", "0:4"),
+        ("ret;", "0:5"),
+    ]
+
+
+def test_any_pair_gets_a_page_on_request_and_keeps_it(tmp_path: Path) -> None:
+    from workbench.store import Store
+
+    root = site_data.plain(tmp_path)
+    Store(root / "profiles").save(make_profile(version="v4"))
+    project = find_project(root)
+    page = root / "reports/studies/demo/h200/n1024/v0..v4.html"
+    build_report(root / "reports", project=project)
+    assert not page.exists()
+    build_report(root / "reports", project=project, studies=("v0..v4",))
+    assert page.exists()
+    ladder = (page.parent / "index.html").read_text(encoding="utf-8")
+    assert "Also compared" in ladder and "v0..v4.html" in ladder
+    again = build_report(root / "reports", project=project)
+    assert (again.outcome.written, again.outcome.removed) == (0, 0)
+    assert page.exists()
+
+
+def test_a_pair_that_is_not_recorded_names_the_nearest(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    project = find_project(root)
+    with pytest.raises(UsageError, match="no profile of demo/v3 is recorded") as error:
+        build_report(root / "reports", project=project, studies=("demo/v0..v3",))
+    assert "v2" in error.value.hint or "v0" in error.value.hint
+
+
+def test_the_ladder_tells_each_step(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build_report(root / "reports", project=find_project(root))
+    html = (root / "reports/studies/demo/h200/n1024/index.html").read_text(encoding="utf-8")
+    assert "v2 is 2.00× faster than v0." in html
+    assert 'href="v0..v2.html"' in html
