@@ -51,7 +51,7 @@ def test_the_sweep_draws_each_version_over_the_size() -> None:
     assert [trace["name"] for trace in rate["data"]] == ["v0", "v1"]
     assert rate["data"][0]["x"] == [256.0, 1024.0]
     assert rate["data"][0]["y"][0] == pytest.approx(2 * 256**3 / (256 * 2e-6))
-    assert rate["layout"]["xaxis"]["title"]["text"] == "K = M = N"
+    assert rate["layout"]["xaxis"]["title"]["text"] == "M = N = K"
     assert rate["data"][0]["error_y"]["array"][0] > 0
     assert [row[0] for row in found.rows] == ["n256", "n1024"]
     assert "50.0%" in found.rows[0][1]

@@ -21,7 +21,14 @@ from workbench.views.html_common import (
 )
 from workbench.views.html_data import Ladder, Rung
 from workbench.views.html_launch import bottleneck
-from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
+from workbench.views.html_migration import (
+    RoofPath,
+    StallSplit,
+    Throughputs,
+    roof_path,
+    stack_stalls,
+    throughputs,
+)
 from workbench.views.html_moved import MovedTile, most_moved, tile
 from workbench.views.html_render import step_page
 from workbench.views.html_speed import seconds, speed
@@ -112,6 +119,7 @@ class LadderView(Record, frozen=True):
     speed_rows: tuple[tuple[str, ...], ...]
     stalls: StallSplit | None
     roof: RoofPath | None
+    throughput: Throughputs | None
     counters: tuple[Row, ...]
     columns: tuple[Link, ...]
     captured: str
@@ -243,6 +251,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
         speed_rows=speed_rows,
         stalls=stack_stalls("stalls", profiles),
         roof=roof_path("roofline", launches, profiles[0][1]) if profiles else None,
+        throughput=throughputs(launches),
         counters=counter_rows(launches, KEY_COUNTERS),
         columns=tuple(Link(rung.id, rung.href) for rung, _ in named_launches(ladder)),
         captured=_dates(ladder),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.roofline import LEVELS, Position
+from workbench.counters import catalog
 from workbench.gpus import chip_for
 from workbench.model import Launch, Profile, Record
 from workbench.views import charts, charts_roof
+from workbench.views.charts_grouped import grouped, missing
 from workbench.views.html_common import percent, value
 from workbench.views.html_launch import dots, roof
 
+_PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 #: States that a chart can tell apart; the others are added up.
 _STACKED = 7
 
@@ -87,6 +90,50 @@ def stack_stalls(
         times=charts.stacked(f"{identity}-time", label, names, times, "s", "duration"),
         head=(noun, "Duration", *(title for title, _ in groups)),
         rows=tuple(map(tuple, rows)),
+    )
+
+
+class Throughputs(Record, frozen=True):
+    """How close to each peak, side by side, and the table behind the chart."""
+
+    figure: charts.Figure
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def throughputs(named: list[tuple[str, Launch]]) -> Throughputs | None:
+    """Throughputs in percent of their peaks; None where no launch has any."""
+    found = [
+        (catalog()[counter].title, [value(launch, counter) for _, launch in named])
+        for counter in _PEAKS
+    ]
+    found = [(title, values) for title, values in found if any(v is not None for v in values)]
+    if not found:
+        return None
+    names = [name for name, _ in named]
+    series = [
+        charts.Segment(
+            name=title,
+            marks=tuple(
+                charts.Mark(float(v), units.quantity(v, "%")) if v is not None else missing()
+                for v in values
+            ),
+        )
+        for title, values in found
+    ]
+    return Throughputs(
+        figure=grouped(
+            "throughput",
+            "Throughput of the longest launch in percent of each peak",
+            names,
+            series,
+            "% of peak",
+        ),
+        head=("Version", *(title for title, _ in found)),
+        rows=tuple(
+            (name, *(units.quantity(values[place], "%") for _, values in found))
+            for place, name in enumerate(names)
+        ),
     )
 
 

@@ -44,7 +44,7 @@ def _sizes(timings: Sequence[Timing]) -> _Sizes:
     """What the problems differ in: their one parameter, else their work, else their order."""
     problems = {timing.problem: timing for timing in timings}
     shapes = {name: timing.parameters for name, timing in problems.items()}
-    keys = sorted({key for shape in shapes.values() for key in shape})
+    keys = list(dict.fromkeys(key for shape in shapes.values() for key in shape))
     varying = [key for key in keys if len({shape.get(key) for shape in shapes.values()}) > 1]
     same = all(len({shape.get(key) for key in varying}) == 1 for shape in shapes.values())
     if varying and same:
