@@ -117,6 +117,9 @@ def test_the_table_filters_and_sorts(compared: Path, open_page: Open) -> None:
     rows = page.locator("#counter-table tbody tr:visible")
     moved = rows.count()
     assert 10 <= moved <= 60
+    head = page.locator("#counter-table thead th").nth(4).bounding_box()
+    cell = rows.first.locator("td").nth(3).bounding_box()
+    assert (cell["x"], cell["width"]) == (head["x"], head["width"])
     page.get_by_label("All", exact=True).check()
     assert rows.count() > 100
     page.get_by_label("Find").fill("bank conflict")
