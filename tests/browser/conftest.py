@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,22 +16,6 @@ Open = Callable[..., Any]
 
 #: Kinds of console messages that no page may cause; Plotly warns with a trace.
 COMPLAINTS = ("error", "warning", "trace", "assert")
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser; skips where there is none."""
-    path = os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
-    if not path:
-        pytest.skip("no Chromium here (install it, or set WORKBENCH_CHROMIUM)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.launches import pair_launches
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sentence import tell
-from workbench.analysis.sourcediff import compare_sources
+from workbench.analysis.sourcediff import SourceDiff, compare_sources
 from workbench.analysis.timesplit import TimeSplit, split_time
 from workbench.model import Expectation, Profile, Record
 
@@ -34,6 +34,7 @@ def explain(
     new: Profile,
     comparison: Comparison,
     expectations: Sequence[Expectation] = (),
+    diff: SourceDiff | None = None,
 ) -> Explanation:
     """Attribute, judge and tell one step.
 
@@ -42,11 +43,13 @@ def explain(
         new: The version's profile.
         comparison: `compare` of the two.
         expectations: What the version's author predicted.
+        diff: Their sources compared, if that was done already.
 
     Raises:
         UsageError: an expectation cannot be read.
     """
-    diff = compare_sources(old, new, pair_launches(old.launches, new.launches))
+    if diff is None:
+        diff = compare_sources(old, new, pair_launches(old.launches, new.launches))
     attribution = attribute(old, new, diff)
     found = split_time(old, new, diff)
     time = None if isinstance(found, str) else found

@@ -5,8 +5,6 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.hunks import Hunk
-from workbench.analysis.launches import pair_launches
-from workbench.analysis.sourcediff import compare_sources
 from workbench.model import Profile, Record
 from workbench.views.html_common import Chip, Link, Tone, day, parameters, tool, verified
 from workbench.views.html_hunks import DiffCode, HunkCode, WholeFile
@@ -207,9 +205,8 @@ def diff_view(step: Step, head: Head) -> DiffView:
         head: What the page says besides.
     """
     comparison, story = step.comparison, step.story
-    diff = compare_sources(step.old, step.new, pair_launches(step.old.launches, step.new.launches))
     gutters = pair_gutters(step.old, step.new)
-    code = DiffCode(step.old, step.new, diff, story.attribution, gutters)
+    code = DiffCode(step.old, step.new, step.diff, story.attribution, gutters)
     links = Links(story, code.anchor)
     active = [hunk for hunk in story.attribution.hunks if hunk.kind in ("code", "moved")]
     quiet = [hunk for hunk in story.attribution.hunks if hunk.kind not in ("code", "moved")]

@@ -11,6 +11,7 @@ import re
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Literal
 
@@ -118,8 +119,8 @@ def _faces(
     """Places in `olds` and `news` of lines that are alike, in order, the most alike in all."""
     if not olds or not news or len(olds) * len(news) > _PAIRS:
         return []
-    a = [_words(old[n - 1]) for n in olds]
-    b = [_words(new[n - 1]) for n in news]
+    a = [old[n - 1] for n in olds]
+    b = [new[n - 1] for n in news]
     gains = [[_alike(x, y) for y in b] for x in a]
     # best[i][j]: the most likeness that lines from i and j on can give.
     best = [[0.0] * (len(b) + 1) for _ in range(len(a) + 1)]
@@ -145,8 +146,11 @@ def _words(line: str) -> list[str]:
     return [token for token in _TOKEN.findall(line) if not token.isspace()]
 
 
-def _alike(a: list[str], b: list[str]) -> float:
+# A step has the same sources on every problem, and a site has its pages one after the other.
+@lru_cache(maxsize=1 << 15)
+def _alike(old: str, new: str) -> float:
     """Likeness times length, 0 below the threshold: a brace must not outweigh a statement."""
+    a, b = _words(old), _words(new)
     if a == b:
         return 1.0 + len(a)
     if not a or not b:

@@ -6,6 +6,8 @@ from functools import cached_property
 
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.explanation import Explanation, explain
+from workbench.analysis.launches import pair_launches
+from workbench.analysis.sourcediff import SourceDiff, compare_sources
 from workbench.errors import UsageError
 from workbench.model import Profile, Timing, Version
 
@@ -52,12 +54,19 @@ class Step:
         )
 
     @cached_property
+    def diff(self) -> SourceDiff:
+        """The two sources, compared."""
+        return compare_sources(
+            self.old, self.new, pair_launches(self.old.launches, self.new.launches)
+        )
+
+    @cached_property
     def story(self) -> Explanation:
         """Hunks, attribution, time split, verdicts, sentence."""
         expected = self._author.expectations if self._author else ()
         try:
-            return explain(self.old, self.new, self.comparison, expected)
+            return explain(self.old, self.new, self.comparison, expected, self.diff)
         except UsageError as error:
             # An expectation that nobody can read is no reason to withhold what was measured.
             self.unread = error.message
-            return explain(self.old, self.new, self.comparison)
+            return explain(self.old, self.new, self.comparison, diff=self.diff)

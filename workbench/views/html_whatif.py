@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from workbench import units
@@ -40,8 +42,12 @@ def what_if(launch: Launch, chip: Chip | None, prefix: str) -> WhatIf | None:
     would choose another one for another need.
     """
     need = resources(launch)
-    if chip is None or need is None:
-        return None
+    return _curves(need, chip, prefix) if chip is not None and need is not None else None
+
+
+@lru_cache(maxsize=64)
+def _curves(need: Resources, chip: Chip, prefix: str) -> WhatIf:
+    # A version's launches need the same on every problem.
     questions = (
         _Question(
             id="registers",

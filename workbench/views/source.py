@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from html import escape
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -92,8 +93,12 @@ def _tail(line: str) -> str:
     return f" … ({len(line):,} characters)" if len(line) > _MAX_LINE else ""
 
 
+@lru_cache(maxsize=32)
 def pieces(text: str, path: str) -> list[list[Piece]]:
     """The lines of a source file as runs of text and class, one list per line of `lines`.
+
+    Kept for the next page: a source is on its version's page and on those of two steps.
+    The lists are shared; nobody changes them.
 
     Args:
         text: The file's text.
