@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -41,3 +43,19 @@ def report(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         return target
 
     return get
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A real browser, one a process (its driver allows no second); skips where there is none."""
+    path = os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
+    if not path:
+        pytest.skip("no Chromium here (install it, or set WORKBENCH_CHROMIUM)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()

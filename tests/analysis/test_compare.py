@@ -101,6 +101,31 @@ def test_repeated_captures_replace_the_default_noise() -> None:
     assert not wide["duration"].moved
 
 
+def test_few_captures_are_not_taken_for_many() -> None:
+    """Three captures hold the next one half of the time: their range is widened."""
+
+    def with_spread(n: int, low: float, high: float) -> Profile:
+        spread = Spread(n=n, low=low, median=(low + high) / 2, high=high)
+        launch = make_launch(
+            metrics=make_metrics(**{DURATION: (low + high) / 2}), spreads={DURATION: spread}
+        )
+        return make_profile(launches=(launch,))
+
+    near, far = (300e-6, 302e-6), (303e-6, 305e-6)
+    assert not compared(with_spread(3, *near), with_spread(3, *far))["duration"].moved
+    assert compared(with_spread(20, *near), with_spread(20, *far))["duration"].moved
+
+
+def test_repeats_do_not_call_a_thousandth_of_a_percent_a_change() -> None:
+    def with_spread(value: float) -> Profile:
+        spread = Spread(n=3, low=value, median=value, high=value)
+        launch = make_launch(metrics=make_metrics(**{DURATION: value}), spreads={DURATION: spread})
+        return make_profile(launches=(launch,))
+
+    assert not compared(with_spread(300e-6), with_spread(300.003e-6))["duration"].moved
+    assert compared(with_spread(300e-6), with_spread(301e-6))["duration"].moved
+
+
 def test_what_one_side_lacks_is_missing_with_the_reason() -> None:
     old = make_profile()
     new = with_metrics(old, **{"l1tex__t_sector_hit_rate.pct": None})

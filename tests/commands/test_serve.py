@@ -145,21 +145,10 @@ def test_no_project_is_a_clear_word(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def tab() -> Iterator[Any]:
-    import os
-    import shutil
-
-    path = os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
-    if not path:
-        pytest.skip("no Chromium here (install it, or set WORKBENCH_CHROMIUM)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser.new_page()
-        browser.close()
+def tab(chromium: Any) -> Iterator[Any]:
+    page = chromium.new_page()
+    yield page
+    page.close()
 
 
 @pytest.mark.browser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -260,25 +260,9 @@ def test_our_pages_are_known_by_their_head(site: Path, version: str, tmp_path: P
 # --- in a browser --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    import os
-    import shutil
-
-    path = os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
-    if not path:
-        pytest.skip("no Chromium here (install it, or set WORKBENCH_CHROMIUM)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
-
-
 @pytest.mark.browser
 def test_it_opens_alone_and_offline(
-    site: Path, tmp_path: Path, browser: Any, report: Callable[[str], Path]
+    site: Path, tmp_path: Path, chromium: Any, report: Callable[[str], Path]
 ) -> None:
     """Charts draw, the gutter switches, nothing is asked for, nothing is complained of."""
     folder = tmp_path / "reported"
@@ -292,7 +276,7 @@ def test_it_opens_alone_and_offline(
         alone = tmp_path / "alone" / page.name
         alone.parent.mkdir(exist_ok=True)
         alone.write_text(pack(page, root), encoding="utf-8")
-        context = browser.new_context(offline=True)
+        context = chromium.new_context(offline=True)
         tab = context.new_page()
         complaints: list[str] = []
         asked: list[str] = []

@@ -20,7 +20,7 @@ from typing import Literal
 from workbench.analysis.launches import Combined, LaunchPair, combine, pair_launches
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
-from workbench.model import Estimate, Number, Profile, Record, Timing
+from workbench.model import Estimate, Number, Profile, Record, Spread, Timing
 from workbench.units import quantity
 
 Verdict = Literal["better", "worse", "changed", "same", "missing"]
@@ -270,7 +270,7 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
     delta = new.value - old.value
     noise = noise_of(counter, old.value, new.value)
     if old.spread and new.spread and min(old.spread.n, new.spread.n) >= 2:
-        moved = old.spread.high < new.spread.low or new.spread.high < old.spread.low
+        moved = _apart(old.spread, new.spread) and abs(delta) > _SHARE * noise
     else:
         moved = abs(delta) > noise
     verdict: Verdict = "same"
@@ -280,6 +280,26 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
             verdict = "better" if (delta < 0) == (counter.better == "lower") else "worse"
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
+
+
+#: However close repeated captures lie, a change below this share of the default noise
+#: is not called one: captures of one session share their clocks and their addresses.
+_SHARE = 0.1
+
+
+def _apart(a: Spread, b: Spread) -> bool:
+    """Whether two spreads are apart, each widened for how few captures it rests on.
+
+    The range of n captures holds the next one with probability (n - 1)/(n + 1) only:
+    half of the time for three. So each end is moved out by 2/(n - 1) of the range.
+    """
+    (a_low, a_high), (b_low, b_high) = (_widened(spread) for spread in (a, b))
+    return a_high < b_low or b_high < a_low
+
+
+def _widened(spread: Spread) -> tuple[float, float]:
+    margin = 2.0 * (spread.high - spread.low) / (spread.n - 1)
+    return spread.low - margin, spread.high + margin
 
 
 def noise_of(counter: Counter, old: Number, new: Number) -> float:
