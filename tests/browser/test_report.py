@@ -240,12 +240,18 @@ def test_printing_hides_controls_and_unrolls_windows(kernel_page: Path, open_pag
 
 
 def test_screenshots(
-    site: Path, kernel_page: Path, reported: Path, open_page: Open, repo: Path
+    site: Path,
+    kernel_page: Path,
+    reported: Path,
+    compared: Path,
+    open_page: Open,
+    repo: Path,
 ) -> None:
     (overview,) = reported.glob("files/*/index.html")
     folder = repo / "artifacts/screenshots"
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, path in {**kinds(site), "launch": kernel_page, "report": overview}.items():
+    real = {"launch": kernel_page, "report": overview, "compared": compared}
+    for kind, path in {**kinds(site), **real}.items():
         page = open_page(path)
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 900})
