@@ -10,10 +10,10 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help agreement bench-emulator demo test unit lint format report profile docs goldens bench clean
+.PHONY: help agreement bench-emulator demo test test-slow test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -46,10 +46,13 @@ demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded la
 	$(BIN)/workbench diff v2 v3
 	$(BIN)/workbench report
 
-test: lint unit ## Lint, types, import borders, unit and browser tests (no GPU needed)
+test: lint unit ## Lint, types, import borders and the quick tests (no GPU needed)
 
-unit: $(VENV)/.dev ## The tests alone
-	$(BIN)/python -m pytest -q -n auto -m "not gpu"
+unit: $(VENV)/.dev ## The quick tests alone
+	$(BIN)/python -m pytest -q -n auto -m "not gpu and not slow"
+
+test-slow: $(VENV)/.dev ## The slow tests: pages in a real browser, whole studies on the CPU
+	$(BIN)/python -m pytest -q -n auto -m "slow and not gpu"
 
 lint: $(VENV)/.dev ## Style, types and import borders
 	$(BIN)/ruff check .

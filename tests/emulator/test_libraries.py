@@ -40,6 +40,7 @@ extern "C" __global__ void blocks(const float* x, float* sums, int* ranks, unsig
 """
 
 
+@pytest.mark.slow
 def test_cub_reduces_scans_and_sorts(cuda: Compile) -> None:
     x = RNG.standard_normal((6, 128)).astype("f4")
     keys = RNG.integers(0, 1 << 32, (6, 512), dtype=np.uint64).astype("u4")

@@ -61,6 +61,7 @@ def shipped() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("study", "version"), shipped())
 def test_every_shipped_version_is_right_on_every_verify_problem(
     ours: Project, study: str, version: str

@@ -97,6 +97,7 @@ def test_every_kind_of_page_is_written(site: Path) -> None:
     assert assets == {"plotly.min.js", "workbench.css", "workbench.js"}
 
 
+@pytest.mark.slow
 def test_every_link_leads_somewhere(site: Path) -> None:
     checked = 0
     for path in pages(site):

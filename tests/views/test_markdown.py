@@ -272,6 +272,7 @@ def test_every_name_of_a_step_can_be_hostile() -> None:
     assert all(line[0] in "@-+" for fence in fences for line in fence.content.splitlines())
 
 
+@pytest.mark.slow
 def test_a_huge_step_fits_into_a_comment() -> None:
     long = "\n".join(f"int a{i} = {i};" + "x" * 500 for i in range(3000))
     other = "\n".join(f"int a{i} = {i if i % 40 else -i};" + "x" * 500 for i in range(3000))
