@@ -5,6 +5,8 @@ Plotly's own waterfall trace has no error bars, so the steps are its bars on a b
 
 from __future__ import annotations
 
+import re
+
 from workbench import units
 from workbench.model import Record
 from workbench.views.charts import HATCHED, Figure, Json, axis_of, layout_of, plain, ticks
@@ -12,6 +14,8 @@ from workbench.views.charts import HATCHED, Figure, Json, axis_of, layout_of, pl
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
 _WIDE, _NARROW = 34, 19
+#: What a phone has no room for beside a symbol.
+_HUNK = re.compile(r" \(hunk \d+\)")
 _COLOURS = {"total": "@bar", "good": "@good", "bad": "@bad", "": "@soft"}
 _SHAPES = {"total": "", "good": "", "bad": "/", "": "."}
 
@@ -116,7 +120,7 @@ def waterfall(
     )
     narrow = {
         "annotations": _values(places, texts, tones, 10),
-        "yaxis": _rows(places, [_short(name, _NARROW) for name in names], 10),
+        "yaxis": _rows(places, [_short(_HUNK.sub("", name), _NARROW) for name in names], 10),
         "margin": {"l": 4, "r": 10 + 6 * max(map(len, texts)), "t": 8, "b": 36},
         "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 2)),
     }
