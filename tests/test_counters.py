@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,15 +98,9 @@ def test_an_unknown_id_names_the_nearest_ones() -> None:
     assert "mio_throttle" in error.value.hint
 
 
-def test_the_catalog_loads_fast_enough_for_every_command() -> None:
+def test_the_catalog_is_read_once_a_process() -> None:
     counters.catalog.cache_clear()
-    best = 1.0
-    for _ in range(3):
-        counters.catalog.cache_clear()
-        start = time.perf_counter()
-        catalog()
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.05  # 10 ms on the machine it was written on; CI machines are slower
+    assert catalog() is catalog()
 
 
 # --- reading ----------------------------------------------------------------------

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,11 +133,10 @@ def test_refused_with_the_reason(text: str, message: str, hint: str) -> None:
 
 
 def test_a_costly_expression_is_refused_at_once() -> None:
-    start = time.perf_counter()
+    # Evaluated in full, the first of these would outlive the test's time limit.
     for text in ("9**9**9**9", "(10**18)**(10**18)", "2**2**2**2**2**2", "7**(10**9)"):
         with pytest.raises(UsageError, match="63 bits"):
             evaluate(text, {})
-    assert time.perf_counter() - start < 0.5
 
 
 def test_powers_of_one_are_cheap_and_allowed() -> None:
