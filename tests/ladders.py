@@ -1,0 +1,113 @@
+"""What the tests of every shipped ladder share: loading, building, mutating, emulating."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import types
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from workbench import build as building
+from workbench import compilers
+from workbench.engines import emulated
+from workbench.errors import WorkbenchError
+from workbench.model import Build, Problem, Version
+from workbench.project import Project, require_project
+from workbench.study import Study, load_study
+
+PROJECT: Project = require_project(Path(__file__).resolve().parent.parent)
+
+needs_compiler = pytest.mark.skipif(
+    not compilers.available(), reason="neither nvcc nor NVRTC is on this machine"
+)
+
+
+def shipped(name: str) -> Study:
+    """A study of this repository."""
+    return load_study(PROJECT, name)
+
+
+def rungs(study: Study) -> list[Version]:
+    """The ladder without its baselines, in order."""
+    return [version for version in study.versions.values() if not version.baseline]
+
+
+def relative_error(out: np.ndarray, reference: np.ndarray) -> float:
+    """‖out − reference‖ / ‖reference‖, as `verify` judges it."""
+    wide = out.astype("float64")
+    return float(np.linalg.norm(wide - reference) / np.linalg.norm(reference))
+
+
+def python_file(study: Study, name: str) -> types.ModuleType:
+    """``kernels/<study>/<name>.py`` as a module."""
+    spec = importlib.util.spec_from_file_location(name, study.folder / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def built(version: Version, arch: str = "sm_90") -> Build:
+    """Compiled as `workbench profile` would: resources, PTX and the compiler's log."""
+    return building.build(PROJECT, version, arch).build
+
+
+def mutated(version: Version, right: str, wrong: str) -> Version:
+    """The version with one mistake in it; `right` must stand in its file exactly once."""
+    assert version.text.count(right) == 1, f"{right!r} stands {version.text.count(right)} times"
+    return msgspec.structs.replace(version, text=version.text.replace(right, wrong))
+
+
+def verdict(study: Study, version: Version, problem: Problem, seed: int = 7) -> str:
+    """What verification under the emulator says: "" where the version is right.
+
+    A mutated `version` is compiled and run as it is in memory, not as in its file.
+    """
+    try:
+        done = emulated.emulate(PROJECT, study, version, problem, seed=seed, watch=True)
+        emulated.verified(done, version, problem)
+    except WorkbenchError as error:
+        return error.message
+    return ""
+
+
+def check_clean_build(version: Version, arch: str) -> None:
+    """It compiles without warnings, local memory and spills."""
+    made = built(version, arch)
+    assert made.log == "", version.id
+    for kernel in made.resources:
+        used = (kernel.stack, kernel.spill_stores, kernel.spill_loads)
+        assert used == (0, 0, 0), f"{version.id} {kernel.name}"
+
+
+def check_story(study: Study) -> None:
+    """Ids without gaps, one parent each, a sentence of change, expectations with reasons."""
+    ladder = rungs(study)
+    assert [version.id for version in ladder] == [f"v{i}" for i in range(len(ladder))]
+    for version in ladder[1:]:
+        assert version.parent in study.versions, version.id
+        assert version.change.endswith("."), version.id
+        assert version.expectations, version.id
+        assert all(each.why for each in version.expectations), version.id
+    for before, version in itertools.pairwise(ladder):
+        assert version.text != before.text
+
+
+def check_sampled_reference(study: Study, problem: Problem, atol: float = 0.0) -> None:
+    """`reference_at` gives the elements of `reference`, within `atol` of the largest."""
+    rng = np.random.default_rng(3)
+    inputs = study.inputs(problem, rng)
+    full: Mapping[str, np.ndarray] = study.reference(problem, inputs)
+    indices = {name: rng.integers(0, array.size, size=64) for name, array in full.items()}
+    sample = study.reference_at(problem, inputs, indices)
+    for name, array in full.items():
+        expected = array.ravel()[indices[name]]
+        np.testing.assert_allclose(
+            sample[name], expected, rtol=0, atol=atol * float(np.abs(array).max())
+        )
