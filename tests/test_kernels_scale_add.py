@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
 import shutil
-import types
 from pathlib import Path
 
 import cpu_shim
-import msgspec
+import ladders
 import numpy as np
 import pytest
 
-from workbench import build as building
-from workbench import compilers
 from workbench.errors import UsageError
 from workbench.launches import ScalarArg
 from workbench.model import Problem
-from workbench.project import find_project
-from workbench.study import Study, load_study, resolve_launches
+from workbench.study import Study, resolve_launches
 
 LADDER = ("v0", "v1", "v2", "v3")
 SCALE, OFFSET = 1.25, -0.75
 
-needs_compiler = pytest.mark.skipif(
-    not compilers.available(), reason="neither nvcc nor NVRTC is on this machine"
-)
 needs_host_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="the CPU shim needs g++"
 )
 
 
 @pytest.fixture(scope="module")
-def study(repo: Path) -> Study:
-    project = find_project(repo)
-    assert project is not None
-    return load_study(project, "scale_add")
-
-
-def relative_error(out: np.ndarray, reference: np.ndarray) -> float:
-    return float(np.linalg.norm(out - reference) / np.linalg.norm(reference))
-
-
-def python_file(study: Study, name: str) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(name, study.folder / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def study() -> Study:
+    return ladders.shipped("scale_add")
 
 
 @needs_host_compiler
@@ -64,7 +40,7 @@ def test_every_rung_is_right_at_every_awkward_size(
     for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
         reference = study.reference(problem, arrays)["B"]
         assert not np.isnan(out["B"]).any(), f"{problem.name}: an output was never written"
-        assert relative_error(out["B"], reference) < study.tolerance, problem.name
+        assert ladders.relative_error(out["B"], reference) < study.tolerance, problem.name
 
 
 @needs_host_compiler
@@ -82,63 +58,45 @@ def test_every_rung_is_right_at_every_awkward_size(
 def test_the_shim_finds_a_kernel_that_is_wrong(
     study: Study, version: str, right: str, wrong: str, symptom: str, tmp_path: Path
 ) -> None:
-    broken = study.version(version)
-    assert broken.text.count(right) == 1
-    broken = msgspec.structs.replace(broken, text=broken.text.replace(right, wrong))
+    broken = ladders.mutated(study.version(version), right, wrong)
     problem = study.problem("r33_c65")
     inputs = study.inputs(problem, np.random.default_rng(1))
     if symptom == "wrong":
         (out,) = cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
-        assert not relative_error(out["B"], study.reference(problem, inputs)["B"]) < 1e-3
+        assert not ladders.relative_error(out["B"], study.reference(problem, inputs)["B"]) < 1e-3
     else:
         with pytest.raises(AssertionError, match=symptom):
             cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
 
 
-@needs_compiler
+@ladders.needs_compiler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_every_rung_compiles_without_spills_or_warnings(
-    repo: Path, study: Study, arch: str
-) -> None:
-    project = find_project(repo)
-    assert project is not None
-    for name in LADDER:
-        made = building.build(project, study.version(name), arch).build
-        (kernel,) = made.resources
-        assert kernel.name == "scale_add"
-        assert (kernel.stack, kernel.spill_stores, kernel.spill_loads) == (0, 0, 0), name
-        assert made.log == "", name
+def test_every_rung_compiles_clean_and_small(study: Study, arch: str) -> None:
+    for version in ladders.rungs(study):
+        ladders.check_clean_build(version, arch)
+        (kernel,) = ladders.built(version, arch).resources
         # 32 registers let 2048 threads share an SM, which the bytes in flight count on.
-        assert kernel.registers <= 32, name
-        assert kernel.static_shared == 0, name
+        assert kernel.registers <= 32, version.id
+        assert kernel.static_shared == 0, version.id
 
 
-@needs_compiler
-def test_v2_and_v3_move_four_floats_at_a_time(repo: Path, study: Study) -> None:
-    project = find_project(repo)
-    assert project is not None
+@ladders.needs_compiler
+def test_v2_and_v3_move_four_floats_at_a_time(study: Study) -> None:
     for name, count in (("v1", 0), ("v2", 1), ("v3", 4)):
-        ptx = building.build(project, study.version(name), "sm_90").build.ptx
+        ptx = ladders.built(study.version(name)).ptx
         assert ptx.count("ld.global.nc.v4.f32") == count, name
         assert ptx.count("st.global.v4.f32") == count, name
 
 
-@needs_compiler
-def test_v3_issues_every_wide_load_before_the_first_wide_store(repo: Path, study: Study) -> None:
-    project = find_project(repo)
-    assert project is not None
-    ptx = building.build(project, study.version("v3"), "sm_90").build.ptx
+@ladders.needs_compiler
+def test_v3_issues_every_wide_load_before_the_first_wide_store(study: Study) -> None:
+    ptx = ladders.built(study.version("v3")).ptx
     assert ptx.rindex("ld.global.nc.v4.f32") < ptx.index("st.global.v4.f32")
 
 
 def test_each_rung_says_what_it_changed_and_what_it_expects(study: Study) -> None:
-    assert tuple(each.id for each in study.versions.values() if not each.baseline) == LADDER
-    for before, name in itertools.pairwise(LADDER):
-        version = study.version(name)
-        assert version.parent == before
-        assert version.change.endswith(".")
-        assert version.expectations
-        assert all(each.why for each in version.expectations), name
+    assert tuple(version.id for version in ladders.rungs(study)) == LADDER
+    ladders.check_story(study)
 
 
 def test_the_default_problem_is_n8192_and_verify_sizes_are_small(study: Study) -> None:
@@ -153,15 +111,11 @@ def test_the_default_problem_is_n8192_and_verify_sizes_are_small(study: Study) -
 
 def test_sampled_reference_equals_the_full_one(study: Study) -> None:
     problem = study.problem("r33_c65")
-    rng = np.random.default_rng(3)
-    inputs = study.inputs(problem, rng)
-    indices = {"B": rng.integers(0, 33 * 65, size=50)}
-    sample = study.reference_at(problem, inputs, indices)["B"]
-    full = study.reference(problem, inputs)["B"].ravel()[indices["B"]]
     assert study.can_sample
-    np.testing.assert_array_equal(sample, full)
+    ladders.check_sampled_reference(study, problem)
+    inputs = study.inputs(problem, np.random.default_rng(3))
     np.testing.assert_array_equal(
-        full, SCALE * inputs["A"].astype("float64").ravel()[indices["B"]] + OFFSET
+        study.reference(problem, inputs)["B"], SCALE * inputs["A"].astype("float64") + OFFSET
     )
 
 
@@ -171,8 +125,8 @@ def test_tolerance_passes_both_roundings_and_no_missing_element(study: Study) ->
     reference = study.reference(problem, inputs)["B"]
     # NumPy rounds the product before it adds; a fused multiply-add does better.
     twice = np.add(np.multiply(inputs["A"], SCALE, dtype="float32"), OFFSET, dtype="float32")
-    assert relative_error(twice, reference) < study.tolerance / 5
-    assert relative_error(reference.astype("float16").astype("float32"), reference) > (
+    assert ladders.relative_error(twice, reference) < study.tolerance / 5
+    assert ladders.relative_error(reference.astype("float16").astype("float32"), reference) > (
         50 * study.tolerance
     )
     # One element of the largest size, of the mean size √(a² + b²): its share of the norm.
@@ -194,7 +148,7 @@ def test_everybody_scales_and_adds_the_same_numbers(study: Study) -> None:
         sizes = (33, 65) if name in ("v0", "v1") else (33 * 65,)
         assert launch.args[4:] == tuple(ScalarArg(value=n) for n in sizes)
     for file in ("study", "pytorch"):
-        module = python_file(study, file)
+        module = ladders.python_file(study, file)
         assert (module.SCALE, module.OFFSET) == (SCALE, OFFSET)
 
 
@@ -208,7 +162,7 @@ def test_indices_beyond_32_bits_are_refused_with_the_reason(study: Study) -> Non
 def test_pytorch_says_why_it_cannot_run_here(study: Study) -> None:
     assert study.baseline is not None
     assert study.baseline.id == "pytorch"
-    module = python_file(study, "pytorch")
+    module = ladders.python_file(study, "pytorch")
     try:
         import torch
 
