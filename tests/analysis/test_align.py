@@ -130,8 +130,8 @@ def test_front_matter_of_a_python_version() -> None:
     old = '"""\n---\ntitle = "a"\n---\n"""\nimport torch\n'
     new = old.replace('"a"', '"b"').replace("import torch", "import numpy")
     assert kinds(diff(old, new, "cudnn.py")) == [
-        ((3, 3), (3, 3), "front-matter"),
         ((6, 6), (6, 6), "code"),
+        ((3, 3), (3, 3), "front-matter"),
     ]
 
 

@@ -127,7 +127,8 @@ def diff_file(
     out.pairs = [(code_old[i], code_new[j]) for j, i in turned]
     _gaps(out, old_lines, new_lines)
     _cosmetic(out, silent)
-    out.drafts.sort(key=lambda draft: (draft.old, draft.new))
+    # Prose comes last, so that the first change of code is hunk 1.
+    out.drafts.sort(key=lambda draft: (draft.kind == "front-matter", draft.old, draft.new))
     return out
 
 
