@@ -50,6 +50,10 @@ class Chip(Record, frozen=True):
     bank_bytes: int
     sector_bytes: int
     line_bytes: int
+    # dense operations a cycle of an SM's matrix units; 0: unknown
+    tensor_half: int = 0
+    tensor_tf32: int = 0
+    tensor_int8: int = 0
     # this device
     sms: int = 0
     sm_clock: float = 0.0
@@ -64,6 +68,10 @@ class Chip(Record, frozen=True):
     def fp64_peak(self, clock: float | None = None) -> float:
         """FLOP/s of float64 multiply-adds, outside of the tensor pipe."""
         return 2.0 * self.fp64_lanes * self.sms * (clock or self.sm_clock)
+
+    def tensor_peak(self, operations: int, clock: float | None = None) -> float:
+        """Operations per second of matrix units that do `operations` a cycle and SM."""
+        return float(operations) * self.sms * (clock or self.sm_clock)
 
     def shared_bandwidth_peak(self, clock: float | None = None) -> float:
         """Bytes per second of all SMs' shared memory: one word of every bank a cycle."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from factories import make_launch, make_metrics
 
+from workbench.analysis.arithmetic import work
 from workbench.analysis.roofline import Position, position, traffic
 from workbench.counters import Missing
+from workbench.model import Column, InstructionTable
 
 FLOPS = {
     "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 1000,
@@ -61,3 +64,63 @@ def test_the_ladder_does_the_work_of_a_matrix_product(report: Callable[[str], Pa
         assert found.flops == pytest.approx(2 * 1024**3, rel=1e-9)
         inner, outer = found.intensity("L1"), found.intensity("DRAM")
         assert inner is not None and outer is not None and inner < outer
+
+
+def table(*rows: tuple[str, int, int]) -> InstructionTable:
+    """Rows of (SASS, executions by warps, executions by threads)."""
+    every = tuple(range(len(rows)))
+    return InstructionTable(
+        address=tuple(16 * row for row in every),
+        text=tuple(row[0] for row in rows),
+        columns={
+            "inst_executed": Column(rows=every, values=tuple(row[1] for row in rows)),
+            "thread_inst_executed_true": Column(rows=every, values=tuple(row[2] for row in rows)),
+        },
+    )
+
+
+def work_of(*rows: tuple[str, int, int]) -> dict[str, float] | Missing:
+    launch = make_launch(metrics=make_metrics(**{**FLOPS, **BYTES}))
+    return work(msgspec.structs.replace(launch, instructions=table(*rows)))
+
+
+@pytest.mark.parametrize(
+    ("sass", "unit", "operations"),
+    [
+        ("HMMA.16816.F32 R4, R8, R10, R4", "tensor half", 4096),
+        ("@!P0 HMMA.16816.F32.BF16 R4, R8, R10, R4", "tensor half", 4096),
+        ("HMMA.1688.F32.TF32 R4, R8, R10, R4", "tensor TF32", 2048),
+        ("IMMA.16832.S8.S8 R4, R8.ROW, R10.COL, R4", "tensor int8", 8192),
+        ("HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", "tensor half", 2 * 64 * 128 * 16 / 4),
+    ],
+)
+def test_a_matrix_product_counts_by_the_shape_in_its_opcode(
+    sass: str, unit: str, operations: float
+) -> None:
+    assert work_of((sass, 10, 320)) == {"float32": 2048, unit: 10 * operations}
+
+
+def test_a_byte_dot_product_is_eight_operations_of_a_thread() -> None:
+    assert work_of(("IDP.4A.S8.S8 R0, R1, R2, R0", 10, 300)) == {"float32": 2048, "dp4a": 2400}
+
+
+@pytest.mark.parametrize(
+    "sass", ["HMMA.SP.16832.F32 R4, R8", "QGMMA.64x8x32.F32 R4", "IMMA.16864.S4.S4 R"]
+)
+def test_tensor_work_that_cannot_be_counted_has_no_place(sass: str) -> None:
+    metrics = {
+        **FLOPS,
+        **BYTES,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 40,
+    }
+    launch = make_launch(metrics=make_metrics(**metrics))
+    found = position(msgspec.structs.replace(launch, instructions=table((sass, 10, 320))))
+    assert isinstance(found, Missing) and sass.split()[0] in found.reason
+
+
+def test_the_unit_that_did_most_sets_the_roof() -> None:
+    launch = make_launch(metrics=make_metrics(**{**FLOPS, **BYTES}))
+    mixed = table(("HMMA.16816.F32 R4, R8, R10, R4", 10, 320))
+    found = position(msgspec.structs.replace(launch, instructions=mixed))
+    assert isinstance(found, Position)
+    assert found.unit == "tensor half" and found.flops == 2048 + 40960

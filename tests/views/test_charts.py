@@ -70,7 +70,7 @@ def test_names_cannot_carry_markup_into_a_chart() -> None:
             "x",
             "label",
             [(name, [charts_roof.Dot(name, 1.0, 1.0, name)])],
-            charts_roof.Roof(flops=0.0, bandwidth=0.0),
+            [charts_roof.Roof(flops=0.0, bandwidth=0.0)],
             path=True,
         ),
     )
@@ -82,7 +82,7 @@ def test_names_cannot_carry_markup_into_a_chart() -> None:
 def test_the_roof_bends_at_the_ridge() -> None:
     roof = charts_roof.Roof(flops=60e12, bandwidth=4e12, flops_text="peak", bandwidth_text="memory")
     dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
-    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], roof, path=False)
+    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [roof], path=False)
     line, point = traces(figure)
     assert line["x"][1] == pytest.approx(15.0)
     assert line["y"][1:] == pytest.approx([60e12, 60e12])
@@ -90,10 +90,21 @@ def test_the_roof_bends_at_the_ridge() -> None:
     assert (point["x"], point["y"]) == ([100.0], [5e12])
 
 
+def test_every_unit_in_use_has_its_own_ceiling() -> None:
+    low = charts_roof.Roof(flops=60e12, bandwidth=4e12, flops_text="float32 peak")
+    high = charts_roof.Roof(flops=900e12, bandwidth=4e12, flops_text="tensor half peak")
+    dot = charts_roof.Dot("v1", 100.0, 5e12, "hover")
+    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [low, high], path=True)
+    tops = [max(trace["y"]) for trace in traces(figure) if trace["mode"] == "lines"]
+    assert tops == [60e12, 900e12]
+    texts = [note["text"] for note in figure.spec["layout"]["annotations"]]
+    assert "float32 peak" in texts and "tensor half peak" in texts
+
+
 def test_without_a_known_chip_there_is_no_roof() -> None:
     roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
     dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
-    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], roof, path=False)
+    figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [roof], path=False)
     assert len(traces(figure)) == 1
     assert "annotations" not in figure.spec["layout"]
 
@@ -102,6 +113,6 @@ def test_labels_of_points_that_coincide_are_left_to_hovering() -> None:
     roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
     rates = {"v0": 1e11, "v1": 5e12, "v2": 5.1e12}
     dots = [charts_roof.Dot(name, 10.0, rate, name) for name, rate in rates.items()]
-    (trace,) = traces(charts_roof.roofline("x", "label", [("L1", dots)], roof, path=True))
+    (trace,) = traces(charts_roof.roofline("x", "label", [("L1", dots)], [roof], path=True))
     assert trace["text"] == ["v0", "v1", ""]
     assert trace["customdata"] == ["v0", "v1", "v2"]

@@ -1,9 +1,9 @@
 """Arithmetic done and bytes moved by a launch: where it stands under the roofline.
 
 Work is what the launch executed, not what the study says a job needs, so that a
-report from anywhere has a point and recomputation counts. The catalog counts
-float32 work outside of the tensor pipe; a launch whose work is mostly of another
-kind gets a reason instead of a point in the wrong place.
+report from anywhere has a point and recomputation counts. Its roof is that of the
+unit that did most of it (see `workbench.analysis.arithmetic`); a launch whose work
+cannot be counted gets a reason instead of a point in the wrong place.
 
 Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual
 performance model for multicore architectures", CACM 52(4), 2009.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from workbench.analysis.arithmetic import Unit, work
 from workbench.counters import Missing, Reading, read
 from workbench.model import Launch, Record
 
@@ -21,28 +22,36 @@ Level = Literal["L1", "L2", "DRAM"]
 LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
 
 _SECTOR_BYTES = 32
-#: Barriers keep the tensor pipe's counter at a few hundredths of a percent.
-_TENSOR_NOISE_PERCENT = 1.0
 
 
 class Position(Record, frozen=True):
     """A launch under the roofline.
 
-    `flops` is float32 operations, `seconds` the duration seen by the same
-    profiler, `traffic` the bytes that crossed each level that was measured.
+    `work` is operations by unit, `seconds` the duration seen by the same profiler,
+    `traffic` the bytes that crossed each level that was measured.
     """
 
-    flops: float
+    work: dict[Unit, float]
     seconds: float
     traffic: dict[Level, float]
 
     @property
+    def flops(self) -> float:
+        """Operations of all units; on int8 units, integer ones."""
+        return sum(self.work.values())
+
+    @property
+    def unit(self) -> Unit:
+        """What did most of the work, and so sets the roof."""
+        return max(self.work, key=lambda unit: self.work[unit])
+
+    @property
     def rate(self) -> float:
-        """Achieved FLOP/s."""
+        """Achieved operations per second."""
         return self.flops / self.seconds
 
     def intensity(self, level: Level) -> float | None:
-        """FLOP per byte at a level; None where its bytes are unknown or zero."""
+        """Operations per byte at a level; None where its bytes are unknown or zero."""
         moved = self.traffic.get(level)
         return self.flops / moved if moved else None
 
@@ -72,18 +81,14 @@ def traffic(launch: Launch) -> dict[Level, float]:
 def position(launch: Launch) -> Position | Missing:
     """Place a launch under the roofline, or say why it has no place there."""
     seconds = _value(launch, "duration")
-    flops = read(launch, "flops")
-    if isinstance(flops, Missing):
-        return flops
+    done = work(launch)
+    if isinstance(done, Missing):
+        return done
     if not seconds:
         return Missing("the report holds no duration")
-    if (_value(launch, "tensor_utilization") or 0.0) > _TENSOR_NOISE_PERCENT:
-        return Missing("its tensor-core work is not counted in float32 operations")
-    if 2 * (_value(launch, "dfma_threads") or 0.0) > flops.value:
-        return Missing("most of its work is float64, which is not counted here")
-    if not flops.value:
-        return Missing("it executed no float32 operation")
+    if not done:
+        return Missing("it executed no float32 operation, matrix product or byte dot product")
     moved = traffic(launch)
     if not any(moved.values()):
         return Missing("the report holds no memory traffic")
-    return Position(flops=float(flops.value), seconds=seconds, traffic=moved)
+    return Position(work=done, seconds=seconds, traffic=moved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from workbench import units
 from workbench.model import Record
@@ -39,8 +40,6 @@ def decades(low: float, high: float, unit: str = "") -> Json:
 
 
 def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
-    if not roof.flops or not roof.bandwidth:
-        return []
     ridge = roof.flops / roof.bandwidth
     xs = [low, max(low, min(ridge, high)), high]
     line = {
@@ -71,8 +70,25 @@ def _labels(points: list[Dot]) -> list[str]:
     return out
 
 
+def _ceiling_text(roof: Roof, right: float) -> Json:
+    return {
+        "x": right,
+        "y": math.log10(roof.flops),
+        "xanchor": "right",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "text": plain(roof.flops_text),
+        "font": {"color": "@soft", "size": 11},
+    }
+
+
 def roofline(
-    identity: str, label: str, series: list[tuple[str, list[Dot]]], roof: Roof, *, path: bool
+    identity: str,
+    label: str,
+    series: list[tuple[str, list[Dot]]],
+    roofs: Sequence[Roof],
+    *,
+    path: bool,
 ) -> Figure:
     """Points under a roof, both axes logarithmic.
 
@@ -80,15 +96,16 @@ def roofline(
         identity: Id of the figure on its page.
         label: Spoken name.
         series: Name and points; each series has a colour and a symbol of its own.
-        roof: The ceilings.
+        roofs: The ceilings, one for each unit in use; they share one memory bandwidth.
         path: Join the points of a series by a line, for a ladder.
     """
     dots = [dot for _, points in series for dot in points]
-    xs = [dot.intensity for dot in dots] + ([roof.flops / roof.bandwidth] if roof.bandwidth else [])
-    ys = [dot.rate for dot in dots] + ([roof.flops] if roof.flops else [])
+    known = [roof for roof in roofs if roof.flops and roof.bandwidth]
+    xs = [dot.intensity for dot in dots] + [roof.flops / roof.bandwidth for roof in known]
+    ys = [dot.rate for dot in dots] + [roof.flops for roof in known]
     low_x, high_x = min(xs) / 4, max(xs) * 6
     low_y, high_y = min(ys) / 4, max(ys) * 3
-    data = _roof_lines(roof, low_x, high_x)
+    data = [line for roof in known for line in _roof_lines(roof, low_x, high_x)]
     for index, (name, points) in enumerate(series):
         data.append(
             {
@@ -125,17 +142,9 @@ def roofline(
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         }
         layout["margin"] = {"l": 8, "r": 16, "t": 40, "b": 36}
-    if roof.flops and roof.bandwidth:
+    if known:
         layout["annotations"] = [
-            {
-                "x": log_x[1],
-                "y": math.log10(roof.flops),
-                "xanchor": "right",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "text": plain(roof.flops_text),
-                "font": {"color": "@soft", "size": 11},
-            },
+            *(_ceiling_text(roof, log_x[1]) for roof in known),
             {
                 "x": 0,
                 "y": 1,
@@ -144,7 +153,7 @@ def roofline(
                 "xanchor": "left",
                 "yanchor": "top",
                 "showarrow": False,
-                "text": plain(roof.bandwidth_text),
+                "text": plain(known[0].bandwidth_text),
                 "font": {"color": "@soft", "size": 11},
             },
         ]

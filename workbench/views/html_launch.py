@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench import units
-from workbench.analysis import roofline, stalls
+from workbench.analysis import arithmetic, roofline, stalls
 from workbench.analysis.roofline import Position
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
@@ -111,17 +111,28 @@ def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
     return tuple(item for item in cells if not item.missing)
 
 
-def roof(chip: Chip | None, launch: Launch) -> charts_roof.Roof:
-    """The ceilings at the clock that the profiler saw, else the device's own."""
+def roof(chip: Chip | None, launch: Launch, unit: arithmetic.Unit) -> charts_roof.Roof:
+    """The ceilings for a unit, at the clock that the profiler saw, else the device's own."""
     if chip is None:
         return charts_roof.Roof(flops=0.0, bandwidth=0.0)
-    clock = value(launch, "sm_clock")
-    flops = chip.fp32_peak(float(clock) if clock else None)
+    seen = value(launch, "sm_clock")
+    clock = float(seen) if seen else None
+    if unit == "float32":
+        flops = chip.fp32_peak(clock)
+    else:
+        flops = chip.tensor_peak(
+            {
+                "tensor half": chip.tensor_half,
+                "tensor TF32": chip.tensor_tf32,
+                "tensor int8": chip.tensor_int8,
+            }.get(unit, 0),
+            clock,
+        )
     bandwidth = chip.memory_bandwidth
     return charts_roof.Roof(
         flops=flops,
         bandwidth=bandwidth,
-        flops_text=f"{units.quantity(flops, 'flop/s')} float32 peak",
+        flops_text=f"{units.quantity(flops, 'flop/s')} {unit} peak",
         bandwidth_text=f"{units.quantity(bandwidth, 'byte/s')} device memory",
     )
 
@@ -147,12 +158,13 @@ def _roofline(
     place = roofline.position(launch)
     if isinstance(place, Missing):
         return None, place.reason, ()
-    top = roof(chip, launch)
+    top = roof(chip, launch, place.unit)
     rows: list[tuple[str, ...]] = []
     series = []
     for level, dot in dots(place, launch.kernel):
         series.append((level, [charts_roof.Dot(level, dot.intensity, dot.rate, dot.hover)]))
-        limit = min(top.flops, dot.intensity * top.bandwidth) if level == "DRAM" else top.flops
+        slope = dot.intensity * top.bandwidth
+        limit = min(top.flops, slope) if level == "DRAM" and top.flops else top.flops
         rows.append(
             (
                 level,
@@ -167,7 +179,7 @@ def _roofline(
         f"Roofline of {launch.kernel}: FLOP per second against FLOP per byte, "
         "one point for each memory level",
         series,
-        top,
+        [top],
         path=False,
     )
     return figure, "", tuple(rows)

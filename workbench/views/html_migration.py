@@ -160,17 +160,21 @@ def roof_path(
         for level, dot in found.items():
             series[level].append(dot)
         cells = [units.digits3(found[x].intensity) if x in found else "—" for x in LEVELS]
-        rows.append((name, units.quantity(place.rate, "flop/s"), *cells))
+        rows.append((name, units.quantity(place.rate, "flop/s"), place.unit, *cells))
     chip = chip_for(profile.device)
-    top = max((roof(chip, launch) for _, launch, _ in places), key=lambda item: item.flops)
+    # One roof for each unit that did the work of some version, at the highest clock seen.
+    tops: dict[str, charts_roof.Roof] = {}
+    for _, launch, place in places:
+        one = roof(chip, launch, place.unit)
+        tops[place.unit] = max(tops.get(place.unit, one), one, key=lambda item: item.flops)
     return RoofPath(
         figure=charts_roof.roofline(
             identity,
             "Roofline: FLOP per second against FLOP per byte, a series for each memory level",
             [(level, points) for level, points in series.items() if points],
-            top,
+            list(tops.values()),
             path=joined,
         ),
-        head=(noun, "Rate", *(f"FLOP per byte at {level}" for level in LEVELS)),
+        head=(noun, "Rate", "Mostly on", *(f"FLOP per byte at {level}" for level in LEVELS)),
         rows=tuple(rows),
     )
