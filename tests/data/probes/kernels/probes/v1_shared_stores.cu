@@ -1,0 +1,215 @@
+/* ---
+title  = "Shared stores of 1 to 16 bytes"
+parent = ""
+[[launch]]
+kernel = "probe"
+grid   = ["cdiv(n, 32)"]
+block  = [32]
+args   = ["x", "at", "words", "y"]
+--- */
+#define HASH(w) ((unsigned)(w) * 2654435761u)
+#define ROW(k) at[(k) * 32 + lane]
+typedef unsigned long long u64;
+
+// Every store writes the hash of the words that it covers, so all stores agree.
+#define S1(k) { int i = ROW(k); if (i >= 0) asm volatile("st.shared.u8 [%0], %1;" ::"r"(base + i), "r"(HASH(i / 4) >> 8 * (i % 4)) : "memory"); }
+#define S2(k) { int i = ROW(k); if (i >= 0) asm volatile("st.shared.u16 [%0], %1;" ::"r"(base + 2 * i), "h"((unsigned short)(HASH(i / 2) >> 16 * (i % 2))) : "memory"); }
+#define S4(k) { int i = ROW(k); if (i >= 0) asm volatile("st.shared.u32 [%0], %1;" ::"r"(base + 4 * i), "r"(HASH(i)) : "memory"); }
+#define S8(k) { int i = ROW(k); if (i >= 0) asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(base + 8 * i), "r"(HASH(2 * i)), "r"(HASH(2 * i + 1)) : "memory"); }
+#define S16(k) { int i = ROW(k); if (i >= 0) asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(base + 16 * i), "r"(HASH(4 * i)), "r"(HASH(4 * i + 1)), "r"(HASH(4 * i + 2)), "r"(HASH(4 * i + 3)) : "memory"); }
+
+extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y) {
+    const int lane = threadIdx.x;
+    int bad = 0;
+    __shared__ __align__(128) unsigned s[4096];
+    const unsigned base = (unsigned)__cvta_generic_to_shared(s);
+    for (int w = lane; w < 4096; w += 32) s[w] = 0;
+    __syncthreads();
+    S8(0)
+    S8(1)
+    S8(2)
+    S8(3)
+    S8(4)
+    S8(5)
+    S8(6)
+    S8(7)
+    S8(8)
+    S8(9)
+    S8(10)
+    S8(11)
+    S8(12)
+    S8(13)
+    S8(14)
+    S8(15)
+    S8(16)
+    S8(17)
+    S8(18)
+    S8(19)
+    S8(20)
+    S8(21)
+    S8(22)
+    S8(23)
+    S8(24)
+    S8(25)
+    S8(26)
+    S8(27)
+    S8(28)
+    S8(29)
+    S8(30)
+    S8(31)
+    S8(32)
+    S8(33)
+    S8(34)
+    S8(35)
+    S8(36)
+    S8(37)
+    S8(38)
+    S8(39)
+    S8(40)
+    S8(41)
+    S8(42)
+    S8(43)
+    S8(44)
+    S8(45)
+    S8(46)
+    S8(47)
+    S8(48)
+    S8(49)
+    S8(50)
+    S8(51)
+    S8(52)
+    S8(53)
+    S8(54)
+    S8(55)
+    S8(56)
+    S8(57)
+    S8(58)
+    S8(59)
+    S8(60)
+    S8(61)
+    S8(62)
+    S8(63)
+    S16(0)
+    S16(1)
+    S16(2)
+    S16(3)
+    S16(4)
+    S16(5)
+    S16(6)
+    S16(7)
+    S16(8)
+    S16(9)
+    S16(10)
+    S16(11)
+    S16(12)
+    S16(13)
+    S16(14)
+    S16(15)
+    S16(16)
+    S16(17)
+    S16(18)
+    S16(19)
+    S16(20)
+    S16(21)
+    S16(22)
+    S16(23)
+    S16(24)
+    S16(25)
+    S16(26)
+    S16(27)
+    S16(28)
+    S16(29)
+    S16(30)
+    S16(31)
+    S16(32)
+    S16(33)
+    S16(34)
+    S16(35)
+    S16(36)
+    S16(37)
+    S16(38)
+    S16(39)
+    S16(40)
+    S16(41)
+    S16(42)
+    S16(43)
+    S16(44)
+    S16(45)
+    S16(46)
+    S16(47)
+    S16(48)
+    S16(49)
+    S16(50)
+    S16(51)
+    S16(52)
+    S16(53)
+    S16(54)
+    S16(55)
+    S16(56)
+    S16(57)
+    S16(58)
+    S16(59)
+    S16(60)
+    S16(61)
+    S16(62)
+    S16(63)
+    S4(0)
+    S4(3)
+    S4(6)
+    S4(9)
+    S4(12)
+    S4(15)
+    S4(18)
+    S4(21)
+    S4(24)
+    S4(27)
+    S4(30)
+    S4(33)
+    S4(36)
+    S4(39)
+    S4(42)
+    S4(45)
+    S4(48)
+    S4(51)
+    S4(54)
+    S4(57)
+    S4(60)
+    S4(63)
+    __syncthreads();
+    // Whatever was stored is a hash, and every lane's own words of the widest store are there.
+    for (int w = lane; w < 4096; w += 32) bad += s[w] != 0 && s[w] != HASH(w);
+    for (int k = 0; k < 64; ++k) {
+        const int i = ROW(k);
+        if (i >= 0) bad += s[4 * i] != HASH(4 * i) || s[4 * i + 3] != HASH(4 * i + 3);
+    }
+    __syncthreads();
+    S1(0)
+    S2(0)
+    S1(6)
+    S2(6)
+    S1(12)
+    S2(12)
+    S1(18)
+    S2(18)
+    S1(24)
+    S2(24)
+    S1(30)
+    S2(30)
+    S1(36)
+    S2(36)
+    S1(42)
+    S2(42)
+    S1(48)
+    S2(48)
+    S1(54)
+    S2(54)
+    S1(60)
+    S2(60)
+    __syncthreads();
+    for (int k = 0; k < 64; k += 6) {
+        const int i = ROW(k);
+        if (i >= 0) bad += (s[i / 4] ^ HASH(i / 4)) >> 8 * (i % 4) & 255;
+        if (i >= 0) bad += (s[i / 2] ^ HASH(i / 2)) >> 16 * (i % 2) & 65535;
+    }
+    y[blockIdx.x * 32 + lane] = x[blockIdx.x * 32 + lane] + bad;
+}
