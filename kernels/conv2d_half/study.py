@@ -33,6 +33,7 @@ problems = {
     # A chunk of channels, and a tile of filters, with eight fewer and eight more.
     "c56_k120": _shape(1, 9, 15, 56, 120),
     "c72_k136": _shape(1, 11, 12, 72, 136),
+    "c136_k24": _shape(1, 5, 6, 136, 24),
     # Tiles of pixels that span rows and images and end inside of one: 2·127, 257 pixels.
     "p254": _shape(2, 1, 127, 16, 24),
     "p257": _shape(1, 257, 1, 8, 24),
@@ -80,10 +81,11 @@ def reference(problem, inputs):
     around = ((0, 0), (1, 1), (1, 1), (0, 0))
     padded = np.pad(inputs["input"].astype("float64"), around)
     weight = inputs["weight"].astype("float64")
-    taps = [
-        padded[:, r : r + h, s : s + w, :] @ weight[:, r, s, :].T for r in range(3) for s in range(3)
-    ]
-    return {"output": np.sum(taps, axis=0)}
+    total = np.zeros([problem[name] for name in "NHWK"])
+    for r in range(3):
+        for s in range(3):
+            total += padded[:, r : r + h, s : s + w, :] @ weight[:, r, s, :].T
+    return {"output": total}
 
 
 def reference_at(problem, inputs, indices):
@@ -95,7 +97,7 @@ def reference_at(problem, inputs, indices):
     for r in range(3):
         for s in range(3):
             y, x = h + r - 1, w + s - 1
-            inside = (0 <= y) & (y < problem["H"]) & (0 <= x) & (x < problem["W"])
+            inside = (y >= 0) & (y < problem["H"]) & (x >= 0) & (x < problem["W"])
             # A pixel of the padding is read somewhere inside and counted as zero.
             pixel = inputs["input"][n, y * inside, x * inside].astype("float64")
             total += inside * np.einsum("ic,ic->i", pixel, inputs["weight"][k, r, s])
