@@ -23,14 +23,13 @@ def available():
 def prepare(_problem, parameters, buffers):
     import torch
 
-    # cuDNN tries its algorithms on the first call and keeps the fastest.
-    torch.backends.cudnn.benchmark = True
     x, w, y = (torch.as_tensor(buffers[name], device="cuda")[None] for name in ("x", "w", "y"))
     stride = [parameters["U"]] * 2
 
     def run():
-        # The operator behind conv2d, with its output given: no allocation, no copy. TF32 keeps
-        # 10 bits of the mantissa, another job than the one that the ladder does.
+        # The operator behind conv2d, with its output given: no allocation, no copy. `benchmark`
+        # lets cuDNN try its algorithms on the first call and keep the fastest. TF32 keeps 10
+        # bits of the mantissa: another job than the one that the ladder does.
         torch.ops.aten.cudnn_convolution.out(
             x,
             w,
