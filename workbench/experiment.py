@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -18,15 +20,16 @@ from workbench.engines.assemble import (
     own_notices,
     own_sources,
 )
+from workbench.engines.batch import Outcome, run_batch
 from workbench.engines.client import (
+    compiled,
     fresh_seed,
     make_job,
     make_program,
-    run_job,
     run_jobs,
     verification,
 )
-from workbench.engines.failures import expect_result, failure_error, hang
+from workbench.engines.failures import failure_error, hang
 from workbench.engines.job import Check, Job, Program, Result, TimeOptions
 from workbench.engines.ncu import Captured, Command, Options, capture, prepare
 from workbench.engines.rawreport import Keep
@@ -87,7 +90,7 @@ class Experiment:
         self.store = Store(project.profiles)
         self._say = say
         self._step = step
-        self._announced: set[str] = set()
+        self._built: dict[str, BuildResult] = {}
 
     def subject(self, version: Version, problem: Problem) -> Subject:
         """Compile a version for a problem.
@@ -95,45 +98,72 @@ class Experiment:
         Raises:
             UsageError, KernelError, MissingError: see `make_program`.
         """
-        if version.kind == "cuda" and version.id not in self._announced:
-            self._announced.add(version.id)  # once, on however many problems it is to run
-            self._say(f"build {version.id} for {self.where.arch}")
-        program, built = make_program(self.project, self.study, version, problem, self.where.arch)
+        self.study.check_requirements(version, problem)
+        program, built = make_program(
+            self.project, self.study, version, problem, self.where.arch, self._build(version)
+        )
         return Subject(version=version, problem=problem, program=program, built=built)
+
+    def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
+        """Compile versions side by side, a compiler process for each core.
+
+        Returns:
+            Version -> why it does not compile, for those that do not.
+        """
+        failed: dict[str, WorkbenchError] = {}
+
+        def one(version: Version) -> None:
+            try:
+                self._build(version)
+            except WorkbenchError as error:
+                failed[version.id] = error
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            list(pool.map(one, versions))
+        return failed
+
+    def _build(self, version: Version) -> BuildResult | None:
+        if version.kind != "cuda":
+            return None
+        if version.id not in self._built:
+            # Once, on however many problems it is to run.
+            self._say(f"build {version.id} for {self.where.arch}")
+            self._built[version.id] = compiled(self.project, version, self.where.arch)
+        return self._built[version.id]
 
     # --- verify -----------------------------------------------------------------
 
     def verify(self, subjects: Sequence[Subject]) -> list[Verdict]:
-        """Check one version on several problems, in one worker process.
+        """Check versions on problems, in as few worker processes as faults allow.
 
         Returns:
-            A verdict a problem. A wrong result does not keep the other problems from
-            being checked; a crash or a hang does, since it takes the context with it.
-        """
-        first = subjects[0]
-        names = [subject.problem.name for subject in subjects]
-        what = names[0] if len(names) == 1 else f"{len(names)} problems"
-        self._say(f"verify {first.version.id} on {what}")
+            A verdict a subject, in their order. No failure keeps the others from being
+            checked, but a version that hung is not tried again.
 
-        def done(count: int) -> None:
-            if count < len(names):
-                self._step(
-                    f"verify {first.version.id} on {names[count]} ({count + 1} of {len(names)})"
-                )
+        Raises:
+            MissingError: no worker can run here.
+        """
+        verdicts: dict[int, Verdict] = {}
+        shown = ""
+
+        def begin(place: int) -> None:
+            nonlocal shown
+            version = subjects[place].version.id
+            names = [each.problem.name for each in subjects if each.version.id == version]
+            if version != shown:
+                what = names[0] if len(names) == 1 else f"{len(names)} problems"
+                self._say(f"verify {version} on {what}")
+                shown = version
+            name = subjects[place].problem.name
+            self._step(f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})")
+
+        def tell(place: int, outcome: Outcome) -> None:
+            check = outcome.result.check if outcome.result else None
+            verdicts[place] = Verdict(subjects[place].problem, check, outcome.error)
 
         jobs = [self._verify_job(subject) for subject in subjects]
-        results, finished = run_jobs(self.project, jobs, self.where, on_done=done)
-        verdicts = []
-        for index, (subject, job) in enumerate(zip(subjects, jobs, strict=True)):
-            result = results[index] if index < len(results) else None
-            try:
-                passed = expect_result(job, result, finished, self.where)
-                verdicts.append(Verdict(subject.problem, passed.check))
-            except WorkbenchError as error:
-                verdicts.append(Verdict(subject.problem, result.check if result else None, error))
-                if not isinstance(error, KernelError) or result is None or result.check is None:
-                    break
-        return verdicts
+        run_batch(self.project, jobs, self.where, tell, begin)
+        return [verdicts[place] for place in range(len(subjects))]
 
     def _verify_job(self, subject: Subject, *, sanitize: bool = False) -> Job:
         return make_job(
@@ -152,8 +182,8 @@ class Experiment:
             KernelError: a hang, or errors that name no kernel.
             MissingError: compute-sanitizer does not work here.
         """
-        first = subjects[0]
-        self._say(f"{tool} {first.version.id}")
+        names = dict.fromkeys(subject.version.id for subject in subjects)
+        self._say(f"{tool} {', '.join(names)}")
         jobs = [self._verify_job(subject, sanitize=True) for subject in subjects]
         results, finished = run_jobs(
             self.project, jobs, self.where, wrapper=sanitizer.arguments(program, tool)
@@ -176,40 +206,82 @@ class Experiment:
             KernelError: wrong result, crash, hang. Nothing is kept then.
         """
         self._say(f"time {subject.version.id} on {subject.problem.name} ({options.cache} caches)")
-        baseline, notices = self._baseline(subject)
-        job = make_job(
-            "time",
-            self.study,
-            subject.problem,
-            subject.program,
-            seed=self.seed,
-            baseline=baseline,
-            time=options,
-        )
-        done = run_job(self.project, job, self.where)
-        timing = self._timing(subject, job, done, notices)
-        if keep:
-            self.store.save_timing(timing)
-        return timing
+        outcomes: list[Timing | WorkbenchError] = []
+        self.time_all([subject], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
+        (outcome,) = outcomes
+        if isinstance(outcome, WorkbenchError):
+            raise outcome
+        return outcome
+
+    def time_all(
+        self,
+        subjects: Sequence[Subject],
+        options: TimeOptions,
+        tell: Callable[[Subject, Timing | WorkbenchError], None],
+        *,
+        begin: Callable[[Subject], None] = lambda _subject: None,
+        keep: bool = True,
+    ) -> None:
+        """Time versions on problems, each with the study's baseline in turns beside it.
+
+        Subjects on the same problem should stand together: they share inputs and reference.
+
+        Args:
+            subjects: What to time, in this order, in as few worker processes as faults allow.
+            options: How long and in what state of the caches.
+            tell: Called once a subject, as its timing (which is kept by then) or error comes;
+                from another thread.
+            begin: Called with each subject before it is measured.
+            keep: Store each timing.
+
+        Raises:
+            MissingError: no worker can run here.
+        """
+        beside = [self._baseline(subject) for subject in subjects]
+        jobs = [
+            make_job(
+                "time",
+                self.study,
+                subject.problem,
+                subject.program,
+                seed=self.seed,
+                baseline=baseline,
+                options=options,
+            )
+            for subject, (baseline, _) in zip(subjects, beside, strict=True)
+        ]
+
+        def one(place: int, outcome: Outcome) -> None:
+            if outcome.error is not None or outcome.result is None:
+                tell(subjects[place], outcome.error or KernelError("no result"))
+                return
+            timing = self._timing(subjects[place], jobs[place], outcome.result, beside[place][1])
+            try:
+                if keep:
+                    self.store.save_timing(timing)
+            except WorkbenchError as error:
+                tell(subjects[place], error)
+            else:
+                tell(subjects[place], timing)
+
+        run_batch(self.project, jobs, self.where, one, lambda place: begin(subjects[place]))
 
     def _baseline(self, subject: Subject) -> tuple[Program | None, list[Notice]]:
         baseline = self.study.baseline
         if baseline is None or baseline.id == subject.version.id:
             return None, []
         try:
-            program, _ = make_program(
-                self.project, self.study, baseline, subject.problem, self.where.arch
-            )
+            return self.subject(baseline, subject.problem).program, []
         except UsageError as error:
             why = f"The baseline {baseline.id} was not timed: {error.message}."
             return None, [Notice(code="no-baseline", message=why)]
-        return program, []
 
     def _timing(
         self, subject: Subject, job: Job, result: Result, notices: Sequence[Notice]
     ) -> Timing:
         times, device, check = result.times, result.device, result.check
         assert times is not None and device is not None and check is not None
+        beside = self.study.baseline if job.baseline and times.ratio else None
         return Timing(
             study=self.study.name,
             version=subject.version.id,
@@ -226,7 +298,8 @@ class Experiment:
             launches=times.launches,
             flops=result.flops,
             bytes=result.bytes,
-            baseline=job.baseline.version if job.baseline and times.ratio else "",
+            baseline=beside.id if beside else "",
+            baseline_hash=source_hash(self.project, beside) if beside else "",
             baseline_time=times.baseline_time,
             ratio=times.ratio,
             verification=verification(job, check),

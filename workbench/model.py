@@ -324,7 +324,8 @@ class Timing(Record, frozen=True):
     `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``.
     `method` is ``events`` or ``graph`` (CUDA-graph replay, for short kernels).
     `first_launch` is the first launch's cost, module load included, in seconds.
-    `baseline` was interleaved with the version in the same process.
+    `baseline` was interleaved with the version in the same process; `baseline_hash` is
+    the source hash of its file then ("" in older records).
     """
 
     study: str
@@ -344,6 +345,7 @@ class Timing(Record, frozen=True):
     flops: int = 0
     bytes: int = 0
     baseline: str = ""
+    baseline_hash: str = ""
     baseline_time: Estimate | None = None
     ratio: Estimate | None = None  # baseline time / version time
     verification: Verification | None = None

@@ -118,16 +118,19 @@ def study(project: Project) -> Study:
 def stand_in(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Callable[[str], None]]:
-    """The worker finds a PyCUDA on host memory; ``stand_in("wrong")`` sets its kernel's manner."""
+    """The worker finds a PyCUDA on host memory; ``stand_in("wrong")`` sets its kernel's manner.
+
+    ``stand_in("crash v1")`` sets it for one version alone.
+    """
     path = [str(HERE / "fake_pycuda"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(part for part in path if part))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    cubin = tmp_path / "kernel.cubin"
-    cubin.write_bytes(b"stand-in cubin")
 
     def build(project: Project, version: Version, arch: str) -> BuildResult:
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
+        cubin = tmp_path / f"{version.id}.cubin"
+        cubin.write_bytes(f"stand-in cubin of {version.id}".encode())
         return BuildResult(
             cubin=cubin,
             build=Build(compiler="none", arch=arch),

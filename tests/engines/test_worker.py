@@ -62,11 +62,14 @@ def test_what_a_norm_alone_would_not_say(
     assert verdict.error is not None and word in verdict.error.message
 
 
-def test_a_crash_ends_the_batch_and_says_where(experiment: Experiment, stand_in: Manner) -> None:
+def test_a_crash_says_where_and_leaves_the_others_their_turn(
+    experiment: Experiment, stand_in: Manner
+) -> None:
     stand_in("crash")
     verdicts = experiment.verify(subjects(experiment))
-    assert len(verdicts) == 1
     error = verdicts[0].error
+    # The second problem had a context of its own, and so an error of its own.
+    assert "crashed on n7 while running" in str(verdicts[1].error)
     assert isinstance(error, KernelError)
     assert "v0 crashed on n1000 while running scale of v0" in error.message
     assert "illegal memory access" in error.message
@@ -106,9 +109,9 @@ def test_out_of_memory_and_no_device_are_missing_things(
     assert "too little memory for v0 on n7" in verdict.error.message
     stand_in("ok")
     monkeypatch.setenv("FAKE_DEVICES", "0")
-    (verdict,) = experiment.verify(subjects(experiment, "n7"))
-    assert isinstance(verdict.error, MissingError)
-    assert "finds no GPU" in verdict.error.message
+    # No GPU is nobody's verdict: it ends the whole run, however many problems there were.
+    with pytest.raises(MissingError, match="finds no GPU"):
+        experiment.verify(subjects(experiment))
 
 
 def test_a_failing_study_is_named_with_its_line(

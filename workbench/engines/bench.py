@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: tens of seconds, and for this many elements.
 SAMPLE_ABOVE_FLOPS = 1_000_000_000_000
 SAMPLE_SIZE = 4096
+#: Host memory that the benches of other problems may take while they wait for their turn.
+_KEPT_BYTES = 2**30
 
 
 class Bench:
@@ -50,6 +52,13 @@ class Bench:
     def outputs(self) -> tuple[BufferSpec, ...]:
         """The output buffers."""
         return tuple(spec for spec in self.specs if spec.role == "output")
+
+    @property
+    def host_bytes(self) -> int:
+        """Host memory of inputs and reference, in bytes."""
+        return sum(values.nbytes for values in self.inputs.values()) + sum(
+            8 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
+        )
 
     def check(self, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]) -> Check:
         """Compare outputs with the reference, which is computed once."""
@@ -78,21 +87,45 @@ class Bench:
         )
 
 
-def open_bench(job: Job, studies: dict[str, Study]) -> Bench:
-    """The bench of a job; `studies` keeps what was loaded for the jobs before.
+class Benches:
+    """The benches of a worker's jobs.
 
-    Raises:
-        WorkerError: ``bad-study``, in the study's own words.
+    Versions on the same problem and seed have the same inputs and reference, so these are
+    made once; the float64 reference of a large problem takes the host longer than all its
+    versions take the device.
     """
-    from workbench.project import require_project
-    from workbench.study import load_study
 
-    try:
-        study = studies.get(job.study) or load_study(require_project(Path.cwd()), job.study)
-        studies[job.study] = study
-        return Bench(study, study.problem(job.problem), job.seed)
-    except WorkbenchError as error:
-        raise WorkerError("bad-study", error.message) from error
+    def __init__(self, limit: int = _KEPT_BYTES) -> None:
+        self._limit = limit
+        self._studies: dict[str, Study] = {}
+        self._kept: dict[tuple[str, str, int], Bench] = {}  # the one used last stands last
+
+    def of(self, job: Job) -> Bench:
+        """The bench of a job.
+
+        Raises:
+            WorkerError: ``bad-study``, in the study's own words.
+        """
+        key = (job.study, job.problem, job.seed)
+        bench = self._kept.pop(key, None) or self._open(job)
+        self._kept[key] = bench
+        # The current one stays, however large it is.
+        while len(self._kept) > 1 and sum(b.host_bytes for b in self._kept.values()) > self._limit:
+            del self._kept[next(iter(self._kept))]
+        return bench
+
+    def _open(self, job: Job) -> Bench:
+        from workbench.project import require_project
+        from workbench.study import load_study
+
+        try:
+            study = self._studies.get(job.study)
+            if study is None:
+                study = load_study(require_project(Path.cwd()), job.study)
+                self._studies[job.study] = study
+            return Bench(study, study.problem(job.problem), job.seed)
+        except WorkbenchError as error:
+            raise WorkerError("bad-study", error.message) from error
 
 
 class Run:

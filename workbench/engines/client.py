@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,7 @@ from workbench.engines.where import Where
 from workbench.engines.workspace import workspace
 from workbench.errors import MissingError
 from workbench.launches import resolve_launches, resolve_scratch
-from workbench.model import Problem, Verification, Version
+from workbench.model import Device, Problem, Verification, Version
 from workbench.project import Project
 from workbench.study import Study
 
@@ -41,10 +41,24 @@ def fresh_seed() -> int:
     return secrets.randbits(32)
 
 
+def compiled(project: Project, version: Version, arch: str) -> BuildResult:
+    """Compile a version, or find it compiled.
+
+    Raises:
+        UsageError, KernelError, MissingError: see `workbench.build.build`.
+    """
+    return build(project, version, arch)
+
+
 def make_program(
-    project: Project, study: Study, version: Version, problem: Problem, arch: str
+    project: Project,
+    study: Study,
+    version: Version,
+    problem: Problem,
+    arch: str,
+    built: BuildResult | None = None,
 ) -> tuple[Program, BuildResult | None]:
-    """Compile a version and settle its launches for one problem.
+    """Compile a version, unless `built` is given, and settle its launches for one problem.
 
     Raises:
         UsageError: the version cannot do this problem.
@@ -54,7 +68,7 @@ def make_program(
     study.check_requirements(version, problem)
     if version.kind == "python":
         return Program(version=version.id, kind="python", path=version.path), None
-    built = build(project, version, arch)
+    built = built or compiled(project, version, arch)
     program = Program(
         version=version.id,
         kind="cuda",
@@ -76,7 +90,7 @@ def make_job(
     baseline: Program | None = None,
     sanitize: bool = False,
     repeats: int = 1,
-    time: TimeOptions | None = None,
+    options: TimeOptions | None = None,
 ) -> Job:
     """The job record for one version on one problem."""
     return Job(
@@ -88,7 +102,7 @@ def make_job(
         baseline=baseline,
         sanitize=sanitize,
         repeats=repeats,
-        time=time or TimeOptions(),
+        time=options or TimeOptions(),
     )
 
 
@@ -159,16 +173,19 @@ def run_jobs(
     where: Where,
     *,
     wrapper: Sequence[str] = (),
-    on_done: Callable[[int], None] | None = None,
+    on_result: Callable[[int, Result], None] | None = None,
 ) -> tuple[list[Result], Finished]:
     """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
+
+    The time limit is each job's: it begins anew with every result.
 
     Args:
         project: Its root is the worker's working folder.
         jobs: At least one.
         where: Launcher and time limit.
         wrapper: What stands before the worker's own command line.
-        on_done: Called with the number of jobs that are done, as it grows.
+        on_result: Called with each result and its place among the jobs as it comes, from
+            another thread; also with those that came before an interruption.
 
     Returns:
         The worker's results, as many as it came to, and how it ended.
@@ -179,39 +196,81 @@ def run_jobs(
     with workspace(project.root, run_name(jobs[0])) as folder:
         stage(project.root, folder, jobs)
         target = project.root / folder / RESULT
-        with _watching(target, on_done):
+        with _Watcher(target, on_result) as watcher:
             finished = run_group(
                 [*where.launcher, *wrapper, *worker_argv(folder)],
                 cwd=project.root,
                 timeout_s=where.timeout_s,
+                moved=lambda: watcher.moved,
             )
         return read_results(target), finished
 
 
-@contextlib.contextmanager
-def _watching(target: Path, on_done: Callable[[int], None] | None) -> Iterator[None]:
-    """Tell how many results there are, five times a second."""
-    if on_done is None:
-        yield
-        return
-    over = threading.Event()
+class _Watcher:
+    """Looks for results five times a second, and hands on each as it comes.
 
-    def watch() -> None:
-        before = -1
-        while not over.is_set():
-            count = len(read_results(target))
-            if count != before:
-                on_done(count)
-                before = count
-            over.wait(0.2)
+    Attributes:
+        moved: When the last one came, by `time.monotonic`.
+    """
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+    def __init__(self, target: Path, on_result: Callable[[int, Result], None] | None) -> None:
+        self.moved = time.monotonic()
+        self._target = target
+        self._on_result = on_result
+        self._seen = 0
+        self._stamp = (0, 0)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> _Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()  # what came last, or right before an interruption
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            stat = self._target.stat()
+        except OSError:
+            return
+        # The worker replaces the file as a whole, so a new one has another inode or time.
+        stamp = (stat.st_ino, stat.st_mtime_ns)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        results = read_results(self._target)
+        for place in range(self._seen, len(results)):
+            self.moved = time.monotonic()
+            self._seen = place + 1
+            if self._on_result is None or self._error is not None:
+                continue
+            try:
+                self._on_result(place, results[place])
+            except BaseException as error:
+                self._error = error  # raised where the worker is waited for
+
+
+def describe(project: Project, where: Where) -> Device:
+    """The device that a worker finds, which behind a launcher only a worker can tell.
+
+    Raises:
+        KernelError, MissingError: the worker does not start, or finds no GPU.
+    """
+    nothing = Program(version="nothing", kind="python", path="")
+    job = Job(task="describe", study="no", problem="device", seed=0, program=nothing)
+    result = run_job(project, job, where)
+    assert result.device is not None
+    return result.device
 
 
 def run_job(project: Project, job: Job, where: Where) -> Result:

@@ -8,6 +8,7 @@ process shares memory and modules with us without a copy.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -245,6 +246,19 @@ class Session:
         self._memory.clear()
         self._guarded.clear()
         gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            # PyTorch keeps what its tensors took; the next problem may need the room.
+            torch.cuda.empty_cache()
+
+    def alive(self) -> bool:
+        """Whether the context still works; a fault of a kernel takes it for good."""
+        try:
+            self.synchronize()
+            self.free_bytes()
+        except self.cuda.Error:
+            return False
+        return True
 
     # --- errors -------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def expect_result(job: Job, result: Result | None, finished: Finished, where: Wh
     if finished.timed_out:
         raise hang(job, where)
     if result is None or result.failure is None:
-        raise _vanished(job, finished)
+        raise vanished(job, finished)
     raise failure_error(job, result.failure, result.check)
 
 
@@ -35,7 +35,8 @@ def hang(job: Job, where: Where) -> KernelError:
     )
 
 
-def _vanished(job: Job, finished: Finished) -> WorkbenchError:
+def vanished(job: Job, finished: Finished) -> WorkbenchError:
+    """The error for a worker that ended without a word about the job."""
     tail = "\n".join(f"  {line}" for line in finished.output.splitlines()[-8:])
     ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
     return KernelError(

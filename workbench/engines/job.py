@@ -18,7 +18,7 @@ import msgspec
 from workbench.launches import ResolvedLaunch, ResolvedScratch
 from workbench.model import Device, DeviceState, Estimate, Notice, Record
 
-Task = Literal["verify", "time", "profile"]
+Task = Literal["verify", "time", "profile", "describe"]
 
 #: What went wrong, in the worker's words. `workbench.engines.client` turns each into an error.
 FailureKind = Literal[

@@ -192,11 +192,35 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> None:
     process.wait()
 
 
+def _wait_while_moving(
+    process: subprocess.Popen[bytes], timeout_s: float | None, moved: Callable[[], float] | None
+) -> None:
+    """Wait for the end; the time limit begins anew with every sign of progress.
+
+    Raises:
+        subprocess.TimeoutExpired: it still runs, and `timeout_s` passed without progress.
+    """
+    if timeout_s is None or moved is None:
+        _wait(process, timeout_s)
+        return
+    begin = time.monotonic()
+    while True:
+        left = max(begin, moved()) + timeout_s - time.monotonic()
+        try:
+            _wait(process, max(0.0, left))
+        except subprocess.TimeoutExpired:
+            if max(begin, moved()) + timeout_s <= time.monotonic():
+                raise
+        else:
+            return
+
+
 def run_group(
     argv: Sequence[str],
     *,
     cwd: Path,
     timeout_s: float | None = None,
+    moved: Callable[[], float] | None = None,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Finished:
@@ -206,6 +230,7 @@ def run_group(
         argv: Program and arguments.
         cwd: Its working folder.
         timeout_s: End the whole group after this many seconds; None: never.
+        moved: When it last made progress, by `time.monotonic`; `timeout_s` counts from there.
         env: Its environment; None: ours.
         on_line: Called with every line that it prints, as it comes.
 
@@ -230,7 +255,7 @@ def run_group(
             interrupts.release()
             reader = threading.Thread(target=pump, args=(process.stdout,), daemon=True)
             reader.start()
-            _wait(process, timeout_s)
+            _wait_while_moving(process, timeout_s, moved)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:

@@ -13,11 +13,11 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from workbench.engines.bench import Bench, Run, open_bench
+from workbench.engines.bench import Bench, Benches, Run
 from workbench.engines.device import DeviceArray, Session, WorkerError, set_bytes
 from workbench.engines.job import (
     Check,
@@ -30,8 +30,8 @@ from workbench.engines.job import (
 )
 from workbench.model import Notice
 
-if TYPE_CHECKING:
-    from workbench.study import Study
+#: After these nothing can be said of the process, or there is none to speak of.
+_FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 
 
 def _wrong(program: Program) -> Failure:
@@ -151,17 +151,18 @@ def work(jobs: Sequence[Job], done: Callable[[Sequence[Result]], None]) -> list[
         done: Called with all results so far, after every job.
 
     Returns:
-        One result a job; fewer where a crash took the context with it.
+        One result a job; fewer where a fault took the context with it.
     """
     results: list[Result] = []
     session = Session()
-    studies: dict[str, Study] = {}
+    benches = Benches()
     try:
         with session:
             for job in jobs:
-                results.append(_one(session, studies, job))
+                results.append(_one(session, benches, job))
                 done(results)
-                if (failure := results[-1].failure) and failure.kind not in ("wrong-result",):
+                failure = results[-1].failure
+                if failure and (failure.kind in _FATAL or not session.alive()):
                     break
                 session.release()
     except WorkerError as error:  # the device could not even be opened
@@ -170,13 +171,15 @@ def work(jobs: Sequence[Job], done: Callable[[Sequence[Result]], None]) -> list[
     return results
 
 
-def _one(session: Session, studies: dict[str, Study], job: Job) -> Result:
+def _one(session: Session, benches: Benches, job: Job) -> Result:
     """One job; every failure that can be foreseen is in the result."""
     result = Result(task=job.task)
+    if job.task == "describe":
+        return msgspec.structs.replace(result, device=session.describe())
     session.guards = not job.sanitize
     session.step = f"preparing {job.problem}"
     try:
-        bench = open_bench(job, studies)
+        bench = benches.of(job)
         result = msgspec.structs.replace(
             result,
             parameters=bench.parameters,

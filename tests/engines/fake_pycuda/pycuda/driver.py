@@ -2,7 +2,8 @@
 
 `FAKE_KERNEL` chooses how the one kernel, ``scale`` (y = 2·x), behaves:
 ``ok``, ``wrong``, ``half`` (writes half of y), ``stray`` (writes behind y), ``nan``,
-``crash``, ``crash-later`` (from the third launch on), ``hang``, ``oom``.
+``crash``, ``crash-later`` (from the third launch on), ``hang``, ``die`` (the process ends),
+``slow``, ``oom``. With a version behind it (``crash v1``) only that version's does.
 Calls are checked as the driver would: a launch needs a context and a live module.
 """
 
@@ -13,10 +14,11 @@ import time
 
 import numpy as np
 
-MODE = os.environ.get("FAKE_KERNEL", "ok")
+MODE, _, ONLY = os.environ.get("FAKE_KERNEL", "ok").partition(" ")
 _stack: list["Context"] = []
 _lost = False
 _launches = 0
+_concerned = not ONLY  # whether the version at work is the one that misbehaves
 _begin = time.perf_counter()
 
 
@@ -67,7 +69,7 @@ class Context:
     @staticmethod
     def synchronize() -> None:
         _need_context()
-        if MODE == "hang" and _launches:
+        if MODE == "hang" and _launches and _concerned:
             time.sleep(3600)
 
     def push(self) -> None:
@@ -168,44 +170,53 @@ class Event:
 
 
 class Function:
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, version: str) -> None:
+        self._version = version
 
     def set_attribute(self, attribute: str, value: int) -> None:
         assert attribute == "shared"
 
     def _launch_kernel(self, grid, block, parameters, shared, stream) -> None:
-        global _launches, _lost
+        global _launches, _lost, _concerned
         _need_context()
         assert len(grid) == 3 and len(block) == 3 and shared == 0
         assert isinstance(stream, Stream)
         _launches += 1
+        _concerned = not ONLY or self._version == ONLY
+        mode = MODE if _concerned else "ok"
+        if mode == "die":
+            os._exit(77)
+        if mode == "slow":
+            time.sleep(1.0)
         x, y, n = struct.unpack("@PPi", parameters)
-        if MODE == "crash" or (MODE == "crash-later" and _launches > 2):
+        if mode == "crash" or (mode == "crash-later" and _launches > 2):
             _lost = True
             return
         source = np.ctypeslib.as_array((ctypes.c_float * n).from_address(x))
-        extra = 1 if MODE == "stray" else 0
+        extra = 1 if mode == "stray" else 0
         target = np.ctypeslib.as_array((ctypes.c_float * (n + extra)).from_address(y))
-        end = n // 2 if MODE == "half" else n
+        end = n // 2 if mode == "half" else n
         target[:end] = source[:end] * 2
-        if MODE == "wrong" and n > 100:
+        if mode == "wrong" and n > 100:
             target[7] += 0.5
-        if MODE == "nan":
+        if mode == "nan":
             target[3] = np.float32("nan")
-        if MODE == "stray":
+        if mode == "stray":
             target[n] = 1.0
 
 
 class Module:
+    def __init__(self, version: str) -> None:
+        self._version = version
+
     def get_function(self, name: str) -> Function:
         if name != "scale":
             raise LogicError("cuModuleGetFunction failed: named symbol not found")
-        return Function(name)
+        return Function(self._version)
 
 
 def module_from_buffer(data: bytes) -> Module:
     _need_context()
-    if data != b"stand-in cubin":
+    if not data.startswith(b"stand-in cubin"):
         raise LogicError("cuModuleLoadDataEx failed: device kernel image is invalid")
-    return Module()
+    return Module(data.decode().split()[-1])
