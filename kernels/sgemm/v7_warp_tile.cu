@@ -1,0 +1,139 @@
+/* ---
+title  = "Warp tiles, no bank conflicts"
+parent = "v6"
+change = "Each warp owns 64×32 outputs, its lanes laid out 8×4, and a thread's 8×8 outputs are four 4×4 squares, 32 rows and 16 columns apart: lanes that share operands are neighbours, so that a 16-byte load of the whole warp takes two wavefronts."
+requires     = "max((M + 127) * (K + 7), (K + 7) * (N + 127), (M + 127) * (N + 127)) < 2**31"
+requires_why = "its indices are 32-bit integers, up to the end of the last tile"
+
+[[launch]]
+kernel = "sgemm"
+grid   = ["cdiv(N, 128)", "cdiv(M, 128)"]
+block  = [256]
+args   = ["A", "B", "C", "M", "N", "K"]
+
+[[expect]]
+counter = "shared_load_bank_conflicts"
+change  = "< 0.1x"
+why     = "v6's lanes read B 32 bytes apart, every fifth from the first one's banks: two wavefronts more each time"
+
+[[expect]]
+counter = "shared_wavefronts"
+change  = "< 0.8x"
+why     = "two for each of four loads; v6 took four for each of B's two"
+
+[[expect]]
+counter = "duration"
+change  = "down"
+why     = "fewer wavefronts for the same products; how much depends on how near to its limit the shared memory was"
+
+[[expect]]
+counter = "mio_throttle"
+change  = "down"
+why     = "the queue of shared loads drains faster"
+
+[[expect]]
+counter = "ffma_threads"
+change  = "same"
+why     = "the same work, dealt out otherwise"
+--- */
+#define BM 128  // rows of C a block
+#define BN 128  // columns of C a block
+#define BK 8    // depth of a tile
+#define TM 8    // rows of C a thread
+#define TN 8    // columns of C a thread
+
+// Copies one float from global to shared memory, or writes a zero where it lies outside.
+__device__ __forceinline__ void copy_float(float* to, const float* from, bool inside) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(inside ? 4 : 0));
+}
+
+// The same for four neighbouring floats, aligned to 16 bytes on both sides.
+__device__ __forceinline__ void copy_float4(float* to, const float* from, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(inside ? 16 : 0));
+}
+
+// Two blocks of 256 threads on an SM leave 128 registers a thread: enough for 64 sums.
+extern "C" __global__ void __launch_bounds__(256, 2)
+sgemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+      int M, int N, int K) {
+    // k-major: a thread's eight rows are neighbours. With four floats of padding the lanes
+    // that store eight k of four rows meet 32 banks.
+    __shared__ __align__(16) float As[2][BK][BM + 4];
+    __shared__ __align__(16) float Bs[2][BK][BN];
+    const int tid = threadIdx.x;
+    const int block_row = blockIdx.y * BM, block_col = blockIdx.x * BN;
+
+    // Loading: 256 threads take a quarter of a tile of A (32×8) float by float, which
+    // transposes it, and a whole one of B (8×128) four floats at a time.
+    const int a_row = tid / 8, a_k = tid % 8;
+    const int b_k = tid / 32, b_col = tid % 32 * 4;
+    // A copy of 16 bytes needs an address of 16: so a row must be a multiple of four floats.
+    const bool b_wide = N % 4 == 0;
+    auto fetch = [&](int stage, int t) {
+        const float* a_from = &A[(block_row + a_row) * K + t + a_k];
+#pragma unroll
+        for (int i = 0; i < BM; i += 32)
+            copy_float(&As[stage][a_k][a_row + i], a_from + i * K,
+                       block_row + a_row + i < M && t + a_k < K);
+        const int n_left = t + b_k < K ? N - (block_col + b_col) : 0;
+        const float* b_from = &B[(t + b_k) * N + block_col + b_col];
+        if (b_wide) {
+            copy_float4(&Bs[stage][b_k][b_col], b_from, n_left >= 4);
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                copy_float(&Bs[stage][b_k][b_col + e], b_from + e, n_left > e);
+        }
+        asm volatile("cp.async.commit_group;\n");
+    };
+
+    // Computing: warps are 2×4 of 64×32 outputs, lanes 8×4 of 4×4, four times over. A lane's
+    // bit 0 counts columns and bit 1 rows: then of four neighbours two want the same rows and
+    // two the same columns, and the hardware joins what both halves of a warp load.
+    const int warp = tid / 32, lane = tid % 32;
+    const int lane_row = lane / 8 * 2 + lane / 2 % 2, lane_col = lane / 4 % 2 * 2 + lane % 2;
+    const int row = warp / 4 * 64 + lane_row * 4, col = warp % 4 * 32 + lane_col * 4;
+    float sum[TM][TN] = {};
+
+    fetch(0, 0);
+    for (int t = 0, stage = 0; t < K; t += BK, stage ^= 1) {
+        asm volatile("cp.async.wait_group 0;\n" ::: "memory");
+        // Everybody's copies of this tile have arrived, and nobody reads the other buffer.
+        __syncthreads();
+        if (t + BK < K) fetch(stage ^ 1, t + BK);
+#pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            float ra[TM], rb[TN];
+#pragma unroll
+            for (int i = 0; i < TM; ++i) ra[i] = As[stage][k][row + i / 4 * 32 + i % 4];
+#pragma unroll
+            for (int j = 0; j < TN; ++j) rb[j] = Bs[stage][k][col + j / 4 * 16 + j % 4];
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) sum[i][j] += ra[i] * rb[j];
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int r = block_row + row + i / 4 * 32 + i % 4;
+        if (r >= M) break;
+#pragma unroll
+        for (int j = 0; j < TN; j += 4) {
+            const int c = block_col + col + j * 4;
+            if (b_wide && c + 4 <= N) {
+                *reinterpret_cast<float4*>(&C[r * N + c]) =
+                    make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (c + e < N) C[r * N + c + e] = sum[i][j + e];
+            }
+        }
+    }
+}
