@@ -1,0 +1,216 @@
+"""The conv2d_half ladder: the job is the one it says, every rung has what its step is about."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import ladders
+import numpy as np
+import pytest
+
+from workbench.counters import Reading, read
+from workbench.engines import emulated
+from workbench.errors import UsageError
+from workbench.model import Problem
+from workbench.study import Study, resolve_launches
+
+TENSOR = ("v3", "v4", "v5", "v6", "v7", "v8")
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return ladders.shipped("conv2d_half")
+
+
+def problem_of(n: int, h: int, w: int, c: int, k: int) -> Problem:
+    return Problem(name="made", parameters={"N": n, "H": h, "W": w, "C": c, "K": k})
+
+
+def by_hand(image: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """The sum as a textbook writes it, one output after the other."""
+    n, h, w, _ = image.shape
+    out = np.zeros((n, h, w, len(filters)))
+    for at in np.ndindex(*out.shape):
+        for r, s in itertools.product(range(3), range(3)):
+            y, x = at[1] + r - 1, at[2] + s - 1
+            if 0 <= y < h and 0 <= x < w:
+                left, right = image[at[0], y, x], filters[at[3], r, s]
+                out[at] += sum(float(a) * float(b) for a, b in zip(left, right, strict=True))
+    return out
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 4, 5, 3, 2), (1, 1, 6, 2, 3)])
+def test_the_reference_is_the_textbook_sum(
+    study: Study, sizes: tuple[int, int, int, int, int]
+) -> None:
+    problem = problem_of(*sizes)
+    inputs = study.inputs(problem, np.random.default_rng(2))
+    expected = by_hand(inputs["input"], inputs["weight"])
+    got = study.reference(problem, inputs)["output"]
+    np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["odd", "c72_k136"])
+def test_single_outputs_are_those_of_the_whole(study: Study, name: str) -> None:
+    assert study.can_sample
+    ladders.check_sampled_reference(study, study.problem(name), atol=1e-14)
+
+
+def test_inputs_are_halves_of_both_signs_and_never_small(study: Study) -> None:
+    inputs = study.inputs(problem_of(2, 9, 9, 16, 24), np.random.default_rng(5))
+    for array in inputs.values():
+        assert array.dtype == np.float16
+        assert np.abs(array).min() >= 0.5
+        assert np.abs(array).max() < 1
+        assert 0.45 < (array < 0).mean() < 0.55
+        assert len(np.unique(np.abs(array))) > 800  # of the 1024 mantissas
+
+
+def test_tolerance_is_one_rounding_and_not_a_sum_in_half(study: Study) -> None:
+    problem = problem_of(1, 6, 6, 128, 16)
+    inputs = study.inputs(problem, np.random.default_rng(6))
+    reference = study.reference(problem, inputs)["output"]
+    assert ladders.relative_error(reference.astype("float16"), reference) < study.tolerance / 2
+    # The worst that one rounding to ten bits can do to a single output, and still no more.
+    assert 2**-11 < study.tolerance < 2**-10
+    image, filters = inputs["input"][0, 1:4, 1:4], inputs["weight"]
+    products = (image * filters).reshape(len(filters), -1)
+    in_half = np.zeros(len(filters), dtype="float16")
+    for column in products.T:
+        in_half += column
+    exact = reference[0, 2, 2]
+    assert ladders.relative_error(in_half, exact) > 3 * study.tolerance
+
+
+def test_work_and_traffic_of_the_report_s_size(study: Study) -> None:
+    problem = study.problem()
+    assert problem.name == "n32_c128"
+    assert study.flops(problem) == 94_371_840_000
+    assert study.bytes(problem) == 2 * (2 * 32 * 100 * 100 * 128 + 9 * 128 * 128)
+    assert [each.name for each in study.problems_for("profile")] == ["n32_c128"]
+    assert len(study.problems_for("sweep")) == 4
+    assert max(study.flops(each) for each in study.problems_for("verify")) < 50e6
+
+
+def test_every_rung_says_what_it_changed_and_expects(study: Study) -> None:
+    ladders.check_story(study)
+    assert study.version("v0").expectations
+
+
+@ladders.needs_compiler
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_every_rung_compiles_clean(study: Study, arch: str) -> None:
+    for version in ladders.rungs(study):
+        ladders.check_clean_build(version, arch)
+
+
+@ladders.needs_compiler
+def test_each_step_is_in_the_instructions(study: Study) -> None:
+    """What a step is about appears with it, and what it replaces is gone."""
+    counts: dict[str, Callable[[str], int]] = {
+        "wmma": lambda ptx: ptx.count("wmma.mma.sync"),
+        "mma": lambda ptx: ptx.count("\tmma.sync.aligned.m16n8k16"),
+        "ldmatrix": lambda ptx: ptx.count("ldmatrix.sync"),
+        "async": lambda ptx: ptx.count("cp.async.cg.shared.global"),
+        "vectors": lambda ptx: ptx.count("ld.global.nc.v4") + ptx.count("ld.global.v4"),
+    }
+    has = {
+        version.id: {name for name, count in counts.items() if count(ladders.built(version).ptx)}
+        for version in ladders.rungs(study)
+    }
+    assert has["v0"] == set()
+    assert has["v1"] == {"wmma"}
+    assert has["v2"] == {"wmma", "vectors"}
+    assert has["v3"] == has["v4"] == {"mma", "ldmatrix", "vectors"}
+    for name in TENSOR[2:]:
+        assert has[name] == {"mma", "ldmatrix", "async"}, name
+
+
+@ladders.needs_compiler
+def test_two_blocks_of_every_warp_tile_fit_on_an_sm(study: Study) -> None:
+    for name in TENSOR[2:]:
+        version = study.version(name)
+        (kernel,) = ladders.built(version).resources
+        (launch,) = resolve_launches(study, version, study.problem())
+        threads = launch.block[0]
+        assert kernel.registers * 2 * threads <= 64 * 1024, name
+        assert 2 * (launch.dynamic_shared + 1024) <= 228 * 1024, name
+
+
+@ladders.needs_compiler
+def test_the_swizzle_leaves_no_conflict_and_its_parent_is_full_of_them(study: Study) -> None:
+    """Eight rows 128 bytes apart: eight wavefronts a matrix before, one after."""
+    excess = {}
+    for name in TENSOR[:3]:
+        profile = emulated.profile(
+            ladders.PROJECT, study, study.version(name), study.problem("p128"), seed=1
+        )
+        used = read(profile.launches[0], "shared_wavefronts")
+        ideal = read(profile.launches[0], "shared_wavefronts_ideal")
+        assert isinstance(used, Reading)
+        assert isinstance(ideal, Reading)
+        excess[name] = used.value / ideal.value
+    assert excess["v3"] > 4
+    assert excess["v4"] == excess["v5"] == 1
+
+
+@ladders.needs_compiler
+@pytest.mark.parametrize(
+    ("version", "problem", "right", "wrong", "symptom"),
+    [
+        ("v1", "odd", "first_k + i < K && product < 9 * C", "first_k + i < K", "wrong|bounds"),
+        ("v2", "column", "unsigned(w[i] + s) < unsigned(W)", "true", "wrong|bounds"),
+        ("v4", "c56_k120", "            __syncthreads();\n#pragma", "#pragma", "race"),
+        ("v5", "c72_k136", '"n"(STAGES - 2)', '"n"(STAGES - 1)', "never written|uninit|wrong"),
+        (
+            "v5",
+            "p254",
+            "inside);\n        }\n#pragma",
+            "true);\n        }\n#pragma",
+            "wrong|bounds",
+        ),
+        ("v6", "c72_k136", "c < C && first_k + row < K", "first_k + row < K", "wrong|bounds"),
+        ("v7", "p257", "inside[i] >> tap & 1", "true", "wrong result"),
+        ("v7", "c136_k24", "(8 + chunk % 2 * rows + row)", "(8 + row)", "wrong|uninit"),
+    ],
+)
+def test_a_mistake_is_caught(
+    study: Study, version: str, problem: str, right: str, wrong: str, symptom: str
+) -> None:
+    broken = ladders.mutated(study.version(version), right, wrong)
+    said = ladders.verdict(study, broken, study.problem(problem))
+    assert any(word in said for word in symptom.split("|")), said or "nothing"
+
+
+@pytest.mark.parametrize(
+    ("versions", "sizes", "sentence"),
+    [
+        (("v2",), (1, 4, 4, 12, 8), "it copies eight channels at a time"),
+        (TENSOR[:4], (1, 4, 4, 8, 7), "it copies eight channels and stores two filters"),
+        (TENSOR[4:], (1, 4, 257, 8, 8), "two rows of the image stand in shared memory"),
+        (("v0", "v1", "v2", *TENSOR), (1024, 256, 256, 8, 64), "its indices are 32-bit integers"),
+    ],
+)
+def test_what_a_rung_cannot_do_is_refused_with_the_reason(
+    study: Study, versions: tuple[str, ...], sizes: tuple[int, ...], sentence: str
+) -> None:
+    problem = Problem(name="made", parameters=dict(zip("NHWCK", sizes, strict=True)))
+    for name in versions:
+        with pytest.raises(UsageError, match="cannot do problem made") as caught:
+            study.check_requirements(study.version(name), problem)
+        assert sentence in caught.value.message, name
+
+
+def test_cudnn_says_why_it_cannot_run_here(study: Study) -> None:
+    assert study.baseline is not None
+    assert study.baseline.id == "cudnn"
+    module = ladders.python_file(study, "cudnn")
+    try:
+        import torch
+
+        expected = "" if torch.cuda.is_available() else "no CUDA device"
+    except ImportError:
+        expected = "not installed"
+    assert expected in module.available()
+    assert bool(module.available()) == bool(expected)
