@@ -13,7 +13,6 @@ import pytest
 from tests.emulator.conftest import Compile
 from workbench.emulator.ir import Module
 from workbench.emulator.launch import Buffer, Launch, Scalar, arena_for
-from workbench.emulator.machinecode import Weights
 from workbench.emulator.run import Outcome, run, sample
 
 pytestmark = pytest.mark.nvcc
@@ -51,12 +50,10 @@ def recorded(path: Path, index: int) -> tuple[Lines, float, str]:
 
 def counted(outcome: Outcome) -> tuple[Lines, float]:
     lines: Lines = defaultdict(lambda: defaultdict(float))
-    weights = Weights(outcome.program.graph, outcome.program.ctx.merged)
     for row in outcome.rows:
         for name, field in COUNTERS.items():
             lines[row.instr.loc.line][name] += getattr(row.site, field)
-    total = sum(row.warps * weights[row.instr] for row in outcome.rows)
-    return lines, total
+    return lines, sum(outcome.machine_instructions())
 
 
 def check(seen: Lines, want: Lines) -> None:

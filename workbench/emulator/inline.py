@@ -39,12 +39,13 @@ class Flat:
     variables: list[Variable] = field(default_factory=list)
     body: list[Instr | Label] = field(default_factory=list)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    target: str = ""  # architecture, such as sm_90
 
 
 class _Inliner:
     def __init__(self, module: Module, entry: Function) -> None:
         self.module = module
-        self.flat = Flat(entry.name, entry.params)
+        self.flat = Flat(entry.name, entry.params, target=module.target)
         self.calls = 0
 
     def rename(self, operand: Operand, prefix: str) -> Operand:

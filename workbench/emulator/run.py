@@ -20,6 +20,7 @@ from workbench.emulator.ir import Instr, Module
 from workbench.emulator.lanes import Geometry, Lanes
 from workbench.emulator.launch import BATCH_LANES, Launch, prepare
 from workbench.emulator.machine import run_batch
+from workbench.emulator.machinecode import Weights, estimate
 from workbench.emulator.program import Program
 from workbench.emulator.space import Arena
 from workbench.errors import KernelError, WorkbenchError
@@ -66,6 +67,15 @@ class Outcome:
     def thread_instructions(self) -> int:
         """PTX instructions executed, over threads."""
         return sum(row.threads for row in self.rows)
+
+    def machine_instructions(self) -> list[float]:
+        """An estimate, for each row, of the machine instructions that warps issued for it."""
+        program = self.program
+        spaces = {name: space for name, (space, _) in program.ctx.symbols.items()}
+        weights = Weights(
+            program.graph, program.ctx.merged, program.flat.params, spaces, program.flat.target
+        )
+        return estimate(weights, ((row.instr, row.block, row.warps) for row in self.rows))
 
 
 def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:

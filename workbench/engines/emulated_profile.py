@@ -6,13 +6,12 @@ that counts PTX instructions has the prefix ``ptx__``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from workbench.analysis.occupancy import Resources, occupancy
 from workbench.build import BuildResult
 from workbench.emulator.bound import bound
 from workbench.emulator.ir import Module
-from workbench.emulator.machinecode import Weights
 from workbench.emulator.run import Outcome, Row
 from workbench.gpus import chip_for
 from workbench.model import (
@@ -109,15 +108,14 @@ def instruction_table(
 ) -> InstructionTable:
     """The PTX instructions with their non-zero counters."""
     place = {source.path: index for index, source in enumerate(sources)}
-    rows = [row for row in outcome.rows if row.instr.op != "pragma"]
+    rows = outcome.rows
     columns = {}
-    weights = Weights(outcome.program.graph, outcome.program.ctx.merged)
-    getters: dict[str, tuple[Get, str]] = {
-        **COLUMNS,
-        "ptx__machine_inst_estimate": (lambda row: row.warps * weights[row.instr], "inst"),
+    found_in: dict[str, tuple[Sequence[float], str]] = {
+        name: ([get(row) for row in rows], unit) for name, (get, unit) in COLUMNS.items()
     }
-    for name, (get, unit) in getters.items():
-        found = [(index, _plain(get(row))) for index, row in enumerate(rows)]
+    found_in["ptx__machine_inst_estimate"] = outcome.machine_instructions(), "inst"
+    for name, (values, unit) in found_in.items():
+        found = [(index, _plain(value)) for index, value in enumerate(values)]
         kept = [(index, value) for index, value in found if value]
         if kept:
             columns[name] = Column(
