@@ -99,6 +99,28 @@ def _holder(handle: int) -> str:
     return ""
 
 
+def replace_file(target: Path, data: bytes) -> None:
+    """Replace a file that can be made again: whole or not at all, but not at once on the disk.
+
+    A crash of the machine may leave it empty; who makes such files keeps their sizes.
+
+    Raises:
+        MissingError: no space, or no permission; the old file is still there.
+    """
+    temporary = target.with_name(f".{target.name}{_TEMPORARY}")
+    try:
+        try:
+            temporary.write_bytes(data)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(data)
+        temporary.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise _refused(target, error) from error
+
+
 def write_files(files: Mapping[Path, bytes | None]) -> None:
     """Replace several files together; None removes one.
 

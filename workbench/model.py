@@ -10,6 +10,7 @@ Formatting happens in `workbench.units` alone.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Literal
 
 import msgspec
@@ -357,6 +358,11 @@ class Timing(Record, frozen=True):
 LineKey = tuple[int, int]  # (index into Profile.sources, 1-based line)
 
 
+_Lines = dict[LineKey, dict[str, Number]]
+#: The last launches summed over lines: a page asks for the same launch about ten times.
+_summed: deque[tuple[Launch, _Lines]] = deque(maxlen=8)
+
+
 def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
     """Sum a launch's per-instruction columns over source lines.
 
@@ -364,13 +370,19 @@ def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
         (file index, line) -> {ncu metric name: sum}; only lines and metrics with
         a non-zero value. Instructions without a source line come under their
         file (or -1) and line 0, so that the sums over all keys equal the sums
-        over all instructions exactly.
+        over all instructions exactly. The result is shared: nobody changes it.
     """
+    for known, lines in tuple(_summed):
+        if known is launch:
+            return lines
     table = launch.instructions
-    out: dict[LineKey, dict[str, Number]] = {}
+    keys = list(zip(table.file, table.line, strict=True))
+    out: _Lines = {}
     for name, column in table.columns.items():
         for row, value in zip(column.rows, column.values, strict=True):
-            key = (table.file[row], table.line[row])
-            counters = out.setdefault(key, {})
+            counters = out.get(keys[row])
+            if counters is None:
+                counters = out[keys[row]] = {}
             counters[name] = counters.get(name, 0) + value
+    _summed.append((launch, out))
     return out

@@ -65,6 +65,14 @@ def build(root: Path, **options: Any) -> Result:
     return build_report(root / "reports", project=find_project(root), **options)
 
 
+def beside(page: Path) -> Any:
+    """What the script beside a page assigns."""
+    text = page.with_name(page.stem + ".code.js").read_text(encoding="utf-8")
+    head, _, data = text.partition("=")
+    assert head == "window.workbenchCode"
+    return json.loads(data.rstrip(";\n"))
+
+
 def pages(root: Path) -> list[Path]:
     return sorted((root / "reports").rglob("*.html"))
 
@@ -94,7 +102,7 @@ def test_every_kind_of_page_is_written(site: Path) -> None:
         "studies/demo/h200/n1024/v2.html",
     ]
     assets = {path.name for path in (site / "reports/assets").iterdir()}
-    assert assets == {"plotly.min.js", "workbench.css", "workbench.js"}
+    assert assets == {"plotly-basic.min.js", "workbench.css", "workbench.js"}
 
 
 @pytest.mark.slow
@@ -338,7 +346,55 @@ def test_a_long_kernel_shows_its_hottest_instructions(tmp_path: Path) -> None:
     build(tmp_path)
     page = Page(ladder(tmp_path) / "v2.html")
     assert "k0-i4999" in page.ids and "k0-i0" in page.ids
-    assert "the 1000 hottest shown" in page.text
+    assert "k0-i4000" not in page.ids
+    assert "5,000 SASS instructions" in page.text
+    code = beside(ladder(tmp_path) / "v2.html")["k0"]["sass"]
+    assert len(code["text"].split("\n")) == len(code["line"]) == count
+    assert code["shares"][code["samples"][4999]] == ["100%", "100.0"]
+    assert code["offset"] == 16
+
+
+def test_the_file_beside_a_page_goes_with_it(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    build(root)
+    page = ladder(root) / "v2.html"
+    code = page.with_name("v2.code.js")
+    before = code.read_bytes()
+    assert b"<" not in before
+    code.unlink()
+    assert build(root).outcome.written == 1
+    assert code.read_bytes() == before
+    code.write_bytes(before[:-9])  # what a crash of the machine may leave
+    assert build(root).outcome.written == 1
+    assert code.read_bytes() == before
+    for path in (root / "profiles/h200/demo/v2").iterdir():
+        path.unlink()
+    build(root)
+    assert not code.exists() and not page.exists()
+
+
+def test_many_pages_are_written_by_several_processes_as_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.views import html_pool
+
+    root = site_data.plain(tmp_path / "project")
+    store = Store(root / "profiles")
+    for problem in ("n2048", "n4096"):
+        store.save(make_profile(version="v0", problem=problem))
+    build(root)
+    alone = {path: path.read_bytes() for path in pages(root)}
+    monkeypatch.setattr(html_pool, "_MANY_PAGES", 1)
+    monkeypatch.setattr(html_pool.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(html_pool.threading, "active_count", lambda: 1)
+    assert build(root, force=True).outcome.written == len(alone)
+    assert {path: path.read_bytes() for path in pages(root)} == alone
+    assert build(root).outcome.written == 0
+    damaged = next((root / "profiles/h200/demo/v0").glob("n4096.ncu.*"))
+    damaged.write_bytes(b"not a profile")
+    with pytest.raises(DataError, match="n4096") as error:
+        build(root, force=True)
+    assert error.value.hint
 
 
 def test_a_long_kernel_that_is_hot_everywhere_stays_a_small_page(tmp_path: Path) -> None:
@@ -603,17 +659,6 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         build_report(tmp_path / "file" / "site")
 
 
-def test_without_plotly_the_error_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from workbench.views import html
-
-    monkeypatch.setattr(html, "find_spec", lambda name: None)
-    with pytest.raises(MissingError, match="plotly") as error:
-        build_report(tmp_path)
-    assert "pip install plotly" in error.value.hint
-
-
 def test_a_full_disk_is_an_error_and_the_old_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -623,9 +668,10 @@ def test_a_full_disk_is_an_error_and_the_old_page_stays(
     build(root)
     before = (ladder(root) / "v2.html").read_bytes()
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
+    monkeypatch.setattr(Path, "write_bytes", full)
     monkeypatch.setattr(atomic, "_write_durable", full)
     with pytest.raises(MissingError, match="no space left"):
         build(root, force=True)

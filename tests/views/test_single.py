@@ -93,7 +93,7 @@ def test_stylesheet_and_script_are_inside(site: Path, version: str) -> None:
 
 
 def test_charts_bring_their_library_and_other_pages_do_not(site: Path, version: str) -> None:
-    library = (site / "assets/plotly.min.js").read_text(encoding="utf-8")
+    library = (site / "assets/plotly-basic.min.js").read_text(encoding="utf-8")
     assert library in version
     glossary = pack(site / "glossary.html", site)
     assert library not in glossary and len(glossary) < 400_000

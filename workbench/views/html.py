@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
 from workbench import __version__
-from workbench.errors import MissingError, UsageError
+from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
@@ -27,7 +26,7 @@ from workbench.views.html_data import Ladder, Rung, find_ladders, study_key
 from workbench.views.html_render import step_page
 from workbench.views.html_site import Kept, Outcome, Page, Rendered, Site, digest
 
-_ASSETS = ("workbench.css", "workbench.js")
+_ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
 _LADDER, _REPORT = "ladder", "report"
 _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
 
@@ -67,7 +66,7 @@ def build_report(
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
         DataError: a stored profile or a report file is damaged.
-        MissingError: `out` cannot be written, or plotly is not installed.
+        MissingError: `out` cannot be written.
     """
     stamp = _program_stamp()
     with Site(out, force=force) as site:
@@ -106,23 +105,10 @@ def _program_stamp() -> str:
 def _copy_assets(site: Site) -> None:
     own = Path(__file__).parent / "assets"
     for name in _ASSETS:
-        data = (own / name).read_bytes()
-        site.asset(name, digest(data), (own / name).read_bytes)
-    plotly = _plotly_script()
-    status = plotly.stat()
-    # Five megabytes: told apart by size and time, not read on every run.
-    site.asset(plotly.name, f"{status.st_size} {status.st_mtime_ns}", plotly.read_bytes)
-
-
-def _plotly_script() -> Path:
-    # find_spec and not an import: importing plotly takes longer than a whole run.
-    found = find_spec("plotly")
-    if found is None or found.origin is None:
-        raise MissingError(
-            "plotly, whose script draws the charts, is not installed",
-            "Run `pip install plotly`; `workbench show` and `diff` work without it.",
-        )
-    return Path(found.origin).parent / "package_data" / "plotly.min.js"
+        status = (own / name).stat()
+        # Told apart by size and time: a run that changes nothing reads no megabyte.
+        site.asset(name, f"{status.st_size} {status.st_mtime_ns}", (own / name).read_bytes)
+    site.forget_assets(_ASSETS)
 
 
 # --- ladders and versions -------------------------------------------------------------
@@ -133,7 +119,7 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     plain = [text for text in asked if not _PAIR.fullmatch(text)]
     studies = tuple(dict.fromkeys([*plain, *(pair[0] for pair in pairs)]))
-    ladders = find_ladders(store, project, studies)
+    ladders = find_ladders(store, project, studies, site.content)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
         if name not in recorded:
@@ -155,7 +141,7 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
 
     def pages() -> Iterator[Page]:
         while ladders:
-            # Popped, so that a ladder's profiles are let go when its pages are written.
+            # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
             ladder = ladders.pop(0)
             wanted = _pairs_of(site, ladder, pairs)
             yield from _ladder_pages(site, ladder, wanted, digest(stamp, keys[ladder.name]))
@@ -216,6 +202,7 @@ def _ladder_pages(
             *(f"{old}..{new}" for old, new, _ in pairs),
         ),
         owner=owner,
+        group=ladder.folder,
         render=partial(_render_ladder, ladder, pairs),
     )
     kept = site.pages(owner).get(home.path)
@@ -228,6 +215,7 @@ def _ladder_pages(
             path=f"{ladder.folder}/{step_page(old, new, engine)}",
             key=digest(base, shape, old, new, engine, *contents),
             owner=owner,
+            group=ladder.folder,
             render=partial(_render_step, ladder, old, new, engine, (old, new, engine) in steps),
         )
     for rung in ladder.rungs.values():
@@ -236,6 +224,7 @@ def _ladder_pages(
                 path=f"{ladder.folder}/{rung.page(engine)}",
                 key=digest(base, shape, rung.id, engine, ladder.content(rung.id, engine)),
                 owner=owner,
+                group=ladder.folder,
                 render=partial(_render_version, rung, engine),
             )
 
@@ -276,7 +265,7 @@ def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]]) -> Rendere
 
 
 def _render_version(rung: Rung, engine: str) -> Rendered:
-    from workbench.views.html_render import render
+    from workbench.views.html_beside import version_page
     from workbench.views.html_version import version_view
 
     speaking = rung.profile
@@ -285,7 +274,7 @@ def _render_version(rung: Rung, engine: str) -> Rendered:
         profile = rung.ladder.store.load(rung.entries[engine].path)
     assert profile is not None
     path = f"{rung.ladder.folder}/{rung.page(engine)}"
-    return Rendered(html=render("version.html", path, view=version_view(rung, profile)))
+    return version_page(path, version_view(rung, profile))
 
 
 # --- pages of the site ----------------------------------------------------------------

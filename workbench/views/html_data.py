@@ -7,6 +7,7 @@ study is loaded, before a page has to be rendered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ ENGINES = ("ncu", "emulator")
 #: The store's layout for times (see workbench.store); their paths are all that is needed here.
 _TIME_SUFFIX = ".time.json.zst"
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
+
+
+#: File -> content key.
+DigestOf = Callable[[Path], str]
 
 
 class StudyInfo:
@@ -179,9 +184,16 @@ class Ladder:
     """The versions of a study on one device and problem, in ladder order."""
 
     def __init__(
-        self, store: Store, project: Project | None, name: str, device: str, problem: str
+        self,
+        store: Store,
+        project: Project | None,
+        name: str,
+        device: str,
+        problem: str,
+        digest_of: DigestOf,
     ) -> None:
         self.store = store
+        self._digest_of = digest_of
         self.name = name
         self.device = device
         self.problem = problem
@@ -198,7 +210,7 @@ class Ladder:
             rung.timed = True
         else:
             rung.entries[engine] = entry
-        self._contents[version, engine] = digest(path.read_bytes())
+        self._contents[version, engine] = self._digest_of(path)
 
     def content(self, version: str, engine: str) -> str:
         """Content key of one recorded file."""
@@ -311,16 +323,31 @@ class Ladder:
         return digest(*parts)
 
 
+def digest_file(path: Path) -> str:
+    """Content key of a file."""
+    return digest(path.read_bytes())
+
+
 def find_ladders(
-    store: Store, project: Project | None, studies: tuple[str, ...] = ()
+    store: Store,
+    project: Project | None,
+    studies: tuple[str, ...] = (),
+    digest_of: DigestOf = digest_file,
 ) -> list[Ladder]:
-    """The ladders that have anything recorded, in natural order; no studies: all."""
+    """The ladders that have anything recorded, in natural order; no studies: all.
+
+    Args:
+        store: Where profiles and times are.
+        project: Where the studies are.
+        studies: Only these studies' ladders.
+        digest_of: Gives the content key of a file; a site remembers those it has seen.
+    """
     out: dict[tuple[str, str, str], Ladder] = {}
 
     def ladder(study: str, device: str, problem: str) -> Ladder:
         key = (study, device, problem)
         if key not in out:
-            out[key] = Ladder(store, project, study, device, problem)
+            out[key] = Ladder(store, project, study, device, problem, digest_of)
         return out[key]
 
     for name in studies or (None,):

@@ -87,7 +87,9 @@ def _report_pages(report: _Report, key: str) -> Iterator[Page]:
     launches = [launch for launch in report.profile.launches if launch.profiled]
     for place, launch in enumerate(launches):
         path = f"{folder}/{launch_page(launch.index)}"
-        yield Page(path=path, key=key, owner=owner, render=partial(_launch, report, place, home))
+        yield Page(
+            path=path, key=key, owner=owner, render=partial(_launch, report, place, home, path)
+        )
 
 
 def _overview(report: _Report, home: str) -> Rendered:
@@ -101,12 +103,12 @@ def _overview(report: _Report, home: str) -> Rendered:
     return Rendered(html=html, summary=msgspec.to_builtins(summary))
 
 
-def _launch(report: _Report, place: int, home: str) -> Rendered:
-    from workbench.views.html_render import render
+def _launch(report: _Report, place: int, home: str, path: str) -> Rendered:
+    from workbench.views.html_beside import version_page
     from workbench.views.html_report import launch_page_view
 
     view = launch_page_view(report.profile, place, report.name, home, launch_page)
-    return Rendered(html=render("version.html", home, view=view))
+    return version_page(path, view)
 
 
 # --- two reports -----------------------------------------------------------------------

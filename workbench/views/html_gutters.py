@@ -28,6 +28,12 @@ def _bars(total: Number, excess: Number, top: Number) -> tuple[float, float]:
     return float(width(total / top)), float(width(excess / top)) if excess else 0.0
 
 
+def bars(share: float, excess: float) -> str:
+    """A gutter's bars as markup: the amount, and hatched what exceeds the ideal."""
+    text = f'<i style="width:{share}%"></i>' if share else ""
+    return text + (f'<i class="x" style="width:{excess}%"></i>' if excess else "")
+
+
 def stall_note(line: HotLine, limit: int = 1) -> str:
     """The largest stalls of a line, as shares of its samples."""
     parts = [f"{state.title} {percent(share)}" for state, share in line.stalls[:limit]]

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from markupsafe import Markup
-
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.hunks import Hunk
 from workbench.analysis.sourcediff import SourceDiff
 from workbench.model import LineKey, Profile, Record
-from workbench.views.html_gutters import Cell
+from workbench.views.html_coderows import Chunk, CodeRow, LineSide
 from workbench.views.html_lines import Row, align, differences, words_at
 from workbench.views.html_sides import PairGutter
 from workbench.views.source import Piece, Span, lines, marked, pieces
@@ -32,33 +30,6 @@ _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "de
 
 #: Indices of a file on both sides, None where a side lacks it.
 FilePair = tuple[int | None, int | None]
-
-
-class LineSide(Record, frozen=True):
-    """One side of a row; `number` 0: nothing there. `key` finds its counters, "" without any."""
-
-    number: int = 0
-    anchor: str = ""
-    id: str = ""
-    key: str = ""
-    code: Markup = Markup("")
-    cell: Cell | None = None
-
-
-class CodeRow(Record, frozen=True):
-    """A row of the side-by-side view; `kind` as in `html_lines.Row`, or ``gap`` with its words."""
-
-    kind: str
-    old: LineSide = LineSide()
-    new: LineSide = LineSide()
-    words: str = ""
-
-
-class Chunk(Record, frozen=True):
-    """Neighbouring rows that are all unchanged (``same``), all changed, or a gap."""
-
-    kind: str
-    rows: tuple[CodeRow, ...]
 
 
 class HunkCode(Record, frozen=True):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from workbench.model import Launch, Profile, Record
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
-#: Rows on a page; the end of a longer kernel is left out, and said to be.
-_MAX_ROWS = 2_000
+#: Rows that a page without instructions of the machine shows without its script.
+_FIRST = 60
 
 
 class PtxRow(Record, frozen=True):
@@ -22,10 +24,11 @@ class PtxRow(Record, frozen=True):
 
 
 class Ptx(Record, frozen=True):
-    """A kernel's PTX, and how many lines were left out."""
+    """A kernel's PTX: its first lines as rows, all of it as columns for the page's script."""
 
     rows: tuple[PtxRow, ...] = ()
-    left_out: int = 0
+    count: int = 0
+    columns: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 def ptx_view(profile: Profile, launch: Launch) -> Ptx:
@@ -34,7 +37,14 @@ def ptx_view(profile: Profile, launch: Launch) -> Ptx:
     rows = _of_build(profile, text, launch.kernel) if text else []
     if not rows:
         rows = _of_report(launch)
-    return Ptx(rows=tuple(rows[:_MAX_ROWS]), left_out=max(0, len(rows) - _MAX_ROWS))
+    places: dict[str, int] = {}
+    numbers = [places.setdefault(row.at, len(places)) for row in rows]
+    columns: dict[str, object] = {
+        "text": "\n".join(row.text for row in rows),
+        "at": numbers,
+        "places": list(places),
+    }
+    return Ptx(rows=tuple(rows[:_FIRST]), count=len(rows), columns=columns)
 
 
 def _of_build(profile: Profile, text: str, kernel: str) -> list[PtxRow]:

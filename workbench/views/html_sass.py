@@ -1,8 +1,12 @@
-"""View model of a kernel's instructions, each tied to its source line."""
+"""A kernel's instructions, each tied to its source line: all of them as columns for the script.
+
+A kernel has thousands of instructions. The page itself holds the hottest ones; all of them
+lie in a file beside it (`html_beside`), which the page's script reads when they are looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from workbench import units
 from workbench.analysis.stalls import GROUP, ISSUING, SAMPLES
@@ -10,8 +14,12 @@ from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Record
 from workbench.views.html_common import percent, width
 
-#: A longer kernel shows its hottest instructions, in the order of their addresses.
-_MAX_INSTRUCTIONS = 1_000
+#: Instructions that a page shows without its script, and that are printed.
+_HOTTEST = 60
+#: Bytes between two instructions of all GPUs since Volta.
+_STEP = 16
+
+Columns = dict[str, object]
 
 
 class Instruction(Record, frozen=True):
@@ -31,10 +39,29 @@ class Instruction(Record, frozen=True):
     stall: str = ""
 
 
-def instructions(
-    launch: Launch, anchor: Callable[[LineKey], str]
-) -> tuple[tuple[Instruction, ...], int]:
-    """The rows to show, and how many instructions the kernel has.
+class Machine(Record, frozen=True):
+    """The instructions of a launch: the hottest as rows, all of them as columns."""
+
+    rows: tuple[Instruction, ...]
+    count: int
+    columns: Columns
+
+
+class _Words:
+    """Texts that come again and again, told by number."""
+
+    def __init__(self) -> None:
+        self.known: dict[object, int] = {}
+
+    def number(self, word: object) -> int:
+        return self.known.setdefault(word, len(self.known))
+
+    def words(self) -> list[object]:
+        return list(self.known)
+
+
+def machine(launch: Launch, anchor: Callable[[LineKey], str]) -> Machine:
+    """The instructions of a launch.
 
     Args:
         launch: Holds the instruction table.
@@ -44,28 +71,26 @@ def instructions(
     count = len(table.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
     executed = _by_row(launch, line_metric(launch, catalog()["instructions"]))
-    stalls = [
-        (state.title, _by_row(launch, line_metric(launch, state)))
-        for state in catalog().group(GROUP)
-        if state.id != ISSUING
-    ]
-    rows = list(range(count))
-    if count > _MAX_INSTRUCTIONS:
-        rows.sort(key=lambda row: (-samples.get(row, 0), -executed.get(row, 0), row))
-        rows = sorted(rows[:_MAX_INSTRUCTIONS])
+    worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
-    out: list[Instruction] = []
+    said = {
+        row: (percent(here / total), width(here / top)) for row, here in samples.items() if here
+    }
+    counts = {number: units.count(number) for number in set(executed.values())}
+    hottest = _hottest(count, samples, executed)
+    rows = []
     previous = -1
-    for row in rows:
+    for row in [*hottest, count]:
         if row != previous + 1:
             gap = f"{row - previous - 1:,} instructions with fewer samples"
-            out.append(Instruction(row=-1, offset="", guard="", operation="", operands=gap))
+            rows.append(Instruction(row=-1, offset="", guard="", operation="", operands=gap))
+        if row == count:
+            break
         previous = row
         guard, operation, operands = _split(table.text[row])
         key = (table.file[row], table.line[row])
-        here = samples.get(row, 0)
-        worst = max(((values.get(row, 0), title) for title, values in stalls), default=(0, ""))
-        out.append(
+        share, bar = said.get(row, ("", "0"))
+        rows.append(
             Instruction(
                 row=row,
                 offset=f"{table.address[row]:04x}",
@@ -75,13 +100,58 @@ def instructions(
                 line=str(key[1]) if key[1] > 0 else "",
                 href=anchor(key),
                 at=f"{key[0]}:{key[1]}" if key[1] > 0 else "",
-                samples=percent(here / total) if here else "",
-                width=width(here / top) if here else "0",
-                executed=units.count(executed[row]) if row in executed else "",
-                stall=worst[1] if worst[0] else "",
+                samples=share,
+                width=bar,
+                executed=counts[executed[row]] if row in executed else "",
+                stall=worst.get(row, ""),
             )
         )
-    return tuple(out), count
+    columns = {
+        "offset": _offsets(table.address),
+        "text": "\n".join(text.strip().rstrip(";").replace("\n", " ") for text in table.text),
+        **_coded("file", "files", table.file),
+        "line": table.line,
+        **_coded("samples", "shares", (said.get(row, ("", "0")) for row in range(count))),
+        **_coded(
+            "executed",
+            "counts",
+            (counts[executed[row]] if row in executed else "" for row in range(count)),
+        ),
+        **_coded("stall", "stalls", (worst.get(row, "") for row in range(count))),
+        "hot": hottest,
+    }
+    return Machine(rows=tuple(rows), count=count, columns=columns)
+
+
+def _coded(name: str, words: str, values: Iterable[object]) -> Columns:
+    """A column as numbers of words, and the words; one number where all are the same."""
+    found = _Words()
+    numbers = [found.number(value) for value in values]
+    return {name: numbers if len(found.known) > 1 else 0, words: found.words()}
+
+
+def _offsets(address: tuple[int, ...]) -> int | list[str]:
+    """The distance of instructions, or all offsets where it is not the usual one."""
+    if all(place == row * _STEP for row, place in enumerate(address)):
+        return _STEP
+    return [f"{place:04x}" for place in address]
+
+
+def _hottest(count: int, samples: dict[int, Number], executed: dict[int, Number]) -> list[int]:
+    """The rows with most samples, in the order of their addresses."""
+    rows = sorted(range(count), key=lambda row: (-samples.get(row, 0), -executed.get(row, 0), row))
+    return sorted(rows[:_HOTTEST])
+
+
+def _worst(launch: Launch) -> dict[int, str]:
+    """Row -> the title of its largest stall, where it has any."""
+    most: dict[int, tuple[Number, str]] = {}
+    for state in catalog().group(GROUP):
+        if state.id != ISSUING:
+            for row, value in _by_row(launch, line_metric(launch, state)).items():
+                if value and (row not in most or (value, state.title) > most[row]):
+                    most[row] = (value, state.title)
+    return {row: title for row, (_, title) in most.items()}
 
 
 def _by_row(launch: Launch, name: str | None) -> dict[int, Number]:

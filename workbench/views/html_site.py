@@ -7,6 +7,7 @@ whose input is gone is removed. A folder that holds other people's files is refu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import Path
@@ -25,33 +26,49 @@ _LOCK_TIMEOUT_S = 10.0
 
 
 class Rendered(Record, frozen=True):
-    """A page's text and, for the index, what is worth saying about it there."""
+    """A page's text and, for the index, what is worth saying about it there.
+
+    `beside` are files in the page's folder that belong to it alone, by name.
+    """
 
     html: str
     summary: dict[str, object] = msgspec.field(default_factory=dict)
+    beside: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class Page(Record, frozen=True):
-    """A page that should exist. `owner` groups the pages that come and go together."""
+    """A page that should exist.
+
+    `owner` groups the pages that come and go together; neighbours of one `group` are
+    rendered together, because they are made of the same profiles.
+    """
 
     path: str  # relative to the site, forward slashes
     key: str
     owner: str
     render: Callable[[], Rendered]
+    group: str = ""
 
 
 class Kept(Record, frozen=True):
-    """What the manifest remembers of a page."""
+    """What the manifest remembers of a page; sizes tell a page that a crash has cut short."""
 
     key: str
     owner: str
+    size: int = 0
+    beside: dict[str, int] = msgspec.field(default_factory=dict)
     summary: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+#: What `stat` says of a file (modified, in ns; size) and the digest of its content then.
+FileStamp = tuple[int, int, str]
 
 
 class _Manifest(Record, frozen=True):
     format: str = ""
     pages: dict[str, Kept] = msgspec.field(default_factory=dict)
     assets: dict[str, str] = msgspec.field(default_factory=dict)
+    files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
 
 
 class Outcome(Record, frozen=True):
@@ -97,6 +114,9 @@ class Site:
         self._manifest = _read_manifest(out)
         self._pages = dict(self._manifest.pages)
         self._assets = dict(self._manifest.assets)
+        self._files = self._manifest.files
+        self._seen_files: dict[str, FileStamp] = {}
+        self._relative: dict[Path, str] = {}
         self._lock = locked(out, _LOCK_TIMEOUT_S)
 
     def __enter__(self) -> Site:
@@ -110,7 +130,14 @@ class Site:
             self._lock.__exit__(None, None, None)
 
     def _save(self) -> None:
-        manifest = _Manifest(format=_FORMAT, pages=self._pages, assets=self._assets)
+        # Files that this run did not ask for are other studies', or they are gone.
+        others = {
+            name: stamp
+            for name, stamp in self._files.items()
+            if name not in self._seen_files and (self.out / name).exists()
+        }
+        files = {**others, **self._seen_files}
+        manifest = _Manifest(format=_FORMAT, pages=self._pages, assets=self._assets, files=files)
         # Not an early return for speed alone: a run that changes nothing must not touch the disk.
         if manifest != self._manifest:
             write_files({self.out / MANIFEST: msgspec.json.encode(manifest)})
@@ -120,40 +147,82 @@ class Site:
         """The pages now on disk whose owner starts with `owner`, by path."""
         return {p: k for p, k in self._pages.items() if k.owner.startswith(owner)}
 
+    def content(self, path: Path) -> str:
+        """Digest of a file's content; one that `stat` finds unchanged is not read again."""
+        folder = self._relative.get(path.parent)
+        if folder is None:
+            # Relative to the site: a manifest that is passed on names nobody's home.
+            folder = self._relative[path.parent] = os.path.relpath(path.parent, self.out)
+        name = f"{folder}/{path.name}"
+        status = path.stat()
+        stamp = self._files.get(name)
+        if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
+            stamp = (status.st_mtime_ns, status.st_size, digest(path.read_bytes()))
+        self._seen_files[name] = stamp
+        return stamp[2]
+
     def write(self, pages: Iterable[Page], *, owners: Iterable[str]) -> Outcome:
         """Bring pages up to date; remove those of `owners` that are not among them.
 
-        Pages are rendered and written one after the other, so memory does not grow
-        with their number.
+        Pages are rendered and written group by group, and what a group was made of is let
+        go, so memory does not grow with their number. Many groups share the processors.
 
         Raises:
             MissingError: no space or no permission; earlier pages stay whole.
         """
         owned = set(owners)
         seen: set[str] = set()
-        written = unchanged = 0
+        groups: list[list[Page]] = []
+        unchanged = written = 0
         for page in pages:
             seen.add(page.path)
-            kept = self._pages.get(page.path)
-            target = self.out / page.path
-            if not self._force and kept and kept.key == page.key and target.is_file():
+            if self._is_fresh(page):
                 unchanged += 1
-                continue
-            rendered = page.render()
-            write_files({target: rendered.html.encode("utf-8", "replace")})
-            self._pages[page.path] = Kept(key=page.key, owner=page.owner, summary=rendered.summary)
-            written += 1
+            elif groups and page.group and groups[-1][0].group == page.group:
+                groups[-1].append(page)
+            else:
+                groups.append([page])
+        from workbench.views.html_pool import rendered
+
+        for done in rendered(self.out, groups) if groups else ():
+            for path, kept in done:
+                self._forget_beside(path, kept)
+                self._pages[path] = kept
+                written += 1
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)
         return Outcome(written=written, unchanged=unchanged, removed=len(gone))
+
+    def _is_fresh(self, page: Page) -> bool:
+        kept = self._pages.get(page.path)
+        return bool(not self._force and kept and kept.key == page.key and self._whole(page.path))
+
+    def _whole(self, path: str) -> bool:
+        """Whether a page, and what lies beside it, is on the disk as it was written."""
+        kept = self._pages[path]
+        folder = path.rpartition("/")[0]
+        sizes = {path: kept.size, **{f"{folder}/{n}": size for n, size in kept.beside.items()}}
+        try:
+            # By strings: making thousands of paths costs more than asking for the sizes.
+            return all(
+                os.stat(f"{self.out}/{name}").st_size == size  # noqa: PTH116
+                for name, size in sizes.items()
+            )
+        except OSError:
+            return False
+
+    def _forget_beside(self, path: str, now: Kept) -> None:
+        before = self._pages.get(path)
+        for name in set(before.beside if before else ()) - set(now.beside):
+            self._unlink((self.out / path).with_name(name))
 
     def fresh(self, owner: str, key: str) -> int:
         """How many pages `owner` has, if all of them are there with this key; else 0."""
         own = {path: kept for path, kept in self._pages.items() if kept.owner == owner}
         if self._force or any(kept.key != key for kept in own.values()):
             return 0
-        return len(own) if all((self.out / path).is_file() for path in own) else 0
+        return len(own) if all(map(self._whole, own)) else 0
 
     def asset(self, name: str, key: str, read: Callable[[], bytes]) -> None:
         """Put one shared asset under ``assets/`` unless that content is there already."""
@@ -163,8 +232,19 @@ class Site:
         write_files({target: read()})
         self._assets[name] = key
 
+    def forget_assets(self, wanted: Iterable[str]) -> None:
+        """Remove the assets that an earlier version of the program needed."""
+        for name in set(self._assets) - set(wanted):
+            self._unlink(self.out / "assets" / name)
+            del self._assets[name]
+
     def _remove(self, path: str) -> None:
-        target = self.out / path
+        for name in self._pages[path].beside:
+            self._unlink((self.out / path).with_name(name))
+        self._unlink(self.out / path)
+        del self._pages[path]
+
+    def _unlink(self, target: Path) -> None:
         try:
             target.unlink(missing_ok=True)
             for folder in target.relative_to(self.out).parents:
@@ -176,7 +256,6 @@ class Site:
             raise MissingError(
                 f"cannot remove {target}: {error.strerror}", "Check the folder's permissions."
             ) from error
-        del self._pages[path]
 
 
 def _read_manifest(out: Path) -> _Manifest:

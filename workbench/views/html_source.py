@@ -1,4 +1,4 @@
-"""View models of a launch's code: source lines with counters beside them, and SASS.
+"""View models of a launch's code: source lines with counters beside them, and instructions.
 
 The gutter shows one counter at a time; the page carries all of them as formatted
 text, so switching needs no arithmetic in the browser.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable
+from html import escape
 
 from markupsafe import Markup
 
+from workbench import units
 from workbench.analysis.stalls import HotLine, sampled_lines
 from workbench.model import Launch, LineKey, Profile, Record, line_counters
 from workbench.views.html_common import percent, width
-from workbench.views.html_gutters import Cell, Gutter, gutters, stall_note
+from workbench.views.html_gutters import Cell, Gutter, bars, gutters, stall_note
 from workbench.views.html_ptx import Ptx, ptx_view
-from workbench.views.html_sass import Instruction, instructions
+from workbench.views.html_sass import Columns, Machine, machine
 from workbench.views.source import coloured
 
 #: Longer files show only the neighbourhood of lines with counters.
@@ -43,6 +45,31 @@ class SourceView(Record, frozen=True):
     lines: tuple[SourceLine, ...]
     missing_text: bool = False
 
+    @property
+    def rows(self) -> Markup:
+        """The lines as rows of a table.
+
+        Written here and not in the template: a page has hundreds of them, and a template's
+        loop takes ten times as long. Tags that HTML lets out are left out, for the bytes.
+        """
+        return Markup("".join(_source_row(line, self.anchor) for line in self.lines))
+
+
+def _source_row(line: SourceLine, prefix: str) -> str:
+    """A row; `prefix`, numbers and widths are ours, everything else is escaped."""
+    if line.number == 0:
+        return f'<tr class="gap"><td colspan="4">{line.code}\n'
+    name = f"{prefix}{line.number}"
+    joined = f' data-n="{line.number}" data-at="{line.at}"' if line.at else ""
+    shown = note = ""
+    if line.cell:
+        text, bar, excess, note = line.cell
+        shown = f"{bars(bar, excess)}<span>{escape(text)}</span>"
+    return (
+        f'<tr id="{name}"{joined}><td class="n"><a href="#{name}">{line.number}</a>'
+        f'<td class="v">{shown}<td class="w">{escape(note)}<td class="c">{line.code}\n'
+    )
+
 
 class CodeView(Record, frozen=True):
     """Everything about the code of one launch. `gutters` is ready to be embedded as JSON."""
@@ -50,12 +77,17 @@ class CodeView(Record, frozen=True):
     gutters: tuple[Gutter, ...]
     files: tuple[SourceView, ...]
     embedded: dict[str, dict[str, dict[str, object]]]
-    sass: tuple[Instruction, ...]
+    sass: Machine
     ptx: Ptx
-    instructions: int
-    shown: int
+    instructions: str
+    ptx_lines: str
     hot: tuple[HotRow, ...]
     prefix: str
+    anchors: dict[int, str]
+
+    def beside(self) -> Columns:
+        """What the page's script reads from the file beside the page, when it is wanted."""
+        return {"anchors": self.anchors, "sass": self.sass.columns, "ptx": self.ptx.columns}
 
 
 class HotRow(Record, frozen=True):
@@ -174,17 +206,18 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
     def anchor(key: LineKey) -> str:
         return f"#{anchors[key[0]]}{key[1]}" if key in shown else ""
 
-    sass, count = instructions(launch, anchor)
+    sass, ptx = machine(launch, anchor), ptx_view(profile, launch)
     return CodeView(
         gutters=found,
         files=files,
         embedded=_embedded(found, order, prefix),
         sass=sass,
-        ptx=ptx_view(profile, launch),
-        instructions=count,
-        shown=sum(1 for row in sass if row.row >= 0),
+        ptx=ptx,
+        instructions=units.count(sass.count),
+        ptx_lines=units.count(ptx.count),
         hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile, len(order) > 1),
         prefix=prefix,
+        anchors=anchors,
     )
 
 

@@ -10,6 +10,29 @@ from workbench.units import count, factor, quantity
 from workbench.views.measured import Sheet, notices_text
 from workbench.views.terminal import when
 
+#: Columns of ``--format csv``: raw numbers in base units.
+COLUMNS = (
+    "study",
+    "version",
+    "problem",
+    "device",
+    "captured",
+    "seconds",
+    "low",
+    "high",
+    "samples",
+    "cache",
+    "method",
+    "converged",
+    "first_launch",
+    "flops",
+    "bytes",
+    "baseline",
+    "baseline_seconds",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+)
 _METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
 
 
@@ -51,6 +74,32 @@ def _cells(timing: Timing) -> tuple[str, ...]:
     )
 
 
+def columns_of(timing: Timing) -> tuple[Any, ...]:
+    """The raw values of `COLUMNS`."""
+    return (
+        timing.study,
+        timing.version,
+        timing.problem,
+        timing.device.name,
+        timing.captured,
+        timing.time.value,
+        timing.time.low,
+        timing.time.high,
+        timing.time.n,
+        timing.cache,
+        timing.method,
+        timing.converged,
+        timing.first_launch,
+        timing.flops,
+        timing.bytes,
+        timing.baseline or None,
+        timing.baseline_time.value if timing.baseline_time else None,
+        timing.ratio.value if timing.ratio else None,
+        timing.ratio.low if timing.ratio else None,
+        timing.ratio.high if timing.ratio else None,
+    )
+
+
 def time_sheet(timings: Sequence[Timing]) -> Sheet:
     """The table of ``workbench time``; what all rows share stands in its title.
 
@@ -86,59 +135,16 @@ def time_sheet(timings: Sequence[Timing]) -> Sheet:
             for timing in timings
         ),
         extra=("samples", "first launch"),
-        columns=(
-            "study",
-            "version",
-            "problem",
-            "device",
-            "captured",
-            "seconds",
-            "low",
-            "high",
-            "samples",
-            "cache",
-            "method",
-            "converged",
-            "first_launch",
-            "flops",
-            "bytes",
-            "baseline",
-            "baseline_seconds",
-            "ratio",
-            "ratio_low",
-            "ratio_high",
-        ),
-        raw=tuple(
-            (
-                timing.study,
-                timing.version,
-                timing.problem,
-                timing.device.name,
-                timing.captured,
-                timing.time.value,
-                timing.time.low,
-                timing.time.high,
-                timing.time.n,
-                timing.cache,
-                timing.method,
-                timing.converged,
-                timing.first_launch,
-                timing.flops,
-                timing.bytes,
-                timing.baseline or None,
-                timing.baseline_time.value if timing.baseline_time else None,
-                timing.ratio.value if timing.ratio else None,
-                timing.ratio.low if timing.ratio else None,
-                timing.ratio.high if timing.ratio else None,
-            )
-            for timing in timings
-        ),
-        document={"study": first.study, "times": [_timing_document(t) for t in timings]},
+        columns=COLUMNS,
+        raw=tuple(columns_of(timing) for timing in timings),
+        document={"study": first.study, "times": [timing_document(t) for t in timings]},
         notes=tuple(notes),
     )
 
 
-def _timing_document(timing: Timing) -> dict[str, Any]:
+def timing_document(timing: Timing) -> dict[str, Any]:
+    """One timing as the JSON of `time` and `sweep` shows it."""
+
     def estimate(value: Any) -> Any:
         if value is None:
             return None

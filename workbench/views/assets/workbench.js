@@ -4,6 +4,23 @@
 (() => {
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const json = (id) => JSON.parse(document.getElementById(id).textContent);
+  const idle = window.requestIdleCallback ? (job) => requestIdleCallback(job, { timeout: 500 }) : (job) => setTimeout(job, 1);
+  // Reads the script that an inert element names, once: the page itself does not wait for it.
+  const scripts = new Map();
+  function load(id) {
+    const later = document.getElementById(id);
+    if (!scripts.has(id)) {
+      scripts.set(id, new Promise((done, failed) => {
+        const script = document.createElement("script");
+        script.src = later.src;
+        script.async = true;
+        script.addEventListener("load", done);
+        script.addEventListener("error", () => failed(new Error(later.getAttribute("src"))));
+        document.head.append(script);
+      }));
+    }
+    return scripts.get(id);
+  }
 
   // --- gutter: which counter stands beside the lines ---------------------------------
   function fillGutter(table, gutter) {
@@ -157,6 +174,105 @@
     if (first && !location.hash) box.scrollTop = Math.max(0, first.offsetTop - 6 * first.offsetHeight);
   }
 
+  // --- instructions: a file beside the page holds all of them ------------------------
+  // Rows are made piece by piece while the browser is idle: a kernel has thousands.
+  const PIECE = 250;
+  const part = (name, text) => {
+    const node = document.createElement(name);
+    if (text) node.textContent = text;
+    return node;
+  };
+  function fill(body, count, row) {
+    return new Promise((done) => {
+      let n = 0;
+      const more = () => {
+        const piece = document.createDocumentFragment();
+        for (const end = Math.min(count, n + PIECE); n < end; n += 1) piece.append(row(n));
+        if (n <= PIECE) body.replaceChildren(piece);
+        else body.append(piece);
+        if (n < count) idle(more);
+        else done();
+      };
+      more();
+    });
+  }
+  const word = (numbers, words, n) => words[numbers === 0 ? 0 : numbers[n]];
+  function sassRow(code, texts, k, n) {
+    const { sass, anchors } = code;
+    const row = document.createElement("tr");
+    row.id = `${k}-i${n}`;
+    const file = word(sass.file, sass.files, n);
+    const line = sass.line[n];
+    const place = part("td", line ? "" : undefined);
+    if (line) {
+      row.dataset.at = `${file}:${line}`;
+      const id = `${anchors[file]}${line}`;
+      const link = part(document.getElementById(id) ? "a" : "span", String(line));
+      if (link.localName === "a") link.href = `#${id}`;
+      place.append(link);
+    }
+    const samples = document.createElement("td");
+    const [share, width] = word(sass.samples, sass.shares, n);
+    if (share) {
+      const bar = document.createElement("i");
+      bar.style.width = `${width}%`;
+      samples.append(bar, part("span", share));
+    }
+    const [, guard, operation, operands] = /^(@\S+\s+)?(\S*)(.*)$/s.exec(texts[n]);
+    const text = document.createElement("td");
+    text.append(guard || "", part("b", operation), operands);
+    const offset = Array.isArray(sass.offset) ? sass.offset[n] : (n * sass.offset).toString(16).padStart(4, "0");
+    row.append(part("td", offset), samples, part("td", word(sass.executed, sass.counts, n)), place, text, part("td", word(sass.stall, sass.stalls, n)));
+    return row;
+  }
+  function ptxRow(ptx, texts, n) {
+    const row = document.createElement("tr");
+    const at = ptx.places[ptx.at[n]];
+    if (at) row.dataset.at = at;
+    row.append(part("td", at.split(":")[1]), part("td", texts[n]));
+    return row;
+  }
+  const machines = all("[data-machine]");
+  let filled = null;
+  let complete = false;
+  function fillMachines() {
+    const read = () => (window.workbenchCode ? Promise.resolve() : load("code"));
+    filled ||= read().then(() => Promise.all(machines.flatMap((box) => {
+      const k = box.dataset.machine;
+      const code = window.workbenchCode[k];
+      const jobs = [];
+      const sass = box.querySelector(".sass tbody");
+      if (sass) {
+        const texts = code.sass.text.split("\n");
+        const hot = new Set(code.sass.hot);
+        const row = (n) => {
+          const made = sassRow(code, texts, k, n);
+          if (!hot.has(n)) made.className = "cold"; // not printed
+          return made;
+        };
+        jobs.push(fill(sass, texts.length, row));
+      }
+      const ptx = box.querySelector(".ptx tbody");
+      const texts = code.ptx.text ? code.ptx.text.split("\n") : [];
+      const write = () => fill(ptx, texts.length, (n) => ptxRow(code.ptx, texts, n));
+      const pane = ptx && ptx.closest(".pick");
+      if (ptx && !pane.hidden) jobs.push(write());
+      else if (ptx) pane.addEventListener("shown", write, { once: true });
+      return jobs;
+    }))).catch(() => undefined) // without the file the hottest instructions stay
+      .then(() => { complete = true; });
+    return filled;
+  }
+  if (machines.length) {
+    const near = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      near.disconnect();
+      idle(fillMachines);
+    }, { rootMargin: "100% 0px" });
+    for (const box of machines) near.observe(box);
+    if (window.workbenchCode) idle(fillMachines);
+  }
+
   // --- deep links: open what is folded around the target -----------------------------
   function reveal() {
     let target = null;
@@ -165,6 +281,7 @@
     } catch {
       return; // a malformed escape in a hand-typed link
     }
+    if (machines.length && !complete && /^#k\d+-i\d+$/.test(location.hash)) fillMachines().then(reveal);
     if (!target) return;
     let folded = false;
     if (target.matches("tr.still")) {
@@ -181,7 +298,7 @@
       radio.click();
       folded = true;
     }
-    if (folded) target.scrollIntoView({ block: "center" });
+    if (folded || target.matches(".sass tr")) target.scrollIntoView({ block: "center" });
     if (target.matches("tr[data-at]")) {
       selected = "";
       select(target.dataset.at, target);
@@ -204,6 +321,12 @@
     for (const row of all("tr.sel")) row.classList.remove("sel");
     selected = at === selected ? "" : at;
     if (!selected) return;
+    if (machines.length && !filled) {
+      fillMachines().then(() => at === selected && mark(at, from));
+    }
+    mark(at, from);
+  }
+  function mark(at, from) {
     const seen = new Set();
     for (const row of all(`tr[data-at="${CSS.escape(at)}"]`)) {
       row.classList.add("sel");
@@ -279,7 +402,6 @@
   // Draws one chart after the other while the page is idle: each takes some ten milliseconds.
   const queue = [];
   let drawing = false;
-  const idle = window.requestIdleCallback ? (job) => requestIdleCallback(job, { timeout: 500 }) : (job) => setTimeout(job, 1);
   function next() {
     const node = queue.shift();
     drawing = Boolean(node);
@@ -295,24 +417,13 @@
     if (!drawing) next();
   }
 
-  // The library takes most of a second to start, in which a page does not answer. It starts
-  // when a chart comes into view, or when nobody has done anything for a while.
-  const QUIET = 1500;
-  let started = false;
+  // The library takes longer to start than all the rest: it comes after the first picture,
+  // when the browser has nothing else to do, and never before what the reader does.
   function start() {
-    const later = document.getElementById("plotly");
     if (window.Plotly) return enqueue();
-    if (started || !later) return undefined;
-    started = true;
-    const script = document.createElement("script");
-    script.src = later.src;
-    script.async = true;
-    script.addEventListener("load", () => enqueue());
-    script.addEventListener("error", () => {
-      for (const node of all("[data-figure]")) node.textContent = "This chart needs assets/plotly.min.js; its numbers are in the table below.";
+    return load("plotly").then(() => idle(() => enqueue()), (error) => {
+      for (const node of all("[data-figure]")) node.textContent = `This chart needs ${error.message}; its numbers are in the table below.`;
     });
-    document.head.append(script);
-    return undefined;
   }
   const figures = all("[data-figure]");
   if (figures.length) {
@@ -326,19 +437,6 @@
       if (!window.Plotly) return;
       for (const node of figures) if (!node.dataset.drawn && !out(node)) draw(node);
     });
-    const seen = new IntersectionObserver((entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      seen.disconnect();
-      // Not before the first frame: what the reader looks for is on the page already.
-      requestAnimationFrame(() => setTimeout(start, 0));
-    });
-    for (const node of figures) seen.observe(node);
-    let patience = setTimeout(start, QUIET);
-    for (const kind of ["pointerdown", "keydown", "wheel"]) {
-      addEventListener(kind, () => {
-        clearTimeout(patience);
-        if (!started) patience = setTimeout(start, QUIET);
-      }, { passive: true });
-    }
+    requestAnimationFrame(() => setTimeout(() => idle(start), 0));
   }
 })();
