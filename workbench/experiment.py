@@ -287,7 +287,7 @@ class Experiment:
             version=subject.version.id,
             problem=subject.problem.name,
             device=device,
-            captured=_now(),
+            captured=now(),
             time=times.time,
             parameters=result.parameters,
             source_hash=source_hash(self.project, subject.version),
@@ -381,7 +381,7 @@ class Experiment:
             engine="ncu",
             # The chip as ncu describes it; what it left out, the driver knows.
             device=read.device if read.device.name else result.device,
-            captured=read.captured or _now(),
+            captured=read.captured or now(),
             study=self.study.name,
             version=subject.version.id,
             problem=subject.problem.name,
@@ -404,5 +404,6 @@ class Experiment:
         )
 
 
-def _now() -> str:
+def now() -> str:
+    """The time as records hold it: ISO 8601, UTC, seconds."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

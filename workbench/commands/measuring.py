@@ -59,6 +59,26 @@ def every_option(function: F) -> F:
     )
 
 
+def warm_option(function: F) -> F:
+    """``--warm``: how the caches are between two executions."""
+    return click.option(
+        "--warm", is_flag=True, help="Leave the buffers in the caches between executions."
+    )(function)
+
+
+def limit_option(function: F) -> F:
+    """``--limit``: how long to sample."""
+    return click.option(
+        "--limit",
+        "limit_s",
+        type=click.FloatRange(0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Sample no longer than this, converged or not.",
+    )(function)
+
+
 class Progress:
     """Progress on standard error: lines, and on a terminal one that is written over."""
 
@@ -105,15 +125,33 @@ class Failures:
                 raise
             self.add(label, error)
         else:
-            self._begun += 1
+            self.passed()
 
-    def add(self, label: str, error: WorkbenchError) -> None:
-        """Keep an error that was caught already."""
+    def passed(self) -> None:
+        """Count a piece of work that went well."""
+        self._begun += 1
+
+    def add(
+        self, label: str, error: WorkbenchError, say: Callable[[str], None] | None = None
+    ) -> None:
+        """Keep an error that was caught already, and say it (on progress, or by `say`)."""
         self._begun += 1
         self._errors.append((label, error))
-        self._progress.say(f"{label}: error: {error.message}")
+        if self._alone:
+            return  # it will be raised, and said then
+        say = say or self._progress.say
+        say(f"{label}: error: {error.message}")
         if error.hint:
-            self._progress.say(f"  hint: {error.hint}")
+            say(f"  hint: {error.hint}")
+
+    def raise_alone(self) -> None:
+        """Raise the error of the one piece of work there is, as it is.
+
+        Raises:
+            WorkbenchError: it failed, and there was nothing else to do.
+        """
+        if self._alone and self._errors:
+            raise self._errors[0][1]
 
     def finish(self) -> None:
         """End with the worst error's class (and exit code), if there was any.

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from workbench.commands.measuring import every_option, machine_options
+from workbench.commands.measuring import (
+    every_option,
+    limit_option,
+    machine_options,
+    warm_option,
+)
 from workbench.commands.options import format_option, study_option
+
+if TYPE_CHECKING:
+    from workbench.campaign import Combination
+    from workbench.commands.measuring import Progress
+    from workbench.model import Version
+    from workbench.study import Study
 
 
 @click.command()
@@ -14,16 +27,14 @@ from workbench.commands.options import format_option, study_option
 @study_option
 @click.option("--problem", metavar="NAME", help="Problem (default: the first profiled one).")
 @click.option("--all-problems", is_flag=True, help="Every problem to profile or sweep.")
-@click.option("--warm", is_flag=True, help="Leave the buffers in the caches between executions.")
 @click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(0.1),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Sample no longer than this, converged or not.",
+    "--again/--resume",
+    default=None,
+    help="Measure all anew (the default for named versions), or only what is not stored of "
+    "the same sources (the default with --all).",
 )
+@warm_option
+@limit_option
 @machine_options
 @format_option
 def command(
@@ -32,6 +43,7 @@ def command(
     study: str | None,
     problem: str | None,
     all_problems: bool,
+    again: bool | None,
     warm: bool,
     limit_s: float,
     seed: int | None,
@@ -43,10 +55,11 @@ def command(
     """Time versions against the study's baseline, outside of any profiler.
 
     Samples until the 95% interval of the median is under 1% of it. The result is
-    checked first; the timing is kept under profiles/.
+    checked first; the timing is kept under profiles/. With --all, what is stored
+    already of the same sources and device is not measured again.
     """
-    from workbench.commands.choosing import timed_problems
-    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
+    from workbench.commands.campaigns import Campaign
+    from workbench.commands.measuring import Failures, Progress, experiment, pick
     from workbench.engines.job import TimeOptions
     from workbench.engines.where import choose_where
     from workbench.errors import MissingError, UsageError
@@ -58,28 +71,67 @@ def command(
     project, loaded, chosen = pick(versions, every, study)
     where = choose_where(launcher, arch, timeout_s)
     progress = Progress()
-    runner = experiment(project, loaded, where, seed, progress)
-    options = TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s)
+    combinations = _combinations(loaded, chosen, problem, all_problems, every, progress)
     failures = Failures(progress, alone=len(chosen) == 1 and not all_problems)
-    timings = []
-    for version in chosen:
-        try:
-            problems = timed_problems(loaded, version, problem, all_problems)
-        except UsageError as error:
-            if not pass_over(version, error, every):
-                raise
-            progress.say(f"{version.id}: passed over: {error.message}")
-            continue
-        for each in problems:
-            with failures.of(f"{version.id} {each.name}"):
-                try:
-                    timings.append(runner.time(runner.subject(version, each), options))
-                except MissingError as error:
-                    if not pass_over(version, error, every):
-                        raise
-                    progress.say(f"{version.id}: passed over: {error.message}")
+    campaign = Campaign(
+        experiment(project, loaded, where, seed, progress),
+        TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s),
+        every=every,
+        progress=progress,
+        failures=failures,
+    )
+    try:
+        if not (again if again is not None else not every):
+            campaign.take(combinations)
+        campaign.measure(combinations)
+    except (KeyboardInterrupt, SystemExit):
+        progress.say(
+            f"{len(campaign.timings)} of {len(combinations)} are measured and kept; the same "
+            "command with --resume instead of --again goes on from there"
+        )
+        raise
+    timings = [
+        campaign.timings[version.id, name]
+        for version in chosen
+        for name in dict.fromkeys(each.problem.name for each in combinations)
+        if (version.id, name) in campaign.timings
+    ]
     if timings:
         print_sheet(time_sheet(timings), format_)
     failures.finish()
     if not timings:
         raise MissingError("nothing was timed", "Name a version that can run here.")
+
+
+def _combinations(
+    study: Study,
+    versions: list[Version],
+    problem: str | None,
+    all_problems: bool,
+    every: bool,
+    progress: Progress,
+) -> list[Combination]:
+    """Each version on its problems; problem by problem, as they are measured.
+
+    Raises:
+        UsageError: an unknown problem, or one that a named version cannot do.
+    """
+    from workbench.campaign import Combination, by_work
+    from workbench.commands.choosing import timed_problems
+    from workbench.commands.measuring import pass_over
+    from workbench.errors import UsageError
+
+    able: list[Combination] = []
+    for version in versions:
+        try:
+            problems = timed_problems(study, version, problem, all_problems)
+        except UsageError as error:
+            if not pass_over(version, error, every):
+                raise
+            progress.say(f"{version.id}: passed over: {error.message}")
+            continue
+        able += [Combination(version, each) for each in problems]
+    order = [
+        p.name for p in by_work(study, {each.problem.name: each.problem for each in able}.values())
+    ]
+    return sorted(able, key=lambda each: order.index(each.problem.name))

@@ -1,0 +1,169 @@
+"""Does the time of a version grow with the size of the problem? Pure functions.
+
+A time that stays the same while the work grows is no time of the work. The classic case is
+a stop watch around the first launch: loading the module and starting the library take
+milliseconds whatever the size, and every size seems to cost the same. Two others look
+alike: a host that cannot enqueue faster, and a grid too small to fill the device, where
+more blocks cost nothing until all multiprocessors are busy.
+
+The rule, for two problems that one version was timed on:
+
+- *Same family*: every parameter of the larger problem is at least that of the smaller one.
+  So a 3×3 filter is compared with a 3×3 filter or a larger one, and never a batch of 8
+  with a batch of 1 of larger images.
+- *More work*: operations and least traffic, as far as the study gives them, both grow by
+  `WORK` or more. A kernel's time follows one of the two; where only one grows, the time
+  may rightly stay.
+- *No more time*: the median grows by less than `TIME`.
+- *Well above a launch*: both medians are at least `FLOOR_S`. A launch costs the device some
+  2 to 5 µs whatever it does, and small problems rightly stay there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from workbench.model import Record, Timing
+from workbench.units import factor, quantity
+
+#: Work must grow by this factor at least …
+WORK = 4.0
+#: … and time by less than this one, to be called out.
+TIME = 1.10
+#: Seconds: ten times the 5 µs that a launch can cost, for libraries that take several.
+FLOOR_S = 50e-6
+#: A median this close (as a factor, either way) to the first launch's cost is taken for it.
+_LIKE_FIRST = 1.5
+#: Notices of `workbench.engines.stopwatch` by which the host, not the device, set the pace.
+_HOST_NOTICES = frozenset(("launch-overhead", "no-graph"))
+
+Cause = Literal["first-launch", "host", "fixed"]
+
+
+class Flat(Record, frozen=True):
+    """A run of problems over which a version's time does not grow.
+
+    `problems` go from the smallest to the largest by work, `seconds` are their medians in
+    the same order, `growth` is by how much the work grows from the first to the last.
+    """
+
+    version: str
+    problems: tuple[str, ...]
+    seconds: tuple[float, ...]
+    growth: float
+    cause: Cause
+
+
+def work_growth(small: Timing, large: Timing) -> float:
+    """By what factor the work grows: the smaller of the factors of operations and bytes.
+
+    1.0 where the problems are not of one family, or the study gives neither number.
+    """
+    if small.parameters.keys() != large.parameters.keys():
+        return 1.0
+    if any(large.parameters[name] < value for name, value in small.parameters.items()):
+        return 1.0
+    pairs = ((small.flops, large.flops), (small.bytes, large.bytes))
+    return min((after / before for before, after in pairs if before and after), default=1.0)
+
+
+def _stays(small: Timing, large: Timing) -> bool:
+    times = (small.time.value, large.time.value)
+    return min(times) >= FLOOR_S and times[1] < TIME * times[0]
+
+
+def flat_times(timings: Iterable[Timing]) -> list[Flat]:
+    """Where times do not grow with the work, the widest runs of each version first.
+
+    Args:
+        timings: Of one study and device; versions in any order, each problem once a version.
+
+    Returns:
+        Runs without a common problem, in the order in which versions first appear. Empty
+        where all is well.
+    """
+    versions: dict[str, list[Timing]] = {}
+    for timing in timings:
+        versions.setdefault(timing.version, []).append(timing)
+    return [flat for own in versions.values() for flat in _of_version(own)]
+
+
+def _of_version(timings: Sequence[Timing]) -> list[Flat]:
+    pairs = [
+        (growth, small, large)
+        for small in timings
+        for large in timings
+        if (growth := work_growth(small, large)) >= WORK and _stays(small, large)
+    ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1].problem, pair[2].problem))
+    taken: set[str] = set()
+    found = []
+    for growth, small, large in pairs:
+        between = [
+            timing
+            for timing in timings
+            if work_growth(small, timing) > 1.0
+            and work_growth(timing, large) > 1.0
+            and _stays(small, timing)
+        ]
+        run = [small, *sorted(between, key=lambda t: (t.flops, t.bytes)), large]
+        names = [timing.problem for timing in run]
+        if taken.intersection(names):
+            continue
+        taken.update(names)
+        found.append(
+            Flat(
+                version=small.version,
+                problems=tuple(names),
+                seconds=tuple(timing.time.value for timing in run),
+                growth=growth,
+                cause=_cause(run),
+            )
+        )
+    return found
+
+
+def _cause(run: Sequence[Timing]) -> Cause:
+    like = [
+        timing.first_launch > 0
+        and 1 / _LIKE_FIRST <= timing.time.value / timing.first_launch <= _LIKE_FIRST
+        for timing in run
+    ]
+    if all(like):
+        return "first-launch"
+    codes = {notice.code for timing in run for notice in timing.notices}
+    return "host" if codes & _HOST_NOTICES else "fixed"
+
+
+_WHY: dict[Cause, str] = {
+    "first-launch": "That is what its first launch costs: it seems to load or set up something "
+    "in every execution.",
+    "host": "The host could not enqueue it faster, so this is the host's time.",
+    "fixed": "Either its blocks are too few to fill the device at these sizes, or most of its "
+    "time does not depend on the size; its profile tells which (occupancy, waves).",
+}
+
+
+def describe(flat: Flat) -> str:
+    """One run as a sentence of what was seen and one of what it may mean."""
+    low, high = (quantity(bound, "s") for bound in (min(flat.seconds), max(flat.seconds)))
+    time = low if low == high else f"{low} to {high}"
+    first, last = flat.problems[0], flat.problems[-1]
+    others = len(flat.problems) - 2
+    between = f" ({others} in between)" if others else ""
+    return (
+        f"the time of {flat.version} does not grow with the size: {time} from {first} to "
+        f"{last}{between}, where the work grows {factor(flat.growth)}. {_WHY[flat.cause]}"
+    )
+
+
+def warnings(timings: Iterable[Timing]) -> list[str]:
+    """`flat_times` in words: one warning a version, its widest run in full."""
+    said: dict[str, str] = {}
+    for flat in flat_times(timings):
+        if flat.version not in said:
+            said[flat.version] = describe(flat)
+        else:
+            said[flat.version] += f" Likewise from {flat.problems[0]} to {flat.problems[-1]}."
+    return list(said.values())

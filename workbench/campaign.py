@@ -1,0 +1,175 @@
+"""What a run over many versions and problems has to do, and what is stored of it already.
+
+A *combination* is a version on a problem. Which of them a version refuses, which are
+recorded already and in which order the rest is measured is the same for `workbench sweep`
+and `workbench time --all`, and needs no hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+from workbench.errors import UsageError
+from workbench.model import Problem, Record, Timing, Version
+from workbench.nearest import did_you_mean
+from workbench.project import Project
+from workbench.store import Store, natural_key
+from workbench.study import Study, source_hash
+
+Key = tuple[str, str]  # (version, problem)
+
+
+class Combination(NamedTuple):
+    """A version on a problem that it can do."""
+
+    version: Version
+    problem: Problem
+
+    @property
+    def key(self) -> Key:
+        """By which timings are found."""
+        return self.version.id, self.problem.name
+
+
+class Gap(Record, frozen=True):
+    """Why there is no time of a combination: refused, not available here, failed, not recorded."""
+
+    kind: Literal["refused", "unavailable", "failed", "missing"]
+    why: str
+
+
+class Plan(Record, frozen=True):
+    """Combinations in the order in which they are measured, and those that are refused."""
+
+    problems: tuple[str, ...]
+    combinations: tuple[Combination, ...]
+    refused: dict[Key, Gap]
+
+    @property
+    def keys(self) -> set[Key]:
+        """Of the combinations that can be measured."""
+        return {each.key for each in self.combinations}
+
+
+def sweep_problems(study: Study, patterns: Sequence[str] = ()) -> list[Problem]:
+    """The problems of a sweep, from the least work to the most.
+
+    Args:
+        study: The study.
+        patterns: Names, or patterns of names (``n*``, ``s1_*``): a pattern chooses among
+            the problems marked ``sweep``, a name may be any problem's. Empty: all of them.
+
+    Raises:
+        UsageError: the study has none, or a pattern matches none.
+    """
+    every = study.problems_for("sweep")
+    if not patterns:
+        study.problem(None, "sweep")  # has the words for a study without any
+    chosen = {} if patterns else {problem.name: problem for problem in every}
+    for pattern in patterns:
+        exact = study.problems.get(pattern)
+        found = [exact] if exact else [p for p in every if fnmatchcase(p.name, pattern)]
+        if not found:
+            raise UsageError(
+                f"no problem of study {study.name} is called `{pattern}`"
+                if not set("*?[") & set(pattern)
+                else f"no sweep problem of study {study.name} matches `{pattern}`",
+                did_you_mean(pattern, study.problems, "problems"),
+            )
+        chosen |= {problem.name: problem for problem in found}
+    return by_work(study, chosen.values())
+
+
+def by_work(study: Study, problems: Iterable[Problem]) -> list[Problem]:
+    """Problems from the least work to the most: by operations, then bytes, then name."""
+    return sorted(
+        problems, key=lambda p: (study.flops(p), study.bytes(p), natural_key(p.name), p.name)
+    )
+
+
+def plan(study: Study, versions: Sequence[Version], problems: Sequence[Problem]) -> Plan:
+    """Every version at every problem, problem by problem.
+
+    Problem by problem, because versions on one problem share its inputs and reference,
+    and because an interrupted sweep then has whole columns.
+    """
+    combinations = []
+    refused: dict[Key, Gap] = {}
+    for problem in problems:
+        for version in versions:
+            try:
+                study.check_requirements(version, problem)
+            except UsageError:
+                why = version.requires_why or f"it requires {version.requires}"
+                refused[version.id, problem.name] = Gap(kind="refused", why=why)
+            else:
+                combinations.append(Combination(version, problem))
+    names = tuple(problem.name for problem in problems)
+    return Plan(problems=names, combinations=tuple(combinations), refused=refused)
+
+
+class Recorded(Record, frozen=True):
+    """What the store holds of a plan: times that still hold, and times of older sources."""
+
+    current: dict[Key, Timing]
+    stale: dict[Key, Timing]
+
+
+def recorded(
+    project: Project,
+    study: Study,
+    keys: Iterable[Key],
+    device: str,
+    cache: str = "cold",
+    since: str = "",
+) -> Recorded:
+    """The stored times of combinations on a device.
+
+    A time holds if version and baseline have the sources that they had when it was taken,
+    and the baseline is still the same one. A time without ratio holds where the baseline
+    could not be timed then, and said so.
+
+    Args:
+        project: Where the store is.
+        study: The study.
+        keys: The combinations.
+        device: Slug of the device (`workbench.devices.device_slug`).
+        cache: State of the caches that the times must be of.
+        since: ISO time; what was captured before it does not hold any more.
+
+    Raises:
+        DataError: a stored file is damaged.
+    """
+    wanted = set(keys)
+    hashes = {v.id: source_hash(project, v) for v in study.versions.values()}
+    current: dict[Key, Timing] = {}
+    stale: dict[Key, Timing] = {}
+    for timing in Store(project.profiles).timings(study=study.name, device=device):
+        key = (timing.version, timing.problem)
+        if key not in wanted or timing.cache != cache:
+            continue
+        holds = timing.source_hash == hashes[timing.version]
+        holds = holds and _same_baseline(study, timing, hashes) and timing.captured >= since
+        (current if holds else stale)[key] = timing
+    return Recorded(current=current, stale=stale)
+
+
+def _same_baseline(study: Study, timing: Timing, hashes: dict[str, str]) -> bool:
+    baseline = study.baseline
+    if baseline is None or baseline.id == timing.version:
+        return not timing.baseline
+    if not timing.baseline:
+        return any(notice.code == "no-baseline" for notice in timing.notices)
+    # Records from before the hash was kept have "": the name must do.
+    return timing.baseline == baseline.id and timing.baseline_hash in ("", hashes[baseline.id])
+
+
+def recorded_devices(project: Project, study: str) -> dict[str, str]:
+    """Slug -> name of the devices with times of a study, the newest time's first."""
+    newest: dict[str, tuple[str, str]] = {}
+    for timing in Store(project.profiles).timings(study=study):
+        rank = (timing.captured, timing.device.name)
+        newest[timing.device.slug] = max(newest.get(timing.device.slug, ("", "")), rank)
+    return {slug: newest[slug][1] for slug in sorted(newest, key=newest.__getitem__, reverse=True)}

@@ -1,0 +1,233 @@
+"""``workbench sweep``: every version of a study at every size, timed and stored."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.commands.measuring import limit_option, machine_options, warm_option
+from workbench.commands.options import format_option, study_option
+
+if TYPE_CHECKING:
+    from workbench.campaign import Gap, Key, Plan
+    from workbench.model import Timing, Version
+    from workbench.project import Project
+    from workbench.study import Study
+    from workbench.views.measured_sweep import Sweep
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[STUDY] [VERSIONS]...")
+@study_option
+@click.option(
+    "--problem",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only these sweep problems, such as n4096 or 'n*' (default: all).",
+)
+@click.option(
+    "--again/--resume",
+    default=False,
+    help="Measure all anew, or only what is not stored of the same sources (the default).",
+)
+@click.option(
+    "--since", default="", metavar="TIME", help="Measure again what was stored before this time."
+)
+@click.option(
+    "--recorded", is_flag=True, help="Show what is stored and measure nothing; needs no GPU."
+)
+@click.option(
+    "--device",
+    metavar="NAME",
+    help="With --recorded: the device whose times are meant (default: the newest time's).",
+)
+@warm_option
+@limit_option
+@machine_options
+@format_option
+def command(
+    targets: tuple[str, ...],
+    study: str | None,
+    patterns: tuple[str, ...],
+    again: bool,
+    since: str,
+    recorded: bool,
+    device: str | None,
+    warm: bool,
+    limit_s: float,
+    seed: int | None,
+    timeout_s: float,
+    arch: str,
+    launcher: str,
+    format_: str,
+) -> None:
+    """Time every version of a study at every size, the baseline in turns beside it.
+
+    STUDY is the default study where none is named; VERSIONS restrict the sweep to
+    some. Each time is stored as it comes, as by `workbench time`; a sweep that was
+    interrupted goes on where it was.
+    """
+    from workbench.campaign import plan, sweep_problems
+    from workbench.errors import UsageError
+    from workbench.views.measured_sweep import print_sweep
+
+    if since and not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?Z?)?", since):
+        raise UsageError(f"--since {since}: no time", "Write it like 2026-11-21T10:30:00Z (UTC).")
+    if again and since:
+        raise UsageError("--again and --since cannot stand together", "Leave one out.")
+    if recorded and (again or since or launcher):
+        raise UsageError(
+            "--recorded measures nothing", "Leave out --again, --since and --launcher."
+        )
+    if device and not recorded:
+        raise UsageError("--device chooses among recorded times", "Add --recorded.")
+    project, loaded, chosen, named = _chosen(targets, study)
+    combinations = plan(loaded, chosen, sweep_problems(loaded, patterns))
+    cache = "warm" if warm else "cold"
+    if recorded:
+        print_sweep(_recorded(project, loaded, chosen, combinations, device, cache), format_)
+        return
+
+    from workbench.commands.campaigns import Campaign
+    from workbench.commands.measuring import Failures, Progress, experiment
+    from workbench.engines.job import TimeOptions
+    from workbench.engines.where import choose_where
+    from workbench.errors import MissingError
+    from workbench.experiment import now
+
+    begin = now()
+    try:
+        where = choose_where(launcher, arch, timeout_s)
+    except MissingError as error:
+        hint = "`workbench sweep --recorded` shows the times that are stored."
+        raise MissingError(error.message, f"{error.hint} {hint}") from error
+    progress = Progress()
+    failures = Failures(progress, alone=False)
+    campaign = Campaign(
+        experiment(project, loaded, where, seed, progress),
+        TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s),
+        every=not named,
+        progress=progress,
+        failures=failures,
+    )
+    total = len(combinations.combinations)
+    try:
+        if not again:
+            campaign.take(combinations.combinations, since)
+        campaign.measure(combinations.combinations)
+    except (KeyboardInterrupt, SystemExit):
+        words = ["workbench", "sweep", *targets]
+        for option, value in (
+            ("--study", study),
+            *(("--problem", pattern) for pattern in patterns),
+            ("--limit", f"{limit_s:g}" if limit_s != TimeOptions().limit_s else ""),
+            ("--launcher", launcher),
+            ("--arch", arch),
+            ("--since", since or (begin if again else "")),
+        ):
+            words += [option, value] if value else []
+        words += ["--warm"] if warm else []
+        progress.say(
+            f"{len(campaign.timings)} of {total} combinations are measured and kept; "
+            f"go on with: {shlex.join(words)}"
+        )
+        raise
+    if campaign.timings:
+        gaps = {**combinations.refused, **campaign.gaps}
+        print_sweep(_sweep(loaded, chosen, combinations, campaign.timings, gaps, cache), format_)
+    failures.finish()
+    if not campaign.timings:
+        why = next(iter(campaign.gaps.values()), None) or next(
+            iter(combinations.refused.values()), None
+        )
+        raise MissingError(
+            "nothing was timed" + (f": {why.why}" if why else ""),
+            "Name versions and problems that can run here.",
+        )
+
+
+def _chosen(
+    targets: tuple[str, ...], study: str | None
+) -> tuple[Project, Study, list[Version], bool]:
+    """Project, study, versions, and whether versions were named."""
+    from workbench.commands.measuring import pick
+    from workbench.project import require_project
+    from workbench.study import study_names
+
+    words = list(targets)
+    if words and study is None and words[0] in study_names(require_project()):
+        study = words.pop(0)
+    project, loaded, versions = pick(tuple(words), not words, study)
+    return project, loaded, versions, bool(words)
+
+
+def _sweep(
+    study: Study,
+    versions: list[Version],
+    combinations: Plan,
+    timings: dict[Key, Timing],
+    gaps: dict[Key, Gap],
+    cache: str,
+    stale: frozenset[Key] = frozenset(),
+) -> Sweep:
+    """The table's record; a combination without time or reason is not recorded."""
+    from workbench.campaign import Gap
+    from workbench.views.measured_sweep import Sweep
+
+    missing = Gap(kind="missing", why="not recorded")
+    return Sweep(
+        study=study.name,
+        device=next(iter(timings.values())).device.name,
+        cache=cache,
+        versions=tuple(version.id for version in versions),
+        baselines=tuple(version.id for version in versions if version.baseline),
+        problems=combinations.problems,
+        timings=timings,
+        gaps=dict.fromkeys(combinations.keys - timings.keys(), missing) | gaps,
+        stale=stale,
+    )
+
+
+def _recorded(
+    project: Project,
+    study: Study,
+    versions: list[Version],
+    combinations: Plan,
+    device: str | None,
+    cache: str,
+) -> Sweep:
+    """The sweep as it is stored.
+
+    Raises:
+        UsageError: nothing is stored of the study, or of the device.
+    """
+    from workbench.campaign import recorded, recorded_devices
+    from workbench.devices import device_slug
+    from workbench.errors import MissingError, UsageError
+
+    devices = recorded_devices(project, study.name)
+    if not devices:
+        raise MissingError(
+            f"no time of {study.name} is recorded below {project.profiles}",
+            f"Record some: `workbench sweep {study.name}` on a machine with a GPU.",
+        )
+    slug = device_slug(device) if device else next(iter(devices))
+    if slug not in devices:
+        raise UsageError(
+            f"no time of {study.name} is recorded on a device {device!r}",
+            f"Recorded devices: {', '.join(devices.values())}.",
+        )
+    found = recorded(project, study, combinations.keys, slug, cache)
+    timings = found.stale | found.current
+    if not timings:
+        raise MissingError(
+            f"none of these times of {study.name} is recorded on {devices[slug]}",
+            "Leave out --problem and the versions to see what is, or measure them on a "
+            "machine with a GPU.",
+        )
+    stale = frozenset(found.stale)
+    return _sweep(study, versions, combinations, timings, combinations.refused, cache, stale)
