@@ -102,7 +102,7 @@ def reference_at(problem, inputs, indices):
     for r in range(3):
         for s in range(3):
             y, x = h + r - 1, w + s - 1
-            inside = (0 <= y) & (y < problem["H"]) & (0 <= x) & (x < problem["W"])
+            inside = (y >= 0) & (y < problem["H"]) & (x >= 0) & (x < problem["W"])
             # A pixel of the padding is read somewhere inside and counted as zero.
             pixel = inputs["input"][n, y * inside, x * inside].astype("float64")
             total += inside * np.einsum("ic,ic->i", pixel, inputs["weight"][k, r, s])

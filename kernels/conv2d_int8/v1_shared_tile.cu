@@ -44,6 +44,8 @@ why     = "48 KB of tiles a block: four blocks of 256 threads fit on an SM"
 #define TM (BM / 16)  // pixels a thread
 #define TN (BN / 16)  // filters a thread
 
+__device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 conv2d(const signed char* __restrict__ input, const signed char* __restrict__ weight,
        int* __restrict__ output, int N, int H, int W, int C, int K) {
@@ -65,14 +67,13 @@ conv2d(const signed char* __restrict__ input, const signed char* __restrict__ we
         const int c0 = chunk % slices * CB, channels = min(CB, C - c0);
         for (int t = 0; t < TAPS; ++t) {
             const int tap = chunk / slices * TAPS + t, dh = tap / 3 - 1, dw = tap % 3 - 1;
-            const bool inside = pixel < pixels && h + dh >= 0 && h + dh < H && w + dw >= 0 && w + dw < W;
-            const signed char* x = &input[(pixel + dh * W + dw) * C + c0];
-            const signed char* y = &weight[(filter * 9 + tap) * C + c0];
+            const bool inside = pixel < pixels && in(h + dh, H) && in(w + dw, W);
+            const int x = (pixel + dh * W + dw) * C + c0, y = (filter * 9 + tap) * C + c0;
             // A channel at a time: neighbouring lanes read one byte of neighbouring pixels.
             for (int c = tid / BM; c < channels; c += THREADS / BM)
-                As[t][tid % BM][c] = inside ? x[c] : 0;
+                As[t][tid % BM][c] = inside ? input[x + c] : 0;
             for (int c = tid / BN; c < channels; c += THREADS / BN)
-                Bs[t][c][tid % BN] = filter < K ? y[c] : 0;
+                Bs[t][c][tid % BN] = filter < K ? weight[y + c] : 0;
         }
     };
 

@@ -45,6 +45,8 @@ why     = "the same bytes in the same order"
 #define TM (BM / 16)  // pixels a thread
 #define TN (BN / 16)  // filters a thread
 
+__device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
+
 // What cuda::memcpy_async makes of one byte (CUDA 13.0): a load and a store, like any other. The
 // copies of the hardware that need no register, cp.async, are 4, 8 or 16 bytes long.
 __device__ __forceinline__ void copy_byte(signed char* to, const signed char* from) { *to = *from; }
@@ -77,15 +79,14 @@ conv2d(const signed char* __restrict__ input, const signed char* __restrict__ we
         const int c0 = chunk % slices * CB, channels = min(CB, C - c0);
         for (int t = 0; t < TAPS; ++t) {
             const int tap = chunk / slices * TAPS + t, dh = tap / 3 - 1, dw = tap % 3 - 1;
-            const bool inside = pixel < pixels && h + dh >= 0 && h + dh < H && w + dw >= 0 && w + dw < W;
-            const signed char* x = &input[(pixel + dh * W + dw) * C + c0];
-            const signed char* y = &weight[(filter * 9 + tap) * C + c0];
+            const bool inside = pixel < pixels && in(h + dh, H) && in(w + dw, W);
+            const int x = (pixel + dh * W + dw) * C + c0, y = (filter * 9 + tap) * C + c0;
             // A channel at a time: neighbouring lanes read one byte of neighbouring pixels.
             for (int c = tid / BM; c < channels; c += THREADS / BM)
-                if (inside) copy_byte(&As[buffer][t][tid % BM][c], &x[c]);
+                if (inside) copy_byte(&As[buffer][t][tid % BM][c], &input[x + c]);
                 else As[buffer][t][tid % BM][c] = 0;
             for (int c = tid / BN; c < channels; c += THREADS / BN)
-                if (filter < K) copy_byte(&Bs[buffer][t][c][tid % BN], &y[c]);
+                if (filter < K) copy_byte(&Bs[buffer][t][c][tid % BN], &weight[y + c]);
                 else Bs[buffer][t][c][tid % BN] = 0;
         }
         commit();

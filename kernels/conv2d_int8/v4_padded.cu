@@ -38,6 +38,8 @@ why     = "a third of the wavefronts of the loads, and nearly all of those of th
 #define TM (BM / 16)  // pixels a thread
 #define TN (BN / 16)  // filters a thread
 
+__device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
+
 // What cuda::memcpy_async makes of one byte (CUDA 13.0): a load and a store, like any other. The
 // copies of the hardware that need no register, cp.async, are 4, 8 or 16 bytes long.
 __device__ __forceinline__ void copy_byte(signed char* to, const signed char* from) { *to = *from; }
@@ -67,18 +69,17 @@ conv2d(const signed char* __restrict__ input, const signed char* __restrict__ we
         const int buffer = chunk % 2;
         const int c0 = chunk % slices * CB, channels = min(CB, C - c0);
         const int tap = chunk / slices, dh = tap / 3 - 1, dw = tap % 3 - 1;
-        const bool inside = pixel < pixels && h + dh >= 0 && h + dh < H && w + dw >= 0 && w + dw < W;
-        const signed char* x = &input[(pixel + dh * W + dw) * C + c0];
-        const signed char* y = &weight[(filter * 9 + tap) * C + c0];
+        const bool inside = pixel < pixels && in(h + dh, H) && in(w + dw, W);
+        const int x = (pixel + dh * W + dw) * C + c0, y = (filter * 9 + tap) * C + c0;
         // A channel at a time: neighbouring lanes read one byte of neighbouring pixels.
         // Not more than two are unrolled: 32 registers hold no more.
 #pragma unroll 2
         for (int c = tid / BM; c < channels; c += THREADS / BM)
-            if (inside) copy_byte(&As[buffer][tid % BM][c], &x[c]);
+            if (inside) copy_byte(&As[buffer][tid % BM][c], &input[x + c]);
             else As[buffer][tid % BM][c] = 0;
 #pragma unroll 2
         for (int c = tid / BN; c < channels; c += THREADS / BN)
-            if (filter < K) copy_byte(&Bs[buffer][c][tid % BN], &y[c]);
+            if (filter < K) copy_byte(&Bs[buffer][c][tid % BN], &weight[y + c]);
             else Bs[buffer][c][tid % BN] = 0;
         commit();
     };

@@ -43,7 +43,10 @@ why     = "rows of the filters have 33 words as well"
 #define TM (BM / 16)  // pixels a thread
 #define TN (BN / 16)  // filters a thread
 
-__device__ __forceinline__ int word(const signed char* at) { return *reinterpret_cast<const int*>(at); }
+__device__ __forceinline__ int word(const signed char* at) {
+    return *reinterpret_cast<const int*>(at);
+}
+__device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 
 // What cuda::memcpy_async makes of one byte (CUDA 13.0): a load and a store, like any other. The
 // copies of the hardware that need no register, cp.async, are 4, 8 or 16 bytes long.
@@ -75,18 +78,17 @@ conv2d(const signed char* __restrict__ input, const signed char* __restrict__ we
         const int c0 = chunk % slices * CB, channels = min(CB, C - c0);
         const int whole = (channels + 3) / 4 * 4;  // the last word is filled up with zeros
         const int tap = chunk / slices, dh = tap / 3 - 1, dw = tap % 3 - 1;
-        const bool inside = pixel < pixels && h + dh >= 0 && h + dh < H && w + dw >= 0 && w + dw < W;
-        const signed char* x = &input[(pixel + dh * W + dw) * C + c0];
-        const signed char* y = &weight[(filter * 9 + tap) * C + c0];
+        const bool inside = pixel < pixels && in(h + dh, H) && in(w + dw, W);
+        const int x = (pixel + dh * W + dw) * C + c0, y = (filter * 9 + tap) * C + c0;
         // A channel at a time: neighbouring lanes read one byte of neighbouring pixels.
         // Not more than two are unrolled: 32 registers hold no more.
 #pragma unroll 2
         for (int c = tid / BM; c < whole; c += THREADS / BM)
-            if (inside && c < channels) copy_byte(&As[buffer][tid % BM][c], &x[c]);
+            if (inside && c < channels) copy_byte(&As[buffer][tid % BM][c], &input[x + c]);
             else As[buffer][tid % BM][c] = 0;
 #pragma unroll 2
         for (int c = tid / BN; c < whole; c += THREADS / BN)
-            if (filter < K && c < channels) copy_byte(&Bs[buffer][tid % BN][c], &y[c]);
+            if (filter < K && c < channels) copy_byte(&Bs[buffer][tid % BN][c], &weight[y + c]);
             else Bs[buffer][tid % BN][c] = 0;
         commit();
     };
@@ -100,6 +102,7 @@ conv2d(const signed char* __restrict__ input, const signed char* __restrict__ we
         if (chunk + 1 < chunks) stage(chunk + 1);
         const int buffer = chunk % 2;
         const int channels = min(CB, C - chunk % slices * CB);
+#pragma unroll 2  // as above
         for (int c = 0; c < channels; c += 4) {
             int a[TM], b[TN];
 #pragma unroll
