@@ -9,7 +9,7 @@ copies of eight channels at a time, the fastest way that PyTorch has for them.
 title        = "im2col by strided copies, then cuBLAS in int8: three kernels"
 baseline     = true
 requires     = "N*H*W > 16 and C % 8 == 0 and K % 8 == 0"
-requires_why = "cuBLAS multiplies int8 matrices of more than 16 rows whose other sides are multiples of 8"
+requires_why = "its int8 matrices need more than 16 rows, and sides that are multiples of 8"
 ---
 """
 

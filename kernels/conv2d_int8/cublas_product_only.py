@@ -7,7 +7,7 @@ times the input, which a convolution need not do.
 title        = "cuBLAS in int8, the product alone: im2col is not timed"
 baseline     = true
 requires     = "N*H*W > 16 and C % 8 == 0 and K % 8 == 0"
-requires_why = "cuBLAS multiplies int8 matrices of more than 16 rows whose other sides are multiples of 8"
+requires_why = "its int8 matrices need more than 16 rows, and sides that are multiples of 8"
 ---
 """
 
