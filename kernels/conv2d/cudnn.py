@@ -1,0 +1,42 @@
+"""cuDNN through PyTorch on the study's own NCHW buffers: the library to beat.
+
+---
+title    = "cuDNN through PyTorch, NCHW, float32 without TF32"
+baseline = true
+---
+"""
+
+
+def available():
+    """Empty if this can run here; otherwise why not."""
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is not installed: pip install torch"
+    if not torch.cuda.is_available():
+        return "PyTorch is here but sees no CUDA device"
+    if not torch.backends.cudnn.is_available():
+        return "PyTorch is here but was built without cuDNN"
+    return ""
+
+
+def prepare(_problem, parameters, buffers):
+    import torch
+
+    x, w, y = (torch.as_tensor(buffers[name], device="cuda") for name in ("x", "w", "y"))
+    # The operator behind conv2d, with its output given: no allocation, no copy.
+    convolve = torch.ops.aten.cudnn_convolution.out
+    shape = {
+        "stride": [parameters["U"], parameters["V"]],
+        "padding": [parameters["P"], parameters["Q"]],
+        "dilation": [1, 1],
+        "groups": 1,
+    }
+
+    def run():
+        # benchmark: cuDNN tries all its kernels at the first call and keeps the fastest. TF32
+        # keeps 10 bits of the mantissa: another job than the one that the ladder does.
+        convolve(x, w, **shape, benchmark=True, deterministic=False, allow_tf32=False, out=y)
+
+    run()
+    return run

@@ -1,0 +1,69 @@
+/* ---
+title  = "Warp tiles: lanes laid out 4×8"
+parent = "v1"
+change = "A warp computes 4 filters × 8 outputs instead of 2 × 16: it reads 12 different floats of shared memory a step instead of 18."
+requires     = "max(N*C*H*W, (K + 15)*(D + 15), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 16"
+requires_why = "its indices are 32-bit integers, up to the end of the last tile"
+
+[[launch]]
+kernel = "conv2d"
+grid   = ["cdiv(N * OH * OW, 16)", "cdiv(K, 16)"]
+block  = [256]
+args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]
+
+[[expect]]
+counter = "shared_wavefronts"
+change  = "same"
+why     = "a request that finds no conflict is one wavefront, whether its lanes want 18 different floats or 12"
+
+[[expect]]
+counter = "global_store_bytes_per_sector"
+change  = "down"
+why     = "a warp stores four rows of 8 outputs instead of two of 16: a plane of 126 columns aligns none of them, and shorter rows have more ends"
+
+[[expect]]
+counter = "duration"
+change  = "< 1.05x"
+why     = "nothing that binds is changed: the 4×8 pays once a thread has more than one output"
+--- */
+#define T 16  // filters and outputs a block, and depth of a tile
+
+extern "C" __global__ void conv2d(const float* __restrict__ x, const float* __restrict__ w,
+                                  float* __restrict__ y, int N, int C, int H, int W, int K, int R,
+                                  int S, int U, int V, int P, int Q, int OH, int OW) {
+    __shared__ float ws[T][T];  // ws[filter][tap]
+    __shared__ float xs[T][T];  // xs[tap][output]
+    const int depth = C * R * S, outputs = N * OH * OW;
+    const int first_row = blockIdx.y * T, first_col = blockIdx.x * T;
+    const int tid = threadIdx.x;
+
+    // Loading: one weight, and one pixel of the window of one output.
+    const int w_row = tid / T, w_tap = tid % T;
+    const int x_tap = tid / T, x_col = tid % T;
+    const int n = (first_col + x_col) / (OH * OW), at = (first_col + x_col) % (OH * OW);
+    const int top = at / OW * U - P, left = at % OW * V - Q;  // of the window, maybe outside of x
+
+    // Computing: eight warps of 4×8 outputs lie two abreast.
+    const int warp = tid / 32, lane = tid % 32;
+    const int row = warp / 2 * 4 + lane / 8, col = warp % 2 * 8 + lane % 8;
+    float sum = 0.0f;
+
+    for (int t = 0; t < depth; t += T) {
+        ws[w_row][w_tap] = first_row + w_row < K && t + w_tap < depth
+                               ? w[(first_row + w_row) * depth + t + w_tap]
+                               : 0.0f;
+        const int d = t + x_tap;
+        const int c = d / (R * S), r = d % (R * S) / S, s = d % S;
+        const int i = top + r, j = left + s;
+        xs[x_tap][x_col] = d < depth && n < N && i >= 0 && i < H && j >= 0 && j < W
+                               ? x[((n * C + c) * H + i) * W + j]
+                               : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < T; ++k) sum += ws[row][k] * xs[k][col];
+        __syncthreads();  // nobody may overwrite a tile that another still reads
+    }
+
+    const int k = first_row + row, o = first_col + col;
+    if (k < K && o < outputs) y[(o / (OH * OW) * K + k) * (OH * OW) + o % (OH * OW)] = sum;
+}
