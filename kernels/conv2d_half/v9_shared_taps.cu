@@ -1,0 +1,195 @@
+/* ---
+title  = "Three taps from the same registers"
+parent = "v8"
+change = "The image is walked with a column and a row of zeros between rows and images, so every tap is a plain shift; and row g of fragment f is pixel 8·g + f, so a shift by one pixel is the next fragment: ten 8×8 matrices of input serve all three taps of a filter row, instead of eight for each."
+requires     = "C % 8 == 0 and K % 2 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
+requires_why = "it copies eight channels and stores two filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
+
+[defines]
+WM = 64
+WN = 64
+
+[[launch]]
+kernel = "conv2d"
+grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
+block  = [128]
+args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
+dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
+
+[[expect]]
+counter = "shared_wavefronts"
+change  = "< 0.8x"
+why     = "5 + 3·4 ldmatrix.x4 for three taps of 16 channels, where 3·(4 + 4) were needed; what the copies write stays"
+
+[[expect]]
+counter = "barrier_stall"
+change  = "down"
+why     = "a barrier for three taps instead of one for each"
+
+[[expect]]
+counter = "instructions"
+change  = "down"
+why     = "a third of the steps, and neither masks nor replaced addresses; the work on the zeros between rows and images is 2% more"
+
+[[expect]]
+counter = "duration"
+change  = "< 0.9x"
+why     = "reading fragments kept shared memory busy two thirds as long as the tensor cores needed, at best"
+--- */
+#include <cuda_fp16.h>
+
+#define BM 128  // pixels a block
+#define BN 128  // filters a block
+#define BK 32   // channels in a tile
+#define F (WM / 8)  // matrices of eight pixels a warp
+#define THREADS (BM / WM * (BN / WN) * 32)
+#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+
+// Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
+// so that the same channels of any eight neighbours are in all 32 banks.
+#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+// Where a pixel's channels start: 16 bytes are left out after every F pixels, so that the same
+// channels of eight pixels at a distance of F are in all 32 banks.
+#define PIXEL(row) ((row) * BK + (row) / F * 8)
+
+// Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
+__device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// 16 bytes from global to shared memory, past registers and L1; zeros where `inside` is false.
+__device__ __forceinline__ void copy(__half* to, const __half* from, bool inside) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+}
+
+// sum += a·b: a is 16 pixels × 16 channels, b is 16 channels × 8 filters.
+__device__ __forceinline__ void mma(float (&sum)[4], unsigned a0, unsigned a1, unsigned a2,
+                                    unsigned a3, unsigned b0, unsigned b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// 256 threads on an SM leave 255 registers each, for 128 sums.
+extern "C" __global__ void __launch_bounds__(THREADS, 256 / THREADS)
+conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
+       __half* __restrict__ output, int N, int H, int W, int C, int K) {
+    extern __shared__ __align__(128) __half tiles[];
+    // A place is a pixel of an image with a column of zeros at its right and a row of them below:
+    // these are its neighbours' zeros as well, so a tap is a shift by the same number anywhere.
+    const int pitch = W + 1, places = N * (H + 1) * pitch;
+    // Places from one row and one column before the block's first to as far behind its last.
+    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = PIXEL(rows);
+    __half(*Bs)[3][BN][BK] = reinterpret_cast<__half(*)[3][BN][BK]>(tiles);  // Bs[stage][s][filter]
+    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][PIXEL(place)][channel]
+    int* const source = reinterpret_cast<int*>(&As[2 * chunk_size]);  // a place's pixel, or -1
+    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+    const int first_place = blockIdx.x * BM, first_k = blockIdx.y * BN;
+
+    for (int row = tid; row < rows; row += THREADS) {
+        const int place = first_place + row - pitch - 1;
+        const int h = place / pitch, w = place % pitch, n = h / (H + 1);
+        const bool inside = place >= 0 && place < places && w < W && h % (H + 1) < H;
+        source[row] = inside ? (h - n) * W + w : -1;
+    }
+    __syncthreads();
+
+    // Copying: a thread has the same eight channels of every ROWS-th row.
+    const int copy_row = tid / (BK / 8), copy_c = tid % (BK / 8) * 8;
+
+    // Computing: warps lie BN / WN abreast.
+    const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
+    // The four matrices of A are two fragments' channels 0–7, then their channels 8–15; row g of
+    // fragment f is the warp's place F·g + f. Those of B are channels 0–7 and 8–15 of eight
+    // filters, then of the next eight.
+    const int a_row = warp_row + lane % 8 * F + lane / 8 % 2, a_c = lane / 16 * 8;
+    const int b_row = warp_col + lane / 16 * 8 + lane % 8, b_c = lane / 8 % 2 * 8;
+    float sum[F / 2][WN / 8][4] = {};
+
+    const int chunks = (C + BK - 1) / BK, steps = 3 * chunks;
+    // Starts copies of a chunk's pixels, ROWS of every `stride` rows.
+    const auto start_pixels = [&](int chunk, int first, int stride) {
+        const int c = chunk * BK + copy_c;
+        for (int row = first + copy_row; row < rows; row += stride) {
+            const int pixel = source[row];
+            copy(&As[chunk % 2 * chunk_size + PIXEL(row) + copy_c], &input[pixel * C + c],
+                 c < C && pixel >= 0);
+        }
+    };
+    // Starts the copies of one step's filters, a chunk of channels under a row of three taps.
+    const auto start_filters = [&](int step) {
+        const int r = step % 3, c = step / 3 * BK + copy_c;
+#pragma unroll
+        for (int i = 0; i < BN / ROWS; ++i) {
+            const int row = copy_row + i * ROWS;
+            const __half* from = &weight[((first_k + row) * 9 + 3 * r) * C + c];
+#pragma unroll
+            for (int s = 0; s < 3; ++s)
+                copy(&Bs[step % 2][s][row][AT(row, copy_c)], &from[s * C],
+                     c < C && first_k + row < K);
+        }
+    };
+
+    start_pixels(0, 0, ROWS);
+    start_filters(0);
+    for (int step = 0; step < steps; ++step) {
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
+        const int chunk = step / 3, r = step % 3;
+        if (step + 1 < steps) start_filters(step + 1);
+        if (chunk + 1 < chunks) start_pixels(chunk + 1, r * ROWS, 3 * ROWS);
+
+        const __half* from[F / 2 + 1];
+#pragma unroll
+        for (int i = 0; i <= F / 2; ++i)
+            from[i] = &As[chunk % 2 * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
+#pragma unroll
+        for (int kk = 0; kk < BK; kk += 16) {
+            unsigned a[F / 2 + 1][4];
+#pragma unroll
+            for (int i = 0; i <= F / 2; ++i) ldmatrix(a[i], &from[i][kk]);
+#pragma unroll
+            for (int s = 0; s < 3; ++s) {
+                unsigned b[WN / 16][4];
+#pragma unroll
+                for (int j = 0; j < WN / 16; ++j)
+                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                // Under tap s, fragment f is the one that was loaded for place f + s.
+#pragma unroll
+                for (int i = 0; i < F / 2; ++i) {
+                    const int f = 2 * i + s;
+#pragma unroll
+                    for (int j = 0; j < WN / 8; ++j)
+                        mma(sum[i][j], a[f / 2][f % 2], a[(f + 1) / 2][(f + 1) % 2],
+                            a[f / 2][f % 2 + 2], a[(f + 1) / 2][(f + 1) % 2 + 2],
+                            b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                }
+            }
+        }
+    }
+
+    // A lane holds two neighbouring filters of F places, as far as they are pixels.
+#pragma unroll
+    for (int f = 0; f < F; ++f) {
+        const int place = first_place + warp_row + lane / 4 * F + f;
+        const int h = place / pitch, w = place % pitch, n = h / (H + 1);
+        if (place >= places || w == W || h % (H + 1) == H) continue;
+        const int pixel = (h - n) * W + w;
+#pragma unroll
+        for (int j = 0; j < WN / 8; ++j) {
+            const int k = first_k + warp_col + 8 * j + lane % 4 * 2;
+            if (k < K)
+                *reinterpret_cast<__half2*>(&output[pixel * K + k]) =
+                    __floats2half2_rn(sum[f / 2][j][f % 2 * 2], sum[f / 2][j][f % 2 * 2 + 1]);
+        }
+    }
+}
