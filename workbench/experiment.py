@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +31,9 @@ from workbench.engines.client import (
 from workbench.engines.failures import failure_error, hang
 from workbench.engines.job import Check, Job, Program, Result, TimeOptions
 from workbench.engines.ncu import Captured, Command, Options, capture, prepare
+from workbench.engines.process import Finished
 from workbench.engines.rawreport import Keep
+from workbench.engines.timed import now, timing_record
 from workbench.engines.where import Where
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.model import Notice, Problem, Profile, Record, Timing, Version
@@ -182,12 +183,7 @@ class Experiment:
             KernelError: a hang, or errors that name no kernel.
             MissingError: compute-sanitizer does not work here.
         """
-        names = dict.fromkeys(subject.version.id for subject in subjects)
-        self._say(f"{tool} {', '.join(names)}")
-        jobs = [self._verify_job(subject, sanitize=True) for subject in subjects]
-        results, finished = run_jobs(
-            self.project, jobs, self.where, wrapper=sanitizer.arguments(program, tool)
-        )
+        jobs, results, finished = self._under(subjects, tool, program)
         if finished.timed_out:
             raise hang(jobs[min(len(results), len(jobs) - 1)], self.where)
         failed = next((result for result in results if result.failure), None)
@@ -196,6 +192,25 @@ class Experiment:
             raise failure_error(jobs[results.index(failed)], failed.failure)
         kernels = {launch.kernel for subject in subjects for launch in subject.program.launches}
         return sanitizer.judge(tool, finished.output, finished.code, kernels)
+
+    def clean(self, subjects: Sequence[Subject], tool: Tool, program: str) -> bool:
+        """Whether a tool runs over versions, all in one process, and finds nothing at all.
+
+        False says nothing about any of them: `sanitize` finds out about each.
+        """
+        jobs, results, finished = self._under(subjects, tool, program)
+        whole = len(results) == len(jobs) and not any(result.failure for result in results)
+        return whole and not finished.timed_out and sanitizer.reported(finished.output) == 0
+
+    def _under(
+        self, subjects: Sequence[Subject], tool: Tool, program: str
+    ) -> tuple[list[Job], list[Result], Finished]:
+        names = list(dict.fromkeys(subject.version.id for subject in subjects))
+        self._say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
+        jobs = [self._verify_job(subject, sanitize=True) for subject in subjects]
+        wrapper = sanitizer.arguments(program, tool)
+        results, finished = run_jobs(self.project, jobs, self.where, wrapper=wrapper)
+        return jobs, results, finished
 
     # --- time ---------------------------------------------------------------------
 
@@ -255,7 +270,14 @@ class Experiment:
             if outcome.error is not None or outcome.result is None:
                 tell(subjects[place], outcome.error or KernelError("no result"))
                 return
-            timing = self._timing(subjects[place], jobs[place], outcome.result, beside[place][1])
+            timing = timing_record(
+                self.project,
+                self.study,
+                subjects[place].version,
+                jobs[place],
+                outcome.result,
+                beside[place][1],
+            )
             try:
                 if keep:
                     self.store.save_timing(timing)
@@ -275,38 +297,6 @@ class Experiment:
         except UsageError as error:
             why = f"The baseline {baseline.id} was not timed: {error.message}."
             return None, [Notice(code="no-baseline", message=why)]
-
-    def _timing(
-        self, subject: Subject, job: Job, result: Result, notices: Sequence[Notice]
-    ) -> Timing:
-        times, device, check = result.times, result.device, result.check
-        assert times is not None and device is not None and check is not None
-        beside = self.study.baseline if job.baseline and times.ratio else None
-        return Timing(
-            study=self.study.name,
-            version=subject.version.id,
-            problem=subject.problem.name,
-            device=device,
-            captured=now(),
-            time=times.time,
-            parameters=result.parameters,
-            source_hash=source_hash(self.project, subject.version),
-            cache=job.time.cache,
-            method=times.method,
-            converged=times.converged,
-            first_launch=times.first_launch,
-            launches=times.launches,
-            flops=result.flops,
-            bytes=result.bytes,
-            baseline=beside.id if beside else "",
-            baseline_hash=source_hash(self.project, beside) if beside else "",
-            baseline_time=times.baseline_time,
-            ratio=times.ratio,
-            verification=verification(job, check),
-            state=result.state,
-            tools={**result.tools, "workbench": __version__},
-            notices=(*notices, *result.notices),
-        )
 
     # --- profile --------------------------------------------------------------------
 
@@ -402,8 +392,3 @@ class Experiment:
             verification=verification(job, result.check),
             notices=(*notices, *result.notices),
         )
-
-
-def now() -> str:
-    """The time as records hold it: ISO 8601, UTC, seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

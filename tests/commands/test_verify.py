@@ -177,3 +177,61 @@ def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
     assert code == 2 and "vectors of eight" in err
     code, _, err = cli("verify", "--all", "--problem", "n77", *THERE)
     assert code == 2 and "Did you mean" in err and "passed over" not in err
+
+
+@pytest.fixture
+def sanitizer_runs(tmp_path, monkeypatch) -> Callable[[str], Callable[[], list[str]]]:
+    """A compute-sanitizer that finds something in one version; gives back what it ran over."""
+
+    def finds(version: str) -> Callable[[], list[str]]:
+        path, log = tmp_path / "compute-sanitizer", tmp_path / "ran.txt"
+        path.write_text(
+            "#!/bin/sh\ntool=$2\n"
+            "while [ $# -gt 0 ]; do case $1 in --*) shift 2;; *) break;; esac; done\n"
+            'jobs=$4\n"$@"\nruns=$(grep -c \'"version":\' $jobs)\n'
+            f'found=$(grep -c \'"version": "{version}"\' $jobs)\n'
+            f'echo "$tool $runs $found" >> {log}\n'
+            "if [ $tool = memcheck ] && [ $found -gt 0 ]; then\n"
+            'echo "========= Invalid __global__ write of size 4 bytes"\n'
+            'echo "=========     at scale+0x80 in shared.cuh:3"\n'
+            'echo "=========     by thread (1,0,0) in block (0,0,0)"\n'
+            'echo "========= ERROR SUMMARY: 1 error"\n'
+            'else echo "========= ERROR SUMMARY: 0 errors"; fi\n'
+        )
+        path.chmod(0o755)
+        monkeypatch.setenv("WORKBENCH_SANITIZER", str(path))
+        return lambda: log.read_text().splitlines()
+
+    return finds
+
+
+def test_the_sanitizer_runs_once_over_all_versions_where_it_finds_nothing(
+    cli: Cli,
+    add_version: Callable[[str, str], None],
+    sanitizer_runs: Callable[[str], Callable[[], list[str]]],
+) -> None:
+    add_version("v1", "the same")
+    ran = sanitizer_runs("none")
+    code, out, err = cli("verify", "--all", "--sanitize", *THERE, "--seed", "5")
+    assert code == 0 and "no findings" in out and "memcheck 2 versions" in err
+    # Two versions on two problems; the library, whose kernels are not ours, is left out.
+    assert ran() == [f"{tool} 4 0" for tool in ("memcheck", "racecheck", "initcheck", "synccheck")]
+
+
+def test_a_finding_is_laid_at_the_door_of_its_version(
+    cli: Cli,
+    add_version: Callable[[str, str], None],
+    sanitizer_runs: Callable[[str], Callable[[], list[str]]],
+) -> None:
+    add_version("v1", "the same")
+    ran = sanitizer_runs("v1")
+    code, out, _ = cli("verify", "--all", "--sanitize", *THERE, "--seed", "5", "--format", "json")
+    findings = json.loads(out)["findings"]
+    assert code == 4 and [finding["version"] for finding in findings] == ["v1"]
+    # All together, then each alone under the tool that found something; the others once.
+    assert [line for line in ran() if line.startswith("memcheck")] == [
+        "memcheck 4 2",
+        "memcheck 2 0",
+        "memcheck 2 2",
+    ]
+    assert len(ran()) == 6

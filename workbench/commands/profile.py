@@ -107,6 +107,8 @@ def command(
     """
     import msgspec
 
+    from workbench.campaign import Combination
+    from workbench.commands.campaigns import Campaign
     from workbench.commands.choosing import chosen_problem
     from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
     from workbench.engines import choose_engine
@@ -115,6 +117,8 @@ def command(
     from workbench.engines.presence import find_tool, need_ncu
     from workbench.engines.where import choose_where
     from workbench.errors import MissingError, UsageError, WorkbenchError
+    from workbench.views.measured import print_sheet
+    from workbench.views.measured_time import time_sheet
 
     project, loaded, chosen = pick(versions, every, study)
     try:
@@ -161,7 +165,7 @@ def command(
     )
     keep: Keep = "auto" if raw is None else "always" if raw else "never"
     failures = Failures(progress, alone=len(chosen) == 1)
-    timings = []
+    profiled: list[Combination] = []
     done = 0
     for version in chosen:
         with failures.of(version.id):
@@ -178,13 +182,15 @@ def command(
             click.echo(_summary(profile, shown.as_posix()))
             for notice in profile.notices:
                 progress.say(f"note: {version.id}: {notice.message}")
-            if timed:
-                timings.append(runner.time(subject, TimeOptions()))
-    if timings:
-        from workbench.views.measured import print_sheet
-        from workbench.views.measured_time import time_sheet
-
-        print_sheet(time_sheet(timings), "table")
+            profiled.append(Combination(version, subject.problem))
+    if timed and profiled:
+        # All in one process, after ncu is done with all of them.
+        campaign = Campaign(
+            runner, TimeOptions(), every=every, progress=progress, failures=failures
+        )
+        campaign.measure(profiled)
+        if campaign.timings:
+            print_sheet(time_sheet(list(campaign.timings.values())), "table")
     failures.finish()
     if not done:
         raise MissingError("nothing was profiled", "Name a version that can run here.")

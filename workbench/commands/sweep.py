@@ -95,9 +95,9 @@ def command(
     from workbench.commands.campaigns import Campaign
     from workbench.commands.measuring import Failures, Progress, experiment
     from workbench.engines.job import TimeOptions
+    from workbench.engines.timed import now
     from workbench.engines.where import choose_where
     from workbench.errors import MissingError
-    from workbench.experiment import now
 
     begin = now()
     try:

@@ -10,11 +10,12 @@ from workbench.commands.measuring import every_option, machine_options
 from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from workbench.commands.measuring import Failures
+    from workbench.commands.measuring import Failures, Progress
     from workbench.errors import WorkbenchError
-    from workbench.experiment import Verdict
+    from workbench.experiment import Experiment, Subject, Verdict
+    from workbench.model import Version
     from workbench.sanitizer import Finding
     from workbench.views.measured_verify import VerifyRow
 
@@ -60,12 +61,11 @@ def command(
     All problems of the study that are marked "verify", or the one named. Exit code 4
     where a result is wrong, or compute-sanitizer finds something.
     """
-    from workbench.commands.choosing import chosen_problems
-    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
+    from workbench.commands.measuring import Failures, Progress, experiment, pick
     from workbench.engines import choose_runner
     from workbench.engines.presence import need_sanitizer
     from workbench.engines.where import choose_where
-    from workbench.errors import KernelError, MissingError, WorkbenchError
+    from workbench.errors import KernelError, MissingError
     from workbench.sanitizer import TOOLS
     from workbench.views.measured import print_sheet
     from workbench.views.measured_verify import verify_sheet
@@ -95,32 +95,30 @@ def command(
     errors: list[WorkbenchError] = []
     findings: list[tuple[str, Finding]] = []
     texts: dict[str, str] = {}
-    for version in chosen:
-        try:
-            problems = chosen_problems(loaded, version, problem, "verify")
-            subjects = [runner.subject(version, each) for each in problems]
-            verdicts = runner.verify(subjects)
-        except WorkbenchError as error:
-            if len(chosen) == 1:
-                raise
-            if pass_over(version, error, every):
-                progress.say(f"{version.id}: passed over: {error.message}")
-            else:
-                failures.add(version.id, error)
+    passed_over = _passing_over(progress, every)
+    groups = _subjects(runner, chosen, problem, failures, passed_over)
+    verdicts = iter(runner.verify([each for _, group in groups for each in group]))
+    sanitized: list[tuple[Version, list[Subject]]] = []
+    for version, subjects in groups:
+        own = [next(verdicts) for _ in subjects]
+        if (first := own[0].error) is not None and passed_over(version, first):
             continue
-        first = verdicts[0].error
-        if first is not None and pass_over(version, first, every):
-            progress.say(f"{version.id}: passed over: {first.message}")
-            continue
-        rows += [verdict_row(version.id, verdict, loaded.tolerance) for verdict in verdicts]
-        errors += [verdict.error for verdict in verdicts if verdict.error is not None]
+        rows += [verdict_row(version.id, verdict, loaded.tolerance) for verdict in own]
+        errors += [verdict.error for verdict in own if verdict.error is not None]
         if sanitize and version.kind == "cuda":
-            for tool in TOOLS:
-                with failures.of(f"{version.id} under {tool}"):
-                    for finding in runner.sanitize(subjects, tool, program):
-                        findings.append((version.id, finding))
+            sanitized.append((version, subjects))
             built = subjects[0].built
             texts |= {s.path: s.text or "" for s in (built.sources if built else ())}
+    for tool in TOOLS if sanitized else ():
+        everyone = [each for _, subjects in sanitized for each in subjects]
+        # One process for all: only where it has something to say does each version get its
+        # own, so that a finding is never laid at another version's door.
+        if len(sanitized) > 1 and runner.clean(everyone, tool, program):
+            continue
+        for version, subjects in sanitized:
+            with failures.of(f"{version.id} under {tool}"):
+                for finding in runner.sanitize(subjects, tool, program):
+                    findings.append((version.id, finding))
     if rows:
         tools = TOOLS if sanitize else ()
         print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
@@ -133,6 +131,50 @@ def command(
             f"compute-sanitizer has {total} finding{'s' if total > 1 else ''}",
             "Each stands above with its source line.",
         )
+
+
+def _passing_over(progress: Progress, every: bool) -> Callable[[Version, WorkbenchError], bool]:
+    """Whether a version is passed over for an error, which is said then."""
+    from workbench.commands.measuring import pass_over
+
+    def passed_over(version: Version, error: WorkbenchError) -> bool:
+        if not pass_over(version, error, every):
+            return False
+        progress.say(f"{version.id}: passed over: {error.message}")
+        return True
+
+    return passed_over
+
+
+def _subjects(
+    runner: Experiment,
+    chosen: Sequence[Version],
+    problem: str | None,
+    failures: Failures,
+    passed_over: Callable[[Version, WorkbenchError], bool],
+) -> list[tuple[Version, list[Subject]]]:
+    """What is to be verified of each version; one that cannot be has its error kept.
+
+    Raises:
+        WorkbenchError: the error of the only version.
+    """
+    from workbench.commands.choosing import chosen_problems
+    from workbench.errors import WorkbenchError
+
+    broken = runner.build_all([version for version in chosen if version.kind == "cuda"])
+    groups = []
+    for version in chosen:
+        try:
+            problems = chosen_problems(runner.study, version, problem, "verify")
+            if version.id in broken:
+                raise broken[version.id]
+            groups.append((version, [runner.subject(version, each) for each in problems]))
+        except WorkbenchError as error:
+            if len(chosen) == 1:
+                raise
+            if not passed_over(version, error):
+                failures.add(version.id, error)
+    return groups
 
 
 def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:

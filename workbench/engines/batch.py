@@ -61,6 +61,7 @@ def run_batch(
         KernelError: the first workers ended without a word.
     """
     left = list(range(len(jobs)))
+    # Workers without a result in a row; -1 once there was one: then a worker can run here.
     silent = 0
     while left:
         batch = left
