@@ -1,9 +1,9 @@
 /* ---
 title  = "Three taps from the same registers"
 parent = "v8"
-change = "The image is walked with a column and a row of zeros between rows and images, so every tap is a plain shift; and row g of fragment f is pixel 8·g + f, so a shift by one pixel is the next fragment: ten 8×8 matrices of input serve all three taps of a filter row, instead of eight for each."
-requires     = "C % 8 == 0 and K % 2 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
-requires_why = "it copies eight channels and stores two filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
+change = "The image is walked with a column of zeros between rows and a row of them between images, so every tap is a plain shift; and row g of 8×8 matrix f holds pixel 8·g + f, so a shift by one pixel is the next matrix: ten of them serve all three taps of a filter row, where each tap loaded eight. Filters are the rows of the product now, because a single matrix of pixels can only be its columns."
+requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
+requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
 
 [defines]
 WM = 64
@@ -32,9 +32,14 @@ change  = "down"
 why     = "a third of the steps, and neither masks nor replaced addresses; the work on the zeros between rows and images is 2% more"
 
 [[expect]]
+counter = "global_store_sectors_per_request"
+change  = "> 1.8x"
+why     = "16 bytes a lane"
+
+[[expect]]
 counter = "duration"
 change  = "< 0.9x"
-why     = "reading fragments kept shared memory busy two thirds as long as the tensor cores needed, at best"
+why     = "a warp issues a product every eight cycles while it does nothing else, but spends more than half of its time on other things; two of them cannot keep a tensor core busy so"
 --- */
 #include <cuda_fp16.h>
 
@@ -69,14 +74,14 @@ __device__ __forceinline__ void copy(__half* to, const __half* from, bool inside
                  : "memory");
 }
 
-// sum += a·b: a is 16 pixels × 16 channels, b is 16 channels × 8 filters.
-__device__ __forceinline__ void mma(float (&sum)[4], unsigned a0, unsigned a1, unsigned a2,
-                                    unsigned a3, unsigned b0, unsigned b1) {
+// sum += a·b: a is 16 filters × 16 channels, b is 16 channels × 8 pixels.
+__device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // 256 threads on an SM leave 255 registers each, for 128 sums.
@@ -108,12 +113,12 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
 
     // Computing: warps lie BN / WN abreast.
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
-    // The four matrices of A are two fragments' channels 0–7, then their channels 8–15; row g of
-    // fragment f is the warp's place F·g + f. Those of B are channels 0–7 and 8–15 of eight
-    // filters, then of the next eight.
-    const int a_row = warp_row + lane % 8 * F + lane / 8 % 2, a_c = lane / 16 * 8;
-    const int b_row = warp_col + lane / 16 * 8 + lane % 8, b_c = lane / 8 % 2 * 8;
-    float sum[F / 2][WN / 8][4] = {};
+    // Row g of matrix f is the warp's place F·g + f. Four matrices of pixels are channels 0–7 and
+    // 8–15 of matrix f, then of the next; those of filters are eight filters and the next eight,
+    // then their next eight channels.
+    const int a_row = warp_row + lane % 8 * F + lane / 16, a_c = lane / 8 % 2 * 8;
+    const int b_row = warp_col + lane % 16, b_c = lane / 16 * 8;
+    float sum[WN / 16][F][4] = {};
 
     const int chunks = (C + BK - 1) / BK, steps = 3 * chunks;
     // Starts copies of a chunk's pixels, ROWS of every `stride` rows.
@@ -163,33 +168,37 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)
                     ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
-                // Under tap s, fragment f is the one that was loaded for place f + s.
+                // Under tap s, matrix f is the one that was loaded for place f + s.
 #pragma unroll
-                for (int i = 0; i < F / 2; ++i) {
-                    const int f = 2 * i + s;
+                for (int j = 0; j < WN / 16; ++j)
 #pragma unroll
-                    for (int j = 0; j < WN / 8; ++j)
-                        mma(sum[i][j], a[f / 2][f % 2], a[(f + 1) / 2][(f + 1) % 2],
-                            a[f / 2][f % 2 + 2], a[(f + 1) / 2][(f + 1) % 2 + 2],
-                            b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-                }
+                    for (int f = 0; f < F; ++f)
+                        mma(sum[j][f], b[j], a[(f + s) / 2][(f + s) % 2 * 2],
+                            a[(f + s) / 2][(f + s) % 2 * 2 + 1]);
             }
         }
     }
 
-    // A lane holds two neighbouring filters of F places, as far as they are pixels.
+    // A lane holds two filters of two places. Through shared memory, the filters of a place come
+    // together; sixteen bytes trade places as in the tiles.
+    __syncthreads();
+    __half* const through = &tiles[warp * WM * WN];
 #pragma unroll
-    for (int f = 0; f < F; ++f) {
-        const int place = first_place + warp_row + lane / 4 * F + f;
-        const int h = place / pitch, w = place % pitch, n = h / (H + 1);
-        if (place >= places || w == W || h % (H + 1) == H) continue;
-        const int pixel = (h - n) * W + w;
+    for (int j = 0; j < WN / 16; ++j)
 #pragma unroll
-        for (int j = 0; j < WN / 8; ++j) {
-            const int k = first_k + warp_col + 8 * j + lane % 4 * 2;
-            if (k < K)
-                *reinterpret_cast<__half2*>(&output[pixel * K + k]) =
-                    __floats2half2_rn(sum[f / 2][j][f % 2 * 2], sum[f / 2][j][f % 2 * 2 + 1]);
-        }
+        for (int f = 0; f < F; ++f)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                const int g = lane % 4 * 2 + e % 2, k = 16 * j + e / 2 * 8 + lane / 4;
+                through[(g * F + f) * WN + (k ^ g % (WN / 8) * 8)] = __float2half(sum[j][f][e]);
+            }
+    __syncwarp();
+#pragma unroll
+    for (int i = lane; i < WM * WN / 8; i += 32) {
+        const int row = i / (WN / 8), c = i % (WN / 8) * 8, k = first_k + warp_col + c;
+        const int pixel = source[warp_row + row + pitch + 1];
+        if (pixel >= 0 && k < K)
+            *reinterpret_cast<uint4*>(&output[pixel * K + k]) =
+                *reinterpret_cast<const uint4*>(&through[row * WN + (c ^ row / F % (WN / 8) * 8)]);
     }
 }
