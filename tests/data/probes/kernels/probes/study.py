@@ -62,6 +62,14 @@ def inputs(problem, rng):
         only(some(1024, lane & ~2), fixed.random(32) < 0.5),
         only(some(64, lane // 2), fixed.random(32) < 0.8),
         only(some(32), fixed.random(32) < 0.5),
+        # 64: pairs of lanes that share, some of them idle
+        only(lane // 2, lane != 0), only(lane // 2, lane != 1), only(lane // 2, lane != 5),
+        only(lane // 2, lane != 10), only(lane // 2, lane != 16), only(lane // 2, lane != 20),
+        only(lane // 2, lane != 25), only(lane // 2, (lane != 4) & (lane != 9)),
+        only(lane // 2, (lane != 0) & (lane != 5)), only(lane // 2, lane % 4 != 0),
+        only(lane // 2, lane % 4 != 3), only(lane // 2, lane % 2 == 0),
+        only(lane & ~2, lane % 4 < 2), only((lane & ~2) // 2, lane % 5 != 0),
+        only((lane // 4) * 2 + lane % 2, lane != 3), only(lane // 2, lane % 16 != 0),
     ]  # fmt: skip
     words = (np.arange(4096, dtype=np.uint64) * 2654435761 % 2**32).astype("uint32")
     return {

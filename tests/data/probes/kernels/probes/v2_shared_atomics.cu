@@ -12,17 +12,17 @@ args   = ["x", "at", "words", "y"]
 typedef unsigned long long u64;
 
 // What is added in all is counted in `given`, and must lie in shared memory at the end.
-#define ONE(k) { int i = ROW(k); if (i >= 0) { atomicAdd(s + i, 1u); given += 1; } }
-#define ADD(k) { int i = ROW(k); if (i >= 0) { atomicAdd(s + i, (unsigned)lane); given += lane; } }
-#define OLD(k) { int i = ROW(k); if (i >= 0) { kept |= atomicAdd(s + i, (unsigned)lane); given += lane; } }
-#define MAX(k) { int i = ROW(k); if (i >= 0) atomicMax(s + 1024 + i, 7u); }
-#define INC(k) { int i = ROW(k); if (i >= 0) kept |= atomicInc(s + 1024 + i, 1000u); }
-#define CAS(k) { int i = ROW(k); if (i >= 0) kept |= atomicCAS(s + 1024 + i, 0xFFFFFFFFu, 1u); }
-#define SWAP(k) { int i = ROW(k); if (i >= 0) kept |= atomicExch(s + 1024 + i, 3u); }
-#define WIDE(k) { int i = ROW(k); if (i >= 0) { atomicAdd((u64*)s + 512 + i, (u64)lane); given += lane; } }
-#define REAL(k) { int i = ROW(k); if (i >= 0) { atomicAdd((float*)s + 3072 + i % 1024, 1.0f); whole += 1; } }
+#define ONE(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(base + 4 * i) : "memory"); given += 1; } }
+#define ADD(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(base + 4 * i), "r"(lane) : "memory"); given += lane; } }
+#define OLD(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(v) : "r"(base + 4 * i), "r"(lane) : "memory"); kept |= v; given += lane; } }
+#define MAX(k) { int i = ROW(k); if (i >= 0) asm volatile("red.shared.max.u32 [%0], 7;" ::"r"(base + 4096 + 4 * i) : "memory"); }
+#define INC(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.shared.inc.u32 %0, [%1], 1000;" : "=r"(v) : "r"(base + 4096 + 4 * i) : "memory"); kept |= v; } }
+#define CAS(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.shared.cas.b32 %0, [%1], -1, 1;" : "=r"(v) : "r"(base + 4096 + 4 * i) : "memory"); kept |= v; } }
+#define SWAP(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.shared.exch.b32 %0, [%1], 3;" : "=r"(v) : "r"(base + 4096 + 4 * i) : "memory"); kept |= v; } }
+#define WIDE(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.shared.add.u64 [%0], %1;" ::"r"(base + 4096 + 8 * i), "l"((u64)(lane + 1)) : "memory"); given += lane + 1; } }
+#define REAL(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.shared.add.f32 [%0], %1;" ::"r"(base + 12288 + 4 * (i % 1024)), "f"(1.0f) : "memory"); whole += 1; } }
 
-extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y) {
+extern "C" __global__ void probe(const float* x, const volatile int* at, const unsigned* words, float* y) {
     const int lane = threadIdx.x;
     int bad = 0;
     __shared__ __align__(128) unsigned s[4096];

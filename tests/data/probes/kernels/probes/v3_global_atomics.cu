@@ -16,17 +16,17 @@ args   = ["x", "at", "words", "y", "room"]
 typedef unsigned long long u64;
 
 // What is added in all is counted in `given`, and must lie in memory at the end.
-#define ONE(k) { int i = ROW(k); if (i >= 0) { atomicAdd(g + i, 1u); given += 1; } }
-#define ADD(k) { int i = ROW(k); if (i >= 0) { atomicAdd(g + i, (unsigned)lane); given += lane; } }
-#define OLD(k) { int i = ROW(k); if (i >= 0) { kept |= atomicAdd(g + i, (unsigned)lane); given += lane; } }
-#define MAX(k) { int i = ROW(k); if (i >= 0) atomicMax(g + 3072 + i, 7u); }
-#define CAS(k) { int i = ROW(k); if (i >= 0) kept |= atomicCAS(g + 3072 + i, 0xFFFFFFFFu, 1u); }
-#define SWAP(k) { int i = ROW(k); if (i >= 0) kept |= atomicExch(g + 3072 + i, 3u); }
-#define WIDE(k) { int i = ROW(k); if (i >= 0) { atomicAdd((u64*)g + 512 + i, (u64)lane); given += lane; } }
-#define REAL(k) { int i = ROW(k); if (i >= 0) { atomicAdd((float*)g + 1024 + i, 1.0f); whole += 1; } }
-#define DEEP(k) { int i = ROW(k); if (i >= 0) { atomicAdd((double*)g + 1024 + i, 1.0); deep += 1; } }
+#define ONE(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.global.add.u32 [%0], 1;" ::"l"(g + i) : "memory"); given += 1; } }
+#define ADD(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.global.add.u32 [%0], %1;" ::"l"(g + i), "r"(lane) : "memory"); given += lane; } }
+#define OLD(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(v) : "l"(g + i), "r"(lane) : "memory"); kept |= v; given += lane; } }
+#define MAX(k) { int i = ROW(k); if (i >= 0) asm volatile("red.global.max.u32 [%0], 7;" ::"l"(g + 3072 + i) : "memory"); }
+#define CAS(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.global.cas.b32 %0, [%1], -1, 1;" : "=r"(v) : "l"(g + 3072 + i) : "memory"); kept |= v; } }
+#define SWAP(k) { int i = ROW(k); if (i >= 0) { unsigned v; asm volatile("atom.global.exch.b32 %0, [%1], 3;" : "=r"(v) : "l"(g + 3072 + i) : "memory"); kept |= v; } }
+#define WIDE(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.global.add.u64 [%0], %1;" ::"l"((u64*)g + 512 + i), "l"((u64)lane) : "memory"); given += lane; } }
+#define REAL(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.global.add.f32 [%0], %1;" ::"l"((float*)g + 1024 + i), "f"(1.0f) : "memory"); whole += 1; } }
+#define DEEP(k) { int i = ROW(k); if (i >= 0) { asm volatile("red.global.add.f64 [%0], %1;" ::"l"((double*)g + 1024 + i), "d"(1.0) : "memory"); deep += 1; } }
 
-extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y,
+extern "C" __global__ void probe(const float* x, const volatile int* at, const unsigned* words, float* y,
                                  unsigned* room) {
     const int lane = threadIdx.x;
     int bad = 0;

@@ -22,7 +22,7 @@ typedef unsigned long long u64;
 #define T2(k) { int i = ROW(k); unsigned a, b; asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(base + 16 * i)); bad += a != TURNED(0); bad += b != TURNED(1); }
 #define T4(k) { int i = ROW(k); unsigned a, b, c, d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(base + 16 * i)); bad += a != TURNED(0); bad += b != TURNED(1); bad += c != TURNED(2); bad += d != TURNED(3); }
 
-extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y) {
+extern "C" __global__ void probe(const float* x, const volatile int* at, const unsigned* words, float* y) {
     const int lane = threadIdx.x;
     int bad = 0;
     __shared__ __align__(128) unsigned s[4096];

@@ -16,7 +16,7 @@ typedef unsigned long long u64;
 #define FILL(how, size, to, from, have) { int d = ROW(to), f = ROW(from); if (d >= 0 && f >= 0) asm volatile("cp.async." how ".shared.global [%0], [%1], %2, %3;" ::"r"(base + size * d), "l"(words + size / 4 * f), "n"(size), "r"(have) : "memory"); }
 #define LAND(size, to, from, have) { asm volatile("cp.async.wait_all;" ::: "memory"); __syncwarp(); int d = ROW(to), f = ROW(from); if (d >= 0 && f >= 0) for (int w = 0; w < size / 4; ++w) bad += s[size / 4 * d + w] != (4 * w < (have) ? HASH(size / 4 * f + w) : 0); __syncwarp(); }
 
-extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y) {
+extern "C" __global__ void probe(const float* x, const volatile int* at, const unsigned* words, float* y) {
     const int lane = threadIdx.x;
     int bad = 0;
     __shared__ __align__(128) unsigned s[4096];

@@ -21,7 +21,7 @@ typedef unsigned long long u64;
 #define P8(k) { int i = ROW(k); if (i >= 0) two[i % 64] = i % 64 + lane; }
 #define P16(k) { int i = ROW(k); if (i >= 0) four[i % 64] = make_uint4(i % 64 + lane, i % 64 + lane, i % 64 + lane, i % 64 + lane); }
 
-extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y) {
+extern "C" __global__ void probe(const float* x, const volatile int* at, const unsigned* words, float* y) {
     const int lane = threadIdx.x;
     int bad = 0;
     unsigned char small[64];

@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 #define S8(k) { int i = ROW(k); if (i >= 0) asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(g + 2 * i), "r"(HASH(2 * i)), "r"(HASH(2 * i + 1)) : "memory"); }
 #define S16(k) { int i = ROW(k); if (i >= 0) asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(g + 4 * i), "r"(HASH(4 * i)), "r"(HASH(4 * i + 1)), "r"(HASH(4 * i + 2)), "r"(HASH(4 * i + 3)) : "memory"); }
 
-extern "C" __global__ void probe(const float* x, const int* at, const unsigned* words, float* y,
+extern "C" __global__ void probe(const float* x, const volatile int* at, const unsigned* words, float* y,
                                  unsigned* room) {
     const int lane = threadIdx.x;
     int bad = 0;
