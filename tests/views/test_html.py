@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
-from tests.views import site_data
+from tests.views import large_data, site_data
 from workbench.commands.report import command
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
@@ -412,6 +412,27 @@ def test_a_long_kernel_that_is_hot_everywhere_stays_a_small_page(tmp_path: Path)
     Store(tmp_path / "profiles").save(make_profile(launches=(make_launch(instructions=table),)))
     build(tmp_path)
     assert (ladder(tmp_path) / "v2.html").stat().st_size < 400_000
+
+
+@pytest.mark.slow
+def test_pages_of_an_unrolled_kernel_stay_within_their_size(tmp_path: Path) -> None:
+    root = large_data.ladder(
+        tmp_path,
+        versions=("v0", "v1"),
+        problems=("small", "large"),
+        instruction_count=6000,
+        lines=600,
+    )
+    build(root)
+    sizes = {path.name: path.stat().st_size for path in pages(root)}
+    assert max(sizes.values()) < 1_500_000
+    for name in ("index.html", "glossary.html"):
+        assert sizes[name] < 400_000
+    (page,) = root.glob("reports/studies/*/*/large/v1.html")
+    assert page.with_name("v1.code.js").stat().st_size < 1_500_000
+    code = beside(page)["k1"]  # the unfolding kernel comes first, and is small
+    assert len(code["sass"]["text"].split("\n")) == 6000
+    assert len(code["ptx"]["text"].split("\n")) > 6000
 
 
 def test_stale_only_where_the_source_changed(repo: Path, tmp_path: Path) -> None:

@@ -141,9 +141,54 @@ def test_no_row_of_numbers_is_broken(width: int) -> None:
     table = [line for line in lines if line.startswith(("version", "v3 ", "v4 ", "cublas "))]
     assert len([line for line in table if not line.startswith("v4 n1024:")]) >= 4
     head = next(line for line in table if line.startswith("version"))
-    assert "speed to cublas" in head and ("first launch" in head) == (width >= 100)
+    assert "speed to cublas" in head and "first launch" in head
+    assert ("samples" in head) == (width == 120)
     row = next(line for line in table if line.startswith("v3 "))
     assert "0.2× ±0.5%" in row and "6.77 TFLOP/s" in row and "±0.09%" in row
+
+
+def test_columns_go_one_by_one_where_the_terminal_is_narrow() -> None:
+    methods = [*timings()[:2], make_timing(study="sgemm", method="graph", cache="warm")]
+    heads = {
+        width: next(
+            line
+            for line in to_text(sheet_view(time_sheet(methods)), width).splitlines()
+            if line.startswith("version")
+        )
+        .split("FLOP/s")[1]
+        .split()
+        for width in (70, 80, 94, 110)
+    }
+    assert heads == {
+        70: [],
+        80: ["first", "launch"],
+        94: ["how", "first", "launch"],
+        110: ["how", "samples", "first", "launch"],
+    }
+
+
+def test_the_first_launch_stands_apart_and_is_said_to() -> None:
+    text = to_text(sheet_view(time_sheet(timings())), 80)
+    assert "707 µs" in text and "first launch: loading the code and running it once" in text
+    unknown = time_sheet([make_timing()])
+    assert unknown.shown[0][-1] == "—" and "first launch:" not in " ".join(unknown.notes)
+
+
+def test_a_time_that_does_not_grow_is_warned_of() -> None:
+    flat = [
+        make_timing(
+            version="v0", problem=f"n{n}", value=25e-3, flops=n, bytes=n, parameters={"n": n}
+        )
+        for n in (100, 1000)
+    ]
+    (note,) = time_sheet(flat).notes
+    assert note.startswith("WARNING: the time of v0 does not grow with the size: 25.0 ms from n100")
+
+
+def test_times_of_several_days_say_so() -> None:
+    days = [make_timing(captured=f"2026-11-{day}T10:05:00Z") for day in (21, 20)]
+    title = time_sheet(days).title
+    assert "2026-11-20 10:05 UTC to 2026-11-21 10:05 UTC" in title
 
 
 def test_dates_are_for_people_and_iso_for_programs() -> None:

@@ -117,6 +117,7 @@ class Site:
         self._files = self._manifest.files
         self._seen_files: dict[str, FileStamp] = {}
         self._relative: dict[Path, str] = {}
+        self._owned: dict[str, dict[str, Kept]] | None = None
         self._lock = locked(out, _LOCK_TIMEOUT_S)
 
     def __enter__(self) -> Site:
@@ -143,9 +144,16 @@ class Site:
             write_files({self.out / MANIFEST: msgspec.json.encode(manifest)})
             self._manifest = manifest
 
-    def pages(self, owner: str = "") -> dict[str, Kept]:
-        """The pages now on disk whose owner starts with `owner`, by path."""
-        return {p: k for p, k in self._pages.items() if k.owner.startswith(owner)}
+    def pages(self, owner: str) -> dict[str, Kept]:
+        """The pages now on disk of an owner (or of all of one kind), by path."""
+        if self._owned is None:
+            self._owned = {}
+            for path, kept in self._pages.items():
+                # Under its owner and the owner's kind: asked for once a ladder, it must not
+                # cost a walk over all pages each time.
+                for name in dict.fromkeys((kept.owner, kept.owner.partition(":")[0])):
+                    self._owned.setdefault(name, {})[path] = kept
+        return self._owned.get(owner, {})
 
     def content(self, path: Path) -> str:
         """Digest of a file's content; one that `stat` finds unchanged is not read again."""
@@ -189,6 +197,7 @@ class Site:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
                 written += 1
+        self._owned = None
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)

@@ -10,8 +10,6 @@ from workbench.model import Notice, Record
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-#: From this width on a table has room for its `Sheet.extra` columns.
-ROOMY = 100
 _NUMERIC = frozenset(
     ("median", "±", "FLOP/s", "error", "of tolerance", "compared", "samples", "first launch")
 )
@@ -20,8 +18,8 @@ _NUMERIC = frozenset(
 class Sheet(Record, frozen=True):
     """A table twice: `shown` for people, `raw` for programs, and the whole for JSON.
 
-    `extra` names the columns of `header` that a narrow terminal leaves out. `notes`
-    stand under the table; JSON has them in `document` already.
+    `extra` names the columns of `header` that a narrow terminal leaves out, the least
+    needed first. `notes` stand under the table; JSON has them in `document` already.
     """
 
     header: tuple[str, ...]
@@ -49,6 +47,24 @@ def render(sheet: Sheet, format_: str) -> str:
     return f"{title}{to_markdown(sheet.header, sheet.shown)}{notes}"
 
 
+def _fitting_columns(sheet: Sheet, width: int) -> list[int]:
+    """The columns that a terminal has room for: `Sheet.extra` goes first, in its order."""
+    from rich.cells import cell_len
+
+    kept = list(range(len(sheet.header)))
+    needed = {
+        index: 2
+        + max(cell_len(text) for row in (sheet.header, *sheet.shown) for text in (row[index],))
+        for index in kept
+    }
+    for name in sheet.extra:
+        # The last column ends without the two blanks between columns.
+        if sum(needed[index] for index in kept) - 2 <= width or name not in sheet.header:
+            continue
+        kept.remove(sheet.header.index(name))
+    return kept
+
+
 class _Fitting:
     """A sheet's table in as many columns as the terminal has room for."""
 
@@ -60,11 +76,7 @@ class _Fitting:
         from rich.text import Text
 
         sheet = self._sheet
-        kept = [
-            index
-            for index, name in enumerate(sheet.header)
-            if options.max_width >= ROOMY or name not in sheet.extra
-        ]
+        kept = _fitting_columns(sheet, options.max_width)
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for index in kept:
             name = sheet.header[index]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.analysis import growth
 from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity
 from workbench.views.measured import Sheet, notices_text
@@ -70,8 +71,14 @@ def _cells(timing: Timing) -> tuple[str, ...]:
         quantity(rate, "flop/s"),
         _how(timing),
         count(timing.time.n),
-        quantity(timing.first_launch, "s"),
+        quantity(timing.first_launch or None, "s"),
     )
+
+
+def _captured(timings: Sequence[Timing]) -> str:
+    """When the times were taken; some may have come from the store."""
+    dates = sorted(timing.captured for timing in timings)
+    return " to ".join(dict.fromkeys(when(date) for date in (dates[0], dates[-1])))
 
 
 def columns_of(timing: Timing) -> tuple[Any, ...]:
@@ -114,6 +121,9 @@ def time_sheet(timings: Sequence[Timing]) -> Sheet:
             parts = ", ".join(f"{k} {quantity(s, 's')}" for k, s in timing.launches.items())
             notes.append(f"{where}: {parts}")
         notes += notices_text(timing.notices, where)
+    if any(timing.first_launch for timing in timings):
+        notes.append("first launch: loading the code and running it once; no part of the median.")
+    notes += [f"WARNING: {warning}" for warning in growth.warnings(timings)]
     baselines = {timing.baseline for timing in timings if timing.baseline}
     same = len({_how(timing) for timing in timings}) == 1
     how = f", {first.cache} caches, by {_METHODS[first.method]}" if same else ""
@@ -123,7 +133,7 @@ def time_sheet(timings: Sequence[Timing]) -> Sheet:
         *("how", "samples", "first launch"),
     )
     return Sheet(
-        title=f"study {first.study} on {first.device.name}, {when(first.captured)}{how}"
+        title=f"study {first.study} on {first.device.name}, {_captured(timings)}{how}"
         f"{_conditions(first)}",
         header=tuple(name for name in header if not (same and name == "how")),
         shown=tuple(
@@ -134,7 +144,7 @@ def time_sheet(timings: Sequence[Timing]) -> Sheet:
             )
             for timing in timings
         ),
-        extra=("samples", "first launch"),
+        extra=("samples", "how", "first launch"),
         columns=COLUMNS,
         raw=tuple(columns_of(timing) for timing in timings),
         document={"study": first.study, "times": [timing_document(t) for t in timings]},

@@ -49,7 +49,9 @@ def verify_sheet(
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
     if sanitized and not findings:
         notes.append(f"compute-sanitizer ({', '.join(sanitized)}): no findings.")
-    tolerance = f", tolerance {count(rows[0].tolerance)}" if rows else ""
+    # A version may have a tolerance of its own; then each row's share says enough.
+    tolerances = {row.tolerance for row in rows}
+    tolerance = f", tolerance {count(rows[0].tolerance)}" if len(tolerances) == 1 else ""
     return Sheet(
         title=f"study {study}, seed {seed}{tolerance}",
         header=("version", "problem", "result", "error", "of tolerance", "compared"),
