@@ -12,7 +12,7 @@ WN = 64
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
-block  = [128]
+block  = ["128//WM * (128//WN) * 32"]
 args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
 
@@ -79,8 +79,8 @@ __device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4], uns
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// 256 threads on an SM leave 255 registers each, for 128 sums.
-extern "C" __global__ void __launch_bounds__(THREADS, 256 / THREADS)
+// Two blocks on an SM.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
        __half* __restrict__ output, int N, int H, int W, int C, int K) {
     extern __shared__ __align__(128) __half tiles[];

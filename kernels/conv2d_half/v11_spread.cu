@@ -1,0 +1,212 @@
+/* ---
+title  = "Copies spread over a step"
+parent = "v10"
+change = "Each thread starts a quarter of a step's copies before each of four groups of products, without branches: none is started where a thread would wait for the copies before it."
+requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
+requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
+
+[defines]
+WM = 64
+WN = 64
+
+[[launch]]
+kernel = "conv2d"
+grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
+block  = ["128//WM * (128//WN) * 32"]
+args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
+dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
+
+[[expect]]
+counter = "long_scoreboard"
+change  = "< 0.5x"
+why     = "the registers of an address are free only when the copy has left; a dozen copies at once queue up, and the first instruction that needed a register waited for all of them"
+
+[[expect]]
+counter = "tensor_utilization"
+change  = "up"
+why     = "products do not wait behind copies"
+
+[[expect]]
+counter = "duration"
+change  = "< 0.97x"
+why     = "that wait was a tenth of a warp's time"
+--- */
+#include <cuda_fp16.h>
+
+#define BM 128  // pixels a block
+#define BN 128  // filters a block
+#define BK 32   // channels in a tile
+#define F (WM / 8)  // matrices of eight pixels a warp
+#define THREADS (BM / WM * (BN / WN) * 32)
+#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+#define PARTS (BN / ROWS)
+
+// Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
+// so that the same channels of any eight neighbours are in all 32 banks.
+#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+// Where a pixel's channels start: 16 bytes are left out after every F pixels, so that the same
+// channels of eight pixels at a distance of F are in all 32 banks.
+#define PIXEL(row) ((row) * BK + (row) / F * 8)
+
+// Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
+__device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// 16 bytes from global to shared memory, past registers and L1; zeros where `inside` is false.
+__device__ __forceinline__ void copy(__half* to, const __half* from, bool inside) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+}
+
+// sum += a·b: a is 16 filters × 16 channels, b is 16 channels × 8 pixels.
+__device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Two blocks on an SM.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
+       __half* __restrict__ output, int N, int H, int W, int C, int K) {
+    extern __shared__ __align__(128) __half tiles[];
+    // A place is a pixel of an image with a column of zeros at its right and a row of them below:
+    // these are its neighbours' zeros as well, so a tap is a shift by the same number anywhere.
+    const int pitch = W + 1, places = N * (H + 1) * pitch;
+    // Places from one row and one column before the block's first to as far behind its last.
+    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = PIXEL(rows);
+    __half(*Bs)[3][BN][BK] = reinterpret_cast<__half(*)[3][BN][BK]>(tiles);  // Bs[stage][s][filter]
+    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][PIXEL(place)][channel]
+    int* const source = reinterpret_cast<int*>(&As[2 * chunk_size]);  // a place's pixel, or -1
+    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+    const int first_place = blockIdx.x * BM, first_k = blockIdx.y * BN;
+
+    for (int row = tid; row < rows; row += THREADS) {
+        const int place = first_place + row - pitch - 1;
+        const int h = place / pitch, w = place % pitch, n = h / (H + 1);
+        const bool inside = place >= 0 && place < places && w < W && h % (H + 1) < H;
+        source[row] = inside ? (h - n) * W + w : -1;
+    }
+    __syncthreads();
+
+    // Copying: a thread has the same eight channels of every ROWS-th row.
+    const int copy_row = tid / (BK / 8), copy_c = tid % (BK / 8) * 8;
+
+    // Computing: warps lie BN / WN abreast.
+    const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
+    // Row g of matrix f is the warp's place F·g + f. Four matrices of pixels are channels 0–7 and
+    // 8–15 of matrix f, then of the next; those of filters are eight filters and the next eight,
+    // then their next eight channels.
+    const int a_row = warp_row + lane % 8 * F + lane / 16, a_c = lane / 8 % 2 * 8;
+    const int b_row = warp_col + lane % 16, b_c = lane / 16 * 8;
+    float sum[WN / 16][F][4] = {};
+
+    const int chunks = (C + BK - 1) / BK, steps = 3 * chunks;
+    // Starts copies of a chunk's pixels, ROWS of every `stride` rows.
+    const auto start_pixels = [&](int chunk, int first, int stride) {
+        const int c = chunk * BK + copy_c, end = chunk < chunks ? rows : 0;
+        for (int row = first + copy_row; row < end; row += stride) {
+            const int pixel = source[row];
+            copy(&As[chunk % 2 * chunk_size + PIXEL(row) + copy_c], &input[pixel * C + c],
+                 c < C && pixel >= 0);
+        }
+    };
+    // Starts copies of ROWS of a step's filters, a chunk of channels under a row of three taps.
+    const auto start_filters = [&](int step, int first) {
+        const int r = step % 3, c = step / 3 * BK + copy_c, row = first + copy_row;
+        const __half* from = &weight[((first_k + row) * 9 + 3 * r) * C + c];
+#pragma unroll
+        for (int s = 0; s < 3; ++s)
+            copy(&Bs[step % 2][s][row][AT(row, copy_c)], &from[s * C],
+                 step < steps && c < C && first_k + row < K);
+    };
+
+    const auto arrive = [] {
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
+    };
+
+    unsigned a[2][F / 2 + 1][4], b[2][WN / 16][4];
+    const auto load_pixels = [&](int step, int kk) {
+        const int row = a_row + step % 3 * pitch;
+        const __half* const chunk = &As[step / 3 % 2 * chunk_size + kk + a_c];
+#pragma unroll
+        for (int i = 0; i <= F / 2; ++i) ldmatrix(a[kk / 16][i], &chunk[PIXEL(row + 2 * i)]);
+    };
+    const auto load_filters = [&](int step, int kk, int s) {
+        const int set = (kk / 16 * 3 + s) % 2;
+#pragma unroll
+        for (int j = 0; j < WN / 16; ++j)
+            ldmatrix(b[set][j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
+    };
+
+    start_pixels(0, 0, ROWS);
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) start_filters(0, part * ROWS);
+    arrive();
+    load_pixels(0, 0);
+    load_filters(0, 0, 0);
+    for (int step = 0; step < steps; ++step) {
+#pragma unroll
+        for (int kk = 0; kk < BK; kk += 16)
+#pragma unroll
+            for (int s = 0; s < 3; ++s) {
+                if (s < 2) {
+                    load_filters(step, kk, s + 1);
+                } else if (kk + 16 < BK) {
+                    load_pixels(step, kk + 16);
+                    load_filters(step, kk + 16, 0);
+                } else if (step + 1 < steps) {
+                    arrive();
+                    load_pixels(step + 1, 0);
+                    load_filters(step + 1, 0, 0);
+                }
+                const int part = kk / 16 * 3 + s;
+                if (part < PARTS) {
+                    start_filters(step + 1, part * ROWS);
+                    start_pixels(step / 3 + 1, (step % 3 * PARTS + part) * ROWS, 3 * PARTS * ROWS);
+                }
+                // Under tap s, matrix f is the one that was loaded for place f + s.
+                const int set = part % 2;
+#pragma unroll
+                for (int j = 0; j < WN / 16; ++j)
+#pragma unroll
+                    for (int f = 0; f < F; ++f)
+                        mma(sum[j][f], b[set][j], a[kk / 16][(f + s) / 2][(f + s) % 2 * 2],
+                            a[kk / 16][(f + s) / 2][(f + s) % 2 * 2 + 1]);
+            }
+    }
+
+    // A lane holds two filters of two places. Through shared memory, the filters of a place come
+    // together; sixteen bytes trade places as in the tiles.
+    arrive();  // copies of zeros in place of a step that is not there land in the tiles as well
+    __half* const through = &tiles[warp * WM * WN];
+#pragma unroll
+    for (int j = 0; j < WN / 16; ++j)
+#pragma unroll
+        for (int f = 0; f < F; ++f)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                const int g = lane % 4 * 2 + e % 2, k = 16 * j + e / 2 * 8 + lane / 4;
+                through[(g * F + f) * WN + (k ^ g % (WN / 8) * 8)] = __float2half(sum[j][f][e]);
+            }
+    __syncwarp();
+#pragma unroll
+    for (int i = lane; i < WM * WN / 8; i += 32) {
+        const int row = i / (WN / 8), c = i % (WN / 8) * 8, k = first_k + warp_col + c;
+        const int pixel = source[warp_row + row + pitch + 1];
+        if (pixel >= 0 && k < K)
+            *reinterpret_cast<uint4*>(&output[pixel * K + k]) =
+                *reinterpret_cast<const uint4*>(&through[row * WN + (c ^ row / F % (WN / 8) * 8)]);
+    }
+}
