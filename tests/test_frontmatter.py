@@ -324,3 +324,27 @@ def test_lines_of_keys_inside_strings_are_not_keys() -> None:
         'a = \'\'\'\nb = 1\n[c]\n\'\'\'\nd = """x\\"""\ne = 2"""\n[t]\n"q r".s = {u = 1}\nv = 1\n'
     )
     assert key_lines(toml) == {"a": 1, "d": 5, "t": 7, "t.q r.s": 8, "t.v": 9}
+
+
+def test_a_tolerance_of_ones_own_has_a_reason() -> None:
+    assert parse(MINIMAL).tolerance is None
+    keys = 'title = "t"\ntolerance = 1e-3\ntolerance_why = "it rounds"'
+    front = parse(MINIMAL.replace('title = "t"', keys))
+    assert (front.tolerance, front.tolerance_why) == (1e-3, "it rounds")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("tolerance = 1e-3", "kernels/s/v1_x.cu:3: `tolerance` without `tolerance_why`"),
+        ("tolerance = 2", "kernels/s/v1_x.cu:3: `tolerance` must be a number between 0 and 1"),
+        ("tolerance = 0", "`tolerance` must be a number between 0 and 1, not 0"),
+        ('tolerance = "1e-3"', "must be a number between 0 and 1, not '1e-3'"),
+        ("tolerance = true", "must be a number between 0 and 1, not True"),
+    ],
+)
+def test_a_tolerance_that_is_none_is_refused(keys: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(MINIMAL.replace('title = "t"', f'title = "t"\n{keys}'))
+    assert message in caught.value.message
+    assert caught.value.hint

@@ -700,3 +700,14 @@ __device__ float helper(float x) { return x; }
 void host() { plain<<<1, 2>>>(0); }
 """
     assert kernel_names(code) == ["plain", "clustered", "typed"]
+
+
+def test_a_version_may_have_a_tolerance_of_its_own(tmp_path: Path) -> None:
+    maker = Maker(tmp_path)
+    own = 'baseline = true\ntolerance = 0.01\ntolerance_why = "it rounds"'
+    maker.write("v1.cu", VERSION)
+    maker.write("lib.py", BASELINE.replace("baseline = true", own))
+    study = maker.load()
+    assert study.tolerance_of("lib") == 0.01
+    assert study.tolerance_of("v1") == study.tolerance
+    assert study.tolerance_of("no such version") == study.tolerance

@@ -97,6 +97,8 @@ def _read(
         flags=front.flags,
         requires=front.requires,
         requires_why=front.requires_why,
+        tolerance=front.tolerance,
+        tolerance_why=front.tolerance_why,
         expectations=front.expectations,
         front_matter_lines=front.lines,
     )

@@ -55,6 +55,19 @@ class Reader:
             self.fail(prefix + key, f"`{key}` is missing{inside}", f'Add {key} = "…".')
         return value
 
+    def fraction(self, table: dict[str, object], key: str) -> float | None:
+        """An optional number between 0 and 1, both excluded; None where the key is absent."""
+        value = table.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            self.fail(
+                key,
+                f"`{key}` must be a number between 0 and 1, not {value!r}",
+                f"Write {key} = 1e-3.",
+            )
+        return float(value)
+
     def flag(self, table: dict[str, object], key: str) -> bool:
         """An optional boolean, false where the key is absent."""
         value = table.get(key, False)

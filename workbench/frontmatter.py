@@ -38,6 +38,8 @@ TOP_KEYS = (
     "flags",
     "requires",
     "requires_why",
+    "tolerance",
+    "tolerance_why",
 )
 LAUNCH_KEYS = ("kernel", "grid", "block", "args", "dynamic_shared", "cluster")
 EXPECT_KEYS = ("counter", "change", "why")
@@ -78,6 +80,8 @@ class FrontMatter(Record, frozen=True):
     flags: tuple[str, ...] = ()
     requires: str = ""
     requires_why: str = ""
+    tolerance: float | None = None
+    tolerance_why: str = ""
     expectations: tuple[Expectation, ...] = ()
     lines: tuple[int, int] = (0, 0)
     key_lines: dict[str, int] = msgspec.field(default_factory=dict)
@@ -342,6 +346,13 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
                 )
     elif not table.get("launch"):
         reader.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
+    tolerance = reader.fraction(table, "tolerance")
+    if tolerance is not None and not reader.string(table, "tolerance_why"):
+        reader.fail(
+            "tolerance",
+            "`tolerance` without `tolerance_why`",
+            "Say why this version may be further off than the study's tolerance.",
+        )
     return FrontMatter(
         title=reader.required(table, "title"),
         parent=reader.string(table, "parent") if "parent" in table else None,
@@ -353,6 +364,8 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         flags=reader.strings(table, "flags"),
         requires=reader.string(table, "requires"),
         requires_why=reader.string(table, "requires_why"),
+        tolerance=tolerance,
+        tolerance_why=reader.string(table, "tolerance_why"),
         expectations=_expectations(reader, table),
         lines=block.lines,
         key_lines=reader.lines,

@@ -100,6 +100,8 @@ class Version(Record, frozen=True):
     flags: tuple[str, ...] = ()
     requires: str = ""  # integer expression that must be true for a problem
     requires_why: str = ""  # the sentence shown where it is not
+    tolerance: float | None = None  # of this version alone; None: the study's
+    tolerance_why: str = ""
     expectations: tuple[Expectation, ...] = ()
     front_matter_lines: tuple[int, int] = (0, 0)  # first and last line, 1-based; (0, 0): none
 

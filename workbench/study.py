@@ -94,6 +94,12 @@ class Study:
                     "Inputs, outputs and parameters share one name space: rename one.",
                 )
 
+    def tolerance_of(self, version: str) -> float:
+        """Largest accepted ‖out − ref‖ / ‖ref‖ of a version: its own, or else the study's."""
+        known = self.versions.get(version)
+        own = known.tolerance if known is not None else None
+        return self.tolerance if own is None else own
+
     # --- what study.py computes ------------------------------------------------
 
     def parameters(self, problem: Problem) -> dict[str, int]:

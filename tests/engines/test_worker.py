@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.stand_ins import BASELINE
 from workbench.engines.job import TimeOptions
 from workbench.engines.where import Where
 from workbench.errors import KernelError, MissingError, UsageError
@@ -187,3 +188,59 @@ def test_a_python_version_whose_prepare_fails_is_named(
     (verdict,) = experiment.verify([subject])
     assert isinstance(verdict.error, KernelError)
     assert "library.py: prepare() failed: NameError" in verdict.error.message
+
+
+REVERSED = """    def run():
+        np.multiply(x[::-1], np.float32(2), out=y)
+
+    def collect():
+        y[:] = y[::-1].copy()
+
+    run.collect = collect
+    return run
+"""
+
+
+def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("library.py", BASELINE[BASELINE.index("    def run") :], REVERSED)
+    study = experiment.study
+    library = experiment.subject(study.version("library"), study.problem("n1000"))
+    (verdict,) = experiment.verify([library])
+    assert verdict.error is None and verdict.check is not None and verdict.check.error == 0.0
+    # Timed against it, it stands as a right baseline; its collect() is not run again.
+    (subject,) = subjects(experiment, "n1000")
+    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    assert timing.baseline == "library" and timing.ratio is not None
+
+
+def test_a_library_that_never_collects_is_wrong(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("library.py", BASELINE[BASELINE.index("    def run") :], REVERSED)
+    project_file("library.py", "    run.collect = collect\n", "")
+    study = experiment.study
+    library = experiment.subject(study.version("library"), study.problem("n1000"))
+    (verdict,) = experiment.verify([library])
+    assert isinstance(verdict.error, KernelError)
+
+
+def test_a_versions_own_tolerance_is_what_judges_it(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    # One per mille off: beyond the study's 1e-6, within the version's own 1e-2.
+    project_file("library.py", "np.float32(2)", "np.float32(2.002)")
+    study = experiment.study
+    library = experiment.subject(study.version("library"), study.problem("n1000"))
+    (verdict,) = experiment.verify([library])
+    assert isinstance(verdict.error, KernelError)
+    assert "tolerance 1e−06" in verdict.error.message
+    project_file(
+        "library.py",
+        "baseline = true",
+        'baseline = true\ntolerance = 1e-2\ntolerance_why = "it rounds"',
+    )
+    (verdict,) = experiment.verify([library])
+    assert verdict.error is None and verdict.check is not None
+    assert verdict.check.tolerance == 1e-2

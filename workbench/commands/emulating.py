@@ -139,6 +139,6 @@ def verify_versions(
             except WorkbenchError as error:
                 verdict = Verdict(where, None, error)
                 errors.append(error)
-            rows.append(verdict_row(version.id, verdict, study.tolerance))
+            rows.append(verdict_row(version.id, verdict, study.tolerance_of(version.id)))
     print_sheet(verify_sheet(study.name, chosen_seed, rows, [], (), {}), format_)
     raise_worst(rows, errors, Failures(Progress(), alone=False))

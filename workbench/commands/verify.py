@@ -103,7 +103,8 @@ def command(
         own = [next(verdicts) for _ in subjects]
         if (first := own[0].error) is not None and passed_over(version, first):
             continue
-        rows += [verdict_row(version.id, verdict, loaded.tolerance) for verdict in own]
+        tolerance = loaded.tolerance_of(version.id)
+        rows += [verdict_row(version.id, verdict, tolerance) for verdict in own]
         errors += [verdict.error for verdict in own if verdict.error is not None]
         if sanitize and version.kind == "cuda":
             sanitized.append((version, subjects))

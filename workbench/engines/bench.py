@@ -60,8 +60,10 @@ class Bench:
             8 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
         )
 
-    def check(self, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]) -> Check:
-        """Compare outputs with the reference, which is computed once."""
+    def check(
+        self, version: str, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]
+    ) -> Check:
+        """Compare a version's outputs with the reference, which is computed once."""
         if self._reference is None:
             study = self.study
             if study.can_sample and study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
@@ -81,7 +83,7 @@ class Bench:
         return compare(
             outputs,
             self._reference,
-            self.study.tolerance,
+            self.study.tolerance_of(version),
             sample=self._sample,
             strayed=strayed,
         )
@@ -155,6 +157,7 @@ class Run:
         begin = time.perf_counter()
         self.loaded: Loaded = load(session, program, bench.problem, bench.parameters)
         self.steps: tuple[Step, ...] = self.loaded.bind({**arrays, **self.scratch})
+        self.collect = self.loaded.collect
         self._load_s = time.perf_counter() - begin
         self.first_launch = 0.0
 
@@ -177,7 +180,11 @@ class Run:
             self.first_launch = self._load_s + time.perf_counter() - begin
 
     def check(self) -> Check:
-        """Copy the outputs and compare them."""
+        """Copy the outputs and compare them; once after each `execute`."""
+        if self.collect is not None:
+            with self.session.doing(f"collecting the outputs of {self.program.version}"):
+                self.collect()
+                self.session.synchronize()
         with self.session.doing(f"reading the outputs of {self.program.version}"):
             outputs = {
                 spec.name: self.session.download(self.arrays[spec.name])
@@ -185,7 +192,7 @@ class Run:
             }
             strayed = self.session.strayed()
         try:
-            return self.bench.check(outputs, strayed)
+            return self.bench.check(self.program.version, outputs, strayed)
         except WorkbenchError as error:
             raise WorkerError("bad-study", error.message) from error
         except ValueError as error:

@@ -187,11 +187,14 @@ def emulate(
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
         outcomes.append(run(module, launch, arena, blocks=chosen, check=watch, workers=workers))
     whole = all(outcome.sampled == 1 for outcome in outcomes)
-    check = _check(study, problem, memory, arena, seed) if whole else None
+    check = _check(study, version, problem, memory, arena, seed) if whole else None
     return Emulation(outcomes, check, built, module, time.perf_counter() - begin)
 
 
-def _check(study: Study, problem: Problem, memory: Memory, arena: Arena, seed: int) -> Check:
+def _check(
+    study: Study, version: Version, problem: Problem, memory: Memory, arena: Arena, seed: int
+) -> Check:
+    tolerance = study.tolerance_of(version.id)
     outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
     if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
         rng = np.random.default_rng(seed)
@@ -200,8 +203,8 @@ def _check(study: Study, problem: Problem, memory: Memory, arena: Arena, seed: i
             for name, like in outputs.items()
         }
         reference = study.reference_at(problem, memory.inputs, places)
-        return compare(outputs, reference, study.tolerance, sample=places)
-    return compare(outputs, study.reference(problem, memory.inputs), study.tolerance)
+        return compare(outputs, reference, tolerance, sample=places)
+    return compare(outputs, study.reference(problem, memory.inputs), tolerance)
 
 
 def verified(emulation: Emulation, version: Version, problem: Problem) -> Check:

@@ -38,6 +38,9 @@ Buffers = Mapping[str, DeviceArray]
 class Loaded(Protocol):
     """A version in device memory, ready to be bound to sets of buffers."""
 
+    #: Brings the outputs of the last binding into the study's order; None where they are.
+    collect: Callable[[], None] | None
+
     def bind(self, buffers: Buffers) -> tuple[Step, ...]:
         """The launches as (kernel name, callable), for one set of buffers."""
         ...
@@ -47,6 +50,7 @@ class CudaProgram:
     """Kernels of a cubin."""
 
     def __init__(self, session: Session, program: Program) -> None:
+        self.collect: Callable[[], None] | None = None
         self._session = session
         self._program = program
         self._cubin = Path(program.cubin).read_bytes()
@@ -126,6 +130,7 @@ class PythonProgram:
     def __init__(
         self, session: Session, program: Program, problem: Problem, parameters: dict[str, int]
     ) -> None:
+        self.collect: Callable[[], None] | None = None
         self._session = session
         self._program = program
         self._problem = problem
@@ -156,6 +161,8 @@ class PythonProgram:
             raise WorkerError(
                 "bad-version", f"{self._program.path}: prepare() returned no callable"
             )
+        collect = getattr(call, "collect", None)
+        self.collect = None if collect is None else on_stream(collect, self._session)
         return ((self._program.version, on_stream(call, self._session)),)
 
 
