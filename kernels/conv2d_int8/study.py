@@ -31,13 +31,15 @@ problems = {
     # Channels in fours and no more; a row and a column of pixels, 65 and 63 of them.
     "row": _shape(1, 1, 65, 4, 2),
     "column": _shape(3, 21, 1, 12, 33),
-    # Channels in sixteens, one filter beyond a tile of 32, rows longer than a square of 8×8.
-    "c16_k33": _shape(1, 9, 17, 16, 33),
+    # Channels in sixteens and no more, one filter beyond a tile of 32, rows longer than a square of 8×8.
+    "c48_k33": _shape(1, 9, 17, 48, 33),
     # 130 channels in a chunk of 128 and one of two; in a chunk of 64, one of 64 and of 16.
     "c130_k3": _shape(1, 2, 3, 130, 3),
     "c144_k24": _shape(1, 6, 9, 144, 24),
     # One tile of 128 pixels and one more, one tile of 128 filters and one more.
     "p129_k129": _shape(1, 3, 43, 32, 129),
+    # More images than an H200 has SMs: some blocks take a second tile.
+    "n140": _shape(140, 1, 2, 16, 8),
     # Exactly one tile of everything, and the channels and filters of the large problem.
     "c128_k128": _shape(2, 8, 8, 128, 128),
 }
