@@ -156,3 +156,28 @@ def test_any_single_large_error_is_caught_and_found(place: int, size: float) -> 
     got[place] += size
     check = compare(output(got), want, 1e-5)
     assert not check.ok and check.worst is not None and check.worst.index == (place,)
+
+
+@given(
+    st.integers(1, 40),
+    st.lists(st.tuples(st.integers(0, 39), st.sampled_from([0.5, np.nan, np.inf, "poison"]))),
+    st.integers(1, 9),
+)
+def test_pieces_say_what_the_whole_says(size: int, faults: list, piece: int) -> None:
+    want = {"y": np.random.default_rng(size).standard_normal(size)}
+    got = want["y"].astype("float32")
+    for place, fault in faults:
+        if fault == "poison":
+            got.view(np.uint32)[place % size] = 0xFFFFFFFF
+        else:
+            got[place % size] += fault
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.engines.check._PIECE", piece)
+        parts = compare({"y": got}, want, 1e-5)
+    whole = compare({"y": got}, want, 1e-5)
+    if whole.error is None:
+        assert parts.error is None
+    else:
+        assert parts.error == pytest.approx(whole.error, rel=1e-12)
+    for name in ("ok", "largest", "compared", "unwritten", "not_a_number", "far_off", "worst"):
+        assert getattr(parts, name) == getattr(whole, name), name

@@ -9,8 +9,9 @@ written can be told from one that was computed wrongly. For integers it is 0x7F.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ from workbench.engines.job import Check, Worst
 #: kernel is far below it; one wrong element among millions is not, though it
 #: hardly moves the norm.
 FAR_OFF = 100.0
+
+#: Elements that are compared at a time: with the temporary arrays about 2 MiB, which stay in
+#: a core's cache. A large output at once would go through memory ten times and more.
+_PIECE = 2**16
 
 Array = NDArray[Any]
 
@@ -52,46 +57,100 @@ def unwritten(values: Array) -> NDArray[np.bool_]:
     return np.asarray(mask, dtype=np.bool_).reshape(values.shape)
 
 
-def _one(
-    name: str, got: Array, want: NDArray[np.float64], tolerance: float
-) -> tuple[Check, NDArray[np.float64]]:
-    """Compare one output; also return |got - want| with NaN as infinity."""
-    exact = got.astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - want)
-    nan = np.isnan(exact)
-    # A got infinity meets a finite reference here, because the reference was checked.
-    ranked = np.where(nan, np.inf, distance)
-    norm = float(np.linalg.norm(want))
-    with np.errstate(over="ignore"):
-        absolute = float(np.linalg.norm(ranked)) if ranked.size else 0.0
+def _spans(size: int) -> list[slice]:
+    """The whole range in pieces whose float64 values stay in a core's cache."""
+    return [slice(first, first + _PIECE) for first in range(0, max(size, 1), _PIECE)]
+
+
+class _Part(NamedTuple):
+    """What one piece of an output says: sums, counts, and its element that is furthest off."""
+
+    square: float
+    largest: float
+    place: int
+    nan: int
+    far: int
+    missing: int
+
+
+def _square(values: NDArray[np.float64]) -> float:
+    """The squared norm.
+
+    Not by the BLAS: it would start a thread for each core, for less work than that costs.
+    """
+    return float(np.einsum("i,i->", values, values))
+
+
+def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> Check:
+    """Compare one output of any shape.
+
+    Raises:
+        ValueError: the reference is not finite.
+    """
+    shape = got.shape
+    flat, right = np.ascontiguousarray(got).reshape(-1), np.ascontiguousarray(want).reshape(-1)
+    spans = _spans(right.size)
+    if not all(np.all(np.isfinite(right[span])) for span in spans):
+        raise ValueError(f"the reference of {name!r} is not finite everywhere")
+    norm = math.sqrt(sum(_square(right[span]) for span in spans))
+    rms = norm / math.sqrt(right.size) if right.size else 0.0
+
+    def part(span: slice) -> _Part:
+        exact, reference = flat[span].astype(np.float64), right[span]
+        nan = np.isnan(exact)
+        # A got infinity meets a finite reference here, because the reference was checked.
+        with np.errstate(invalid="ignore", over="ignore"):
+            ranked = np.abs(exact - reference)
+            ranked[nan] = np.inf
+            square = _square(ranked)
+        far = ranked > FAR_OFF * tolerance * np.maximum(np.abs(reference), rms)
+        place = int(np.argmax(ranked)) if ranked.size else 0
+        return _Part(
+            square=square,
+            largest=float(ranked[place]) if ranked.size else 0.0,
+            place=span.start + place,
+            nan=int(np.count_nonzero(nan)),
+            far=int(np.count_nonzero(far)),
+            missing=int(np.count_nonzero(unwritten(flat[span]))),
+        )
+
+    parts = [part(span) for span in spans]
+    absolute = math.sqrt(sum(each.square for each in parts))
     # A reference of nothing but zeros has no relative error; the absolute one stands in.
     error = absolute / norm if norm > 0 else absolute
-    rms = norm / np.sqrt(want.size) if want.size else 0.0
-    far = int(np.count_nonzero(ranked > FAR_OFF * tolerance * np.maximum(np.abs(want), rms)))
-    missing = int(np.count_nonzero(unwritten(got)))
-    worst = None
-    if ranked.size:
-        place = np.unravel_index(int(np.argmax(ranked)), ranked.shape)
-        worst = Worst(
-            output=name,
-            index=tuple(int(i) for i in place),
-            got=f"{got[place]:.9g}" if got.dtype.kind == "f" else str(got[place]),
-            want=f"{want[place]:.9g}",
-        )
-    finite = bool(np.isfinite(error))
-    check = Check(
+    first = max(parts, key=lambda each: each.largest)
+    finite = math.isfinite(error)
+    far, missing = (
+        sum(counts) for counts in zip(*((p.far, p.missing) for p in parts), strict=True)
+    )
+    return Check(
         ok=finite and error <= tolerance and far == 0 and missing == 0,
         error=error if finite else None,
-        largest=float(np.max(ranked, initial=0.0)) if finite else None,
+        largest=first.largest if finite else None,
         tolerance=tolerance,
-        compared=int(want.size),
+        compared=int(right.size),
         unwritten=missing,
-        not_a_number=int(np.count_nonzero(nan)),
+        not_a_number=sum(each.nan for each in parts),
         far_off=far,
-        worst=worst,
+        worst=_worst(name, shape, flat, right, first.place) if right.size else None,
     )
-    return check, ranked
+
+
+def _unwritten(values: Array) -> int:
+    """How many elements of a flat output still hold the poison."""
+    return sum(int(np.count_nonzero(unwritten(values[span]))) for span in _spans(values.size))
+
+
+def _worst(
+    name: str, shape: tuple[int, ...], got: Array, want: NDArray[np.float64], place: int
+) -> Worst:
+    """The element at a flat index, in words."""
+    return Worst(
+        output=name,
+        index=tuple(int(i) for i in np.unravel_index(place, shape)),
+        got=f"{got[place]:.9g}" if got.dtype.kind == "f" else str(got[place]),
+        want=f"{want[place]:.9g}",
+    )
 
 
 def compare(
@@ -127,8 +186,8 @@ def compare(
         if name not in reference:
             raise ValueError(f"the reference gives no {name!r}, which is an output")
         want = np.asarray(reference[name], dtype=np.float64)
-        total_unwritten += int(np.count_nonzero(unwritten(got)))
         if sample is not None:
+            total_unwritten += _unwritten(got.reshape(-1))
             indices = sample[name]
             sampled += len(indices)
             got = got.reshape(-1)[indices]
@@ -137,10 +196,10 @@ def compare(
             raise ValueError(
                 f"the reference of {name!r} has shape {want.shape}, the output {got.shape}"
             )
-        if not np.all(np.isfinite(want)):
-            raise ValueError(f"the reference of {name!r} is not finite everywhere")
-        check, _ = _one(name, got, want, tolerance)
-        if sample is not None and check.worst is not None:
+        check = _one(name, got, want, tolerance)
+        if sample is None:
+            total_unwritten += check.unwritten
+        elif check.worst is not None:
             flat = int(sample[name][check.worst.index[0]])
             place = np.unravel_index(flat, outputs[name].shape)
             index = tuple(int(i) for i in place)

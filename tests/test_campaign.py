@@ -1,0 +1,184 @@
+"""What a campaign has to do: problems by pattern, combinations, and what is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from factories import make_timing
+
+from tests.engines.stand_ins import add_version, project, project_file, study  # noqa: F401
+from workbench.campaign import (
+    plan,
+    recorded,
+    recorded_devices,
+    sweep_problems,
+)
+from workbench.errors import UsageError
+from workbench.model import Device, Notice, Timing
+from workbench.project import Project
+from workbench.store import Store
+from workbench.study import Study, load_study, source_hash
+
+# The fixtures above are arguments below.
+# ruff: noqa: F811
+
+Edit = Callable[[str, str, str], None]
+KEYS = [("v0", "n1000"), ("library", "n1000"), ("v0", "n7")]
+
+
+@pytest.fixture
+def sized(project: Project, project_file: Edit) -> Study:
+    """The study with sweep sizes, out of order."""
+    sizes = ", ".join(f'"s{n}": {{"n": {n}, "uses": ("sweep",)}}' for n in (64, 16, 2048))
+    project_file("study.py", "problems = {", f"problems = {{ {sizes},")
+    return load_study(project, "double")
+
+
+def names(problems: Any) -> list[str]:
+    return [problem.name for problem in problems]
+
+
+def test_problems_stand_by_work(sized: Study) -> None:
+    assert names(sweep_problems(sized)) == ["s16", "s64", "s2048"]
+
+
+def test_patterns_choose_among_the_sweep_and_names_among_all(sized: Study) -> None:
+    assert names(sweep_problems(sized, ["s?4", "s1*"])) == ["s16", "s64"]
+    assert names(sweep_problems(sized, ["n7", "s16", "s16"])) == ["n7", "s16"]
+    with pytest.raises(UsageError, match="no sweep problem of study double matches `n\\*`"):
+        sweep_problems(sized, ["n*"])
+    with pytest.raises(UsageError, match="no problem of study double is called `s65`") as caught:
+        sweep_problems(sized, ["s65"])
+    assert "`s64`" in caught.value.hint
+
+
+def test_a_study_without_sweep_problems_is_told_so(study: Study) -> None:
+    with pytest.raises(UsageError, match="no problem for `sweep`"):
+        sweep_problems(study)
+
+
+def test_a_plan_goes_problem_by_problem_and_names_what_is_refused(
+    project: Project, sized: Study, project_file: Edit
+) -> None:
+    project_file("v0_plain.cu", "[[launch]]", 'requires = "n > 16"\n[[launch]]')
+    study = load_study(project, "double")
+    made = plan(study, list(study.versions.values()), sweep_problems(study))
+    assert [each.key for each in made.combinations] == [
+        ("library", "s16"),
+        ("v0", "s64"),
+        ("library", "s64"),
+        ("v0", "s2048"),
+        ("library", "s2048"),
+    ]
+    assert made.problems == ("s16", "s64", "s2048")
+    (gap,) = made.refused.values()
+    assert gap.kind == "refused" and gap.why == "it requires n > 16"
+
+
+# --- the store ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(project: Project, study: Study) -> Callable[..., None]:
+    """``store("v0", "n7", cache="warm")`` records a time as `workbench time` would."""
+
+    def save(version: str, problem: str, **changes: Any) -> None:
+        beside = study.versions["library"]
+        fields: dict[str, Any] = {
+            "study": "double",
+            "version": version,
+            "problem": problem,
+            "source_hash": source_hash(project, study.version(version)),
+        }
+        if version != "library":
+            fields |= {"baseline": "library", "baseline_hash": source_hash(project, beside)}
+        Store(project.profiles).save_timing(make_timing(**(fields | changes)))
+
+    return save
+
+
+def held(project: Project, **options: Any) -> list[tuple[str, str]]:
+    study = load_study(project, "double")
+    return sorted(recorded(project, study, KEYS, "h200", **options).current)
+
+
+def test_the_same_sources_hold(project: Project, store: Callable[..., None]) -> None:
+    for key in KEYS:
+        store(*key)
+    assert held(project) == sorted(KEYS)
+    assert held(project, cache="warm") == []
+    found = recorded(project, load_study(project, "double"), KEYS[:1], "h200")
+    assert list(found.current) == KEYS[:1] and not found.stale
+    assert recorded(project, load_study(project, "double"), KEYS, "a100").current == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"source_hash": "b" * 64}, False),
+        ({"baseline_hash": ""}, True),  # from before it was kept
+        ({"baseline_hash": "b" * 64}, False),
+        ({"baseline": "cublas"}, False),
+        ({"baseline": "", "baseline_hash": ""}, False),  # from before there was a baseline
+        (
+            {
+                "baseline": "",
+                "baseline_hash": "",
+                "notices": (Notice(code="no-baseline", message="not installed"),),
+            },
+            True,
+        ),
+        ({"converged": False}, True),
+    ],
+)
+def test_what_makes_a_time_hold(
+    project: Project, store: Callable[..., None], changes: dict[str, Any], holds: bool
+) -> None:
+    store("v0", "n7", **changes)
+    assert held(project) == ([("v0", "n7")] if holds else [])
+    found = recorded(project, load_study(project, "double"), KEYS, "h200")
+    assert list(found.stale) == ([] if holds else [("v0", "n7")])
+
+
+def test_times_from_before_a_moment_do_not_hold(
+    project: Project, store: Callable[..., None]
+) -> None:
+    store("v0", "n7", captured="2026-11-20T10:05:00Z")
+    store("v0", "n1000", captured="2026-11-21T10:05:00Z")
+    assert held(project, since="2026-11-21") == [("v0", "n1000")]
+    assert held(project, since="2026-11-21T10:05:00Z") == [("v0", "n1000")]
+    assert held(project, since="2026-11-21T10:05:01Z") == []
+
+
+def test_a_study_whose_baseline_was_taken_away_measures_anew(
+    project: Project, store: Callable[..., None]
+) -> None:
+    store("v0", "n7")
+    (project.kernels / "double" / "library.py").unlink()
+    assert held(project) == []
+    store("v0", "n7", baseline="", baseline_hash="")
+    assert held(project) == [("v0", "n7")]
+
+
+def test_devices_stand_with_the_newest_time_first(
+    project: Project, store: Callable[..., None]
+) -> None:
+    other = Device(name="NVIDIA A100-SXM4-80GB", slug="a100-sxm4-80gb")
+    store("v0", "n7", captured="2026-11-20T10:05:00Z")
+    store("v0", "n1000", captured="2026-11-21T10:05:00Z", device=other)
+    store("v0", "n1000", captured="2026-11-19T10:05:00Z")
+    assert list(recorded_devices(project, "double").items()) == [
+        ("a100-sxm4-80gb", "NVIDIA A100-SXM4-80GB"),
+        ("h200", "NVIDIA H200"),
+    ]
+    assert recorded_devices(project, "other") == {}
+
+
+def test_records_without_the_baselines_hash_still_decode() -> None:
+    text = msgspec.json.encode(make_timing(baseline="library"))
+    assert b"baseline_hash" not in text
+    assert msgspec.json.decode(text, type=Timing).baseline_hash == ""
