@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.emulator.memory import global_cost, local_cost, shared_cost
+from workbench.emulator.memory import (
+    SharedCost,
+    atomic_cost,
+    copy_cost,
+    global_cost,
+    local_cost,
+    matrix_cost,
+    shared_load_cost,
+    shared_store_cost,
+    spin_cost,
+    swap_cost,
+)
 
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
@@ -38,7 +49,8 @@ def slow_global(addresses: np.ndarray, mask: np.ndarray, width: int) -> tuple[in
     }
     sectors = {byte // 32 for byte in touched}
     lines = {byte // 128 for byte in touched}
-    return int(mask.any()), len(sectors), -(-len(touched) // 32), len(lines), len(touched)
+    ideal = min(len(sectors), -(-int(mask.sum()) * width // 32))
+    return int(mask.any()), len(sectors), ideal, len(lines), len(touched)
 
 
 @settings(max_examples=300, deadline=None)
@@ -57,39 +69,80 @@ def slow_pass(lanes: list[tuple[int, bool]], width: int) -> int:
     return max(banks.values(), default=0)
 
 
-def slow_shared(addresses: np.ndarray, mask: np.ndarray, width: int) -> tuple[int, int]:
+Lanes = list[tuple[int, bool]]
+
+
+def agrees(group: Lanes, distance: int) -> bool:
+    """Does every lane's partner want the same bytes, or nothing?"""
+    pairs = [(lane, group[i ^ distance]) for i, lane in enumerate(group)]
+    return all(not a[1] or not b[1] or a[0] == b[0] for a, b in pairs)
+
+
+def slow_shared(
+    addresses: np.ndarray, mask: np.ndarray, width: int, *, load: bool
+) -> tuple[int, int]:
     lanes = [(int(a), bool(on)) for a, on in zip(addresses, mask, strict=True)]
-    if width <= 4:
-        groups = [lanes]
-    else:
-        groups = []
-        whole = 32 if width == 8 else 16
-        for start in range(0, 32, whole):
-            group = lanes[start : start + whole]
-
-            def merges(distance: int, group: list[tuple[int, bool]] = group) -> bool:
-                return all(
-                    not group[i][1]
-                    or not group[i ^ distance][1]
-                    or group[i][0] == group[i ^ distance][0]
-                    for i in range(len(group))
-                )
-
-            if merges(1) or merges(2):
-                groups.append(group)
-            else:
-                half = len(group) // 2
-                groups += [group[:half], group[half:]]
-    costs = [slow_pass(group, width) for group in groups]
-    return sum(costs), sum(cost > 0 for cost in costs)
+    size = min(32, 128 // width)
+    passes = [lanes[start : start + size] for start in range(0, 32, size)]
+    costs = [slow_pass(group, width) for group in passes]
+    if load and size < 32:
+        for first in range(0, len(passes), 2):
+            both = passes[first] + passes[first + 1]
+            if (agrees(both, 1) or agrees(both, 2)) and slow_pass(both, width) <= 1:
+                costs[first], costs[first + 1] = slow_pass(both, width), 0
+    return sum(costs), min(sum(costs), -(-int(mask.sum()) * width // 128))
 
 
 @settings(max_examples=300, deadline=None)
-@given(accesses(1 << 13))
-def test_shared_cost(case: tuple[np.ndarray, np.ndarray, int]) -> None:
+@given(accesses(1 << 13), st.booleans())
+def test_shared_cost(case: tuple[np.ndarray, np.ndarray, int], load: bool) -> None:
     addresses, mask, width = case
-    cost = shared_cost(addresses[None], mask[None], width)
-    assert (cost.wavefronts, cost.ideal) == slow_shared(addresses, mask, width)
+    function = shared_load_cost if load else shared_store_cost
+    cost = function(addresses[None], mask[None], width)
+    assert (cost.wavefronts, cost.ideal) == slow_shared(addresses, mask, width, load=load)
+
+
+def served(addresses: list[int], width: int) -> int:
+    """The most lanes of a pass that any bank has to serve."""
+    banks = [a // 4 % 32 + k for a in addresses for k in range(max(width // 4, 1))]
+    return max((banks.count(bank) for bank in banks), default=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(accesses(1 << 12))
+def test_an_atomic_serves_one_lane_of_a_bank_at_a_time(
+    case: tuple[np.ndarray, np.ndarray, int],
+) -> None:
+    addresses, mask, width = case
+    size = min(32, 128 // width)
+    wavefronts = sum(
+        served([int(addresses[i]) for i in range(start, start + size) if mask[i]], width)
+        for start in range(0, 32, size)
+    )
+    cost = atomic_cost(addresses[None], mask[None], width)
+    assert cost.wavefronts == wavefronts
+    assert cost.ideal == min(wavefronts, -(-int(mask.sum()) * width // 128))
+    assert swap_cost(addresses[None], mask[None], width).wavefronts == 2 * wavefronts
+
+
+@settings(max_examples=200, deadline=None)
+@given(accesses(1 << 12), accesses(1 << 12))
+def test_a_copy_waits_for_the_busier_side(
+    source: tuple[np.ndarray, np.ndarray, int], target: tuple[np.ndarray, np.ndarray, int]
+) -> None:
+    width = max(source[2], 4)
+    places = [case[0] // width * width for case in (source, target)]
+    reading, writing = source[1] & target[1], target[1]
+    size = 128 // width
+    wavefronts = 0
+    for start in range(0, 32, size):
+        lanes = range(start, start + size)
+        wavefronts += max(
+            served([int(places[0][i]) for i in lanes if reading[i]], width),
+            served([int(places[1][i]) for i in lanes if writing[i]], width),
+        )
+    cost = copy_cost(places[0][None], places[1][None], reading[None], writing[None], width)
+    assert cost.wavefronts == wavefronts
 
 
 @settings(max_examples=100, deadline=None)
@@ -99,7 +152,7 @@ def test_costs_add_up_over_warps(
 ) -> None:
     addresses = np.stack([a // width * width for a, _, _ in cases])
     masks = np.stack([m for _, m, _ in cases])
-    for function in (global_cost, shared_cost):
+    for function in (global_cost, shared_load_cost, shared_store_cost, atomic_cost):
         whole = function(addresses, masks, width)
         parts = [function(a[None], m[None], width) for a, m in zip(addresses, masks, strict=True)]
         assert whole[:3] == tuple(sum(part[i] for part in parts) for i in range(3))
@@ -112,8 +165,9 @@ def test_moving_all_lanes_by_words_keeps_the_conflicts(
 ) -> None:
     addresses, mask, width = case
     step = max(width, 4)
-    moved = shared_cost(addresses[None] + words * step, mask[None], width)
-    assert moved == shared_cost(addresses[None], mask[None], width)
+    for function in (shared_load_cost, shared_store_cost, atomic_cost):
+        moved = function(addresses[None] + words * step, mask[None], width)
+        assert moved == function(addresses[None], mask[None], width)
 
 
 LANE = np.arange(32)
@@ -135,7 +189,7 @@ LANE = np.arange(32)
 def test_shared_patterns_of_real_reports(
     what: str, addresses: np.ndarray, width: int, wavefronts: int, ideal: int
 ) -> None:
-    cost = shared_cost(addresses[None], None, width)
+    cost = shared_load_cost(addresses[None], None, width)
     assert (cost.wavefronts, cost.ideal) == (wavefronts, ideal), what
 
 
@@ -162,3 +216,48 @@ def test_local_memory_is_interleaved() -> None:
     same = np.full((1, 32), 64, np.int64)
     assert local_cost(same, None, 4)[:4] == (1, 4, 4, 1)
     assert local_cost(same, None, 8)[:3] == (1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("what", "addresses", "width", "cost"),
+    [
+        # Per request, as an H200 counts them: tests/data/probes.
+        ("pairs share, no conflict: one pass", LANE // 2 * 8, 8, SharedCost(1, 1, 1, 1)),
+        ("pairs share, conflicts: two passes", LANE // 2 * 128, 8, SharedCost(1, 16, 2, 8)),
+        ("halves share: two passes", LANE % 16 * 8, 8, SharedCost(1, 2, 2, 1)),
+        ("every other pair of lanes shares", (LANE & ~2) * 8, 8, SharedCost(1, 2, 2, 1)),
+        ("one address", LANE * 0, 16, SharedCost(1, 2, 2, 1)),
+    ],
+)
+def test_wide_loads_of_real_reports(
+    what: str, addresses: np.ndarray, width: int, cost: SharedCost
+) -> None:
+    assert shared_load_cost(addresses[None], None, width) == cost, what
+
+
+def test_stores_of_real_reports() -> None:
+    assert shared_store_cost((LANE * 0)[None], None, 8)[1:3] == (2, 2)
+    assert shared_store_cost((LANE * 0)[None], None, 16)[1:3] == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("what", "addresses", "width", "wavefronts"),
+    [
+        ("every lane a word", LANE * 4, 4, 1 + 2),
+        ("two lanes a bank", LANE * 8, 4, (2 + 2) + (1 + 2)),
+        ("one word", LANE * 0, 4, 32 * (1 + 2)),
+        ("32 lanes a bank", LANE * 128, 4, sum(range(1, 33)) + 32 * 2),
+        ("64 bits, every lane a word", LANE * 8, 8, 2 + 4),
+        ("64 bits, halves share", LANE % 16 * 8, 8, (2 + 4) + (1 + 2)),
+    ],
+)
+def test_floats_are_added_in_turns(
+    what: str, addresses: np.ndarray, width: int, wavefronts: int
+) -> None:
+    """Float sums in shared memory, per request, as an H200 counts them."""
+    assert spin_cost(addresses[None], None, width).wavefronts == wavefronts, what
+
+
+def test_rows_of_matrices() -> None:
+    for stride, wavefronts in ((16, 4), (32, 8), (128, 32), (144, 4)):
+        assert matrix_cost((LANE * stride)[None], None)[1:3] == (wavefronts, 4)

@@ -16,7 +16,14 @@ from workbench.emulator.context import Context, Registers, Run, Runtime, Site, p
 from workbench.emulator.faults import check_global, check_window
 from workbench.emulator.ir import SIZES, Instr, Operand, Vec
 from workbench.emulator.lanes import WARP, Lanes, Mask
-from workbench.emulator.memory import SharedCost, global_cost, local_cost, shared_cost
+from workbench.emulator.memory import (
+    SharedCost,
+    atomic_cost,
+    global_cost,
+    local_cost,
+    shared_load_cost,
+    shared_store_cost,
+)
 from workbench.emulator.space import (
     GLOBAL_BASE,
     KINDS,
@@ -40,6 +47,13 @@ from workbench.emulator.values import (
 )
 from workbench.emulator.watch import check_written
 
+SharedCostOf = Callable[[Any, Any, int], SharedCost]
+#: What an access of shared memory costs, by its kind.
+_SHARED_COST: dict[str, SharedCostOf] = {
+    "load": shared_load_cost,
+    "store": shared_store_cost,
+    "atomic": atomic_cost,
+}
 SPACES = ("global", "shared", "local", "const", "param")
 
 
@@ -100,21 +114,30 @@ def count_global(site: Site, base: Base, view: View, low: int, mask: Mask, rt: R
         cost = _cost(global_cost, view.rel, low & 127, mask, rt.lanes, site.width)
         base.remember(key, cost)
     site.requests += cost[0]
-    site.sectors += cost[1]
-    site.ideal += cost[2]
     site.tags += cost[3]
     site.bytes += cost[4]
+    if site.bypass:
+        site.bypassed += cost[1]
+    else:
+        site.sectors += cost[1]
+        site.ideal += cost[2]
 
 
 def count_shared(
-    site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime, width: int
-) -> None:
+    site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime, width: int,
+    function: SharedCostOf,
+) -> None:  # fmt: skip
     """Add the cost of a shared access; moving all lanes by whole words changes nothing."""
-    key = ("shared", width, low & 3, mask)
+    key = (function, width, low & 3, mask)
     cost = base.memo.get(key)
     if cost is None:
-        cost = _cost(shared_cost, view.rel, low & 3, mask, rt.lanes, width)
+        cost = _cost(function, view.rel, low & 3, mask, rt.lanes, width)
         base.remember(key, cost)
+    add_shared(site, cost)
+
+
+def add_shared(site: Site, cost: tuple[int, ...]) -> None:
+    """Add what a request of shared memory cost: a `SharedCost`."""
     site.shared_requests += cost[0]
     site.wavefronts += cost[1]
     site.wideal += cost[2]
@@ -150,6 +173,7 @@ class Access:
         self.count = next((int(p[1:]) for p in instr.parts if p in ("v2", "v4", "v8")), 1)
         self.dtype = KINDS[self.type]
         self.kind = kind
+        self.cost = _SHARED_COST[kind]
         space = space_of(instr) or known
         if space == "param" and known != "param":
             space = "global"
@@ -251,7 +275,7 @@ class Access:
             check_window(self.ctx, rt, self.instr, view, off, M, self.site.width, space)
         if shared:
             if self.charged:
-                count_shared(self.site, base, view, low, M, rt, self.charged)
+                count_shared(self.site, base, view, low, M, rt, self.charged, self.cost)
             if rt.watcher is not None:
                 rt.watcher.access(self.site, low, view.rel, M, self.site.width, self.kind)
         elif self.charged:

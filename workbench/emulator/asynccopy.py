@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.emulator.access import Access, scatter
+from workbench.emulator.access import Access, add_shared, scatter, where_of
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site
-from workbench.emulator.ir import Imm, Instr
-from workbench.emulator.lanes import Mask
+from workbench.emulator.ir import Imm, Instr, Reg
+from workbench.emulator.lanes import WARP, Mask
+from workbench.emulator.memory import copy_cost
+from workbench.emulator.space import view_of
 from workbench.emulator.values import Array, unsigned
 
 Write = tuple[Array, Array, Array, Mask]
@@ -63,6 +65,29 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     return _copy(instr, ctx, site)
 
 
+def _bypasses(instr: Instr, ctx: Context) -> bool:
+    """Does the copy go past the first-level cache?
+
+    ``.cg`` does; where the source size can only be all or nothing it stays a copy with
+    a predicate, else it becomes one that fills zeros, for which ncu counts as usual.
+    """
+    if "cg" not in instr.parts:
+        return False
+    size = instr.operands[3] if len(instr.operands) > 3 else None
+    if not isinstance(size, Reg):
+        return True
+    whole = instr.operands[2]
+    assert isinstance(whole, Imm)
+    return all(
+        maker.op in ("selp", "mov")
+        and all(
+            isinstance(value, Imm) and value.bits in (0, whole.bits)
+            for value in maker.operands[1:3]
+        )
+        for maker in ctx.makers.get(size.name, [])
+    )
+
+
 def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
     target, source, size = instr.operands[:3]
     assert isinstance(size, Imm)
@@ -77,7 +102,8 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
                    instr.ptx_line, instr.text)  # fmt: skip
     write = Access(stored, ctx, site, target, "store")
     load = Access(read, ctx, site, source, "load")
-    site.space = "global"
+    site.space, site.bypass = "global", _bypasses(instr, ctx)
+    write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     rt = ctx.rt
 
@@ -86,13 +112,17 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
         reading = M
         if limit >= 0:
             # Bytes beyond the source size are zeros; a size of 0 reads nothing at all.
-            fill = np.broadcast_to(unsigned(R[limit], 4), rt.lanes.shape)
-            reading = rt.lanes.within(M, fill > 0)
+            known = R[limit]
+            if type(known) is not int or known < width:
+                fill = np.broadcast_to(unsigned(known, 4), rt.lanes.shape)
+                reading = rt.lanes.within(M, fill > 0)
         memory, index, _ = write.locate(R, M)
         pieces = [np.zeros((1, 1), write.dtype)] * count
         if reading.count:
             origin, where, _ = load.locate(R, reading)
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
+        if not site.bypass:
+            _charge(load, write, R, reading, M)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
@@ -100,6 +130,26 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
             rt.copies.open.append((memory[at:], index, value, M))
 
     return run
+
+
+def _charge(load: Access, write: Access, R: Registers, reading: Mask, writing: Mask) -> None:
+    """Add a copy's wavefronts, which follow from both its addresses."""
+    lanes, width = write.rt.lanes, write.site.width
+    source, _ = where_of(R, load.slot, load.size)
+    target, _ = where_of(R, write.slot, write.size)
+    key = ("copy", source, reading, writing, width)
+    cost = target.memo.get(key)
+    if cost is None:
+        places: list[Array] = []
+        for base, mask in ((source, reading), (target, writing)):
+            if mask.count:
+                rel = view_of(base, load.width, mask, lanes).rel
+            else:
+                rel = np.zeros((1, 1), np.int64)
+            places.append(np.broadcast_to(rel, lanes.shape).reshape(-1, WARP))
+        took, gave = (lanes.full(mask).reshape(-1, WARP) for mask in (reading, writing))
+        cost = target.remember(key, tuple(copy_cost(places[0], places[1], took, gave, width)))
+    add_shared(write.site, cost)
 
 
 def _kept(value: Array, limit: Array, start: int, word: int) -> Array:

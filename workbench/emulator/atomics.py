@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.emulator.access import Access
+from workbench.emulator.access import Access, SharedCostOf
 from workbench.emulator.context import Context, Registers, Run, Site
 from workbench.emulator.convert import pack, unpack
 from workbench.emulator.ir import SIZES, Instr
 from workbench.emulator.lanes import Mask
+from workbench.emulator.memory import atomic_cost, shared_load_cost, spin_cost, swap_cost
 from workbench.emulator.values import F32, F64, SIGNED, UNSIGNED, Array, Value, unsigned
 
 _OPS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
@@ -105,6 +106,17 @@ def apply(
     return old
 
 
+def _shared_cost(op: str, kind: str, size: int, *, counts: bool) -> SharedCostOf:
+    """What an atomic costs in shared memory, by the machine instruction that it becomes."""
+    if op == "cas":
+        return swap_cost
+    if counts and op == "add" and kind in ("u32", "s32"):
+        return shared_load_cost  # ATOMS.POPC.INC: lanes at one word are counted together
+    if op != "exch" and (size == 8 or kind in ("f32", *_HALVES)):
+        return spin_cost  # there is no such instruction: ptxas writes a loop
+    return atomic_cost
+
+
 def build(instr: Instr, ctx: Context, site: Site) -> Run:
     """``atom`` and ``red`` in global and shared memory.
 
@@ -130,6 +142,8 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     slots = [ctx.slot(operand, size, kind) for operand in operands[1:]]
     name = getattr(instr.operands[0], "name", "") if returns else ""
     wants_old = returns and name != "_" and name in ctx.read
+    one = len(slots) == 1 and ctx.constants.get(slots[0]) == 1
+    access.cost = _shared_cost(op, kind, size, counts=one and not wants_old)
     rt = ctx.rt
 
     def run(R: Registers, M: Mask) -> Value | None:

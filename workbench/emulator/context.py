@@ -38,6 +38,8 @@ class Site:
     """
 
     __slots__ = (
+        "bypass",
+        "bypassed",
         "bytes",
         "divergent",
         "ideal",
@@ -57,7 +59,7 @@ class Site:
     )  # fmt: skip
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
-        "wideal", "divergent",
+        "wideal", "divergent", "bypassed",
     )  # fmt: skip
 
     on: int
@@ -70,6 +72,7 @@ class Site:
     wavefronts: int
     wideal: int
     divergent: int
+    bypassed: int
     ways: int
 
     def __init__(self, instr: Instr) -> None:
@@ -78,6 +81,7 @@ class Site:
         self.store = False
         self.width = 0
         self.joined = False  # ptxas makes it part of another load
+        self.bypass = False  # a copy past the first-level cache, whose sectors ncu leaves out
         self.reset()
 
     def reset(self) -> None:
@@ -181,6 +185,7 @@ class Context:
         self.specials: dict[int, str] = {}  # slot -> special register
         self._of_bits: dict[int, int] = {}
         self.read: set[str] = set()  # registers that some instruction reads
+        self.makers: dict[str, list[Instr]] = {}  # register -> what writes it
         self.merged: dict[int, int] = {}  # loads that ptxas joins: `coalesce.merged`
         self.params = b""
         self.param_base = 0

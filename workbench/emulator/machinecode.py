@@ -282,6 +282,8 @@ class Weights:
             return 0.0
         if op in _ADDS and kind in _WIDE:
             return self._wide_add(instr)
+        if op == "wmma":
+            return _fragment(instr)
         if (op, kind) in _ROUTINES and "approx" not in instr.parts and "full" not in instr.parts:
             return _ROUTINES[op, kind]
         return 1.0
@@ -321,6 +323,16 @@ class Weights:
             for maker in self._makers[operand.name]
         ]
         return 1.0 if any(id(maker) in self._absorbers for maker in makers) else 2.0
+
+
+def _fragment(instr: Instr) -> float:
+    """Memory instructions and turns of a ``wmma`` load or store; the halves of a product."""
+    if instr.parts[1] == "mma":
+        return 2.0
+    turned = "col" in instr.parts
+    if instr.parts[2] in ("a", "b"):
+        return 4.0 if "global" in instr.parts else 1.0
+    return 8.0 if turned else 4.0
 
 
 def _leaves(block: Block) -> bool:

@@ -4,13 +4,16 @@ All take `addresses`, int64 byte addresses shaped (warps, 32), and `active`, a b
 array of the same shape or None for "all lanes". Accesses are `width` bytes wide and
 aligned to it. The rules are those by which Nsight Compute's source counters count:
 
-* global: the distinct 32-byte sectors of a request; ideal: the sectors that its
-  distinct bytes would fill side by side; tags: distinct 128-byte lines.
-* shared: 32 banks of 4 bytes. Lanes that read the same word share it. A request of 8
-  bytes a lane takes two passes of 16 lanes, of 16 bytes four passes of 8 lanes;
-  neighbouring passes merge where every lane's neighbour (lane^1), or every lane's
-  lane^2, wants the same bytes or nothing. A pass costs as many wavefronts as its worst
-  bank has distinct words; ideal: one per pass.
+* global: the distinct 32-byte sectors of a request; tags: distinct 128-byte lines;
+  ideal: the sectors that the bytes of all active lanes would fill, or fewer if fewer are
+  touched.
+* shared: 32 banks of 4 bytes. Lanes that use the same word share it. A request of 8
+  bytes a lane takes two passes of 16 lanes, of 16 bytes four passes of 8 lanes. A pass
+  costs as many wavefronts as its worst bank has distinct words. Two passes of a load
+  become one where every lane's neighbour (lane^1), or every lane's lane^2, wants the same
+  bytes or nothing, and the banks of both do not collide; passes of a store never do.
+  Ideal: as many wavefronts as the bytes of all active lanes fill rows of 128 bytes, or
+  fewer if fewer were taken.
 """
 
 from __future__ import annotations
@@ -72,14 +75,14 @@ def distinct(keys: Ints, active: Bools | None) -> Ints:
 
 def global_cost(addresses: Ints, active: Bools | None, width: int) -> GlobalCost:
     """The cost of one global (or local) access of each warp."""
-    words = distinct(addresses, active)
-    used = words * width
+    used = distinct(addresses, active) * width
     sectors = distinct(addresses >> 5, active)
-    requests = len(words) if active is None else int(active.any(axis=1).sum())
+    lanes = np.full(len(used), WARP) if active is None else active.sum(axis=1)
+    wanted = -(-lanes * width // SECTOR)
     return GlobalCost(
-        requests,
+        int((lanes > 0).sum()),
         int(sectors.sum()),
-        int((-(-used // SECTOR)).sum()),
+        int(np.minimum(sectors, wanted).sum()),
         int(distinct(addresses >> 7, active).sum()),
         int(used.sum()),
     )
@@ -98,10 +101,20 @@ def _passes(words: Ints, active: Bools) -> Ints:
     new = np.ones((rows, width), np.bool_)
     new[:, 1:] = keys[:, 1:] != keys[:, :-1]
     new &= keys < BANKS * span
-    place = (keys // span) + (np.arange(rows) * BANKS)[:, None]
-    counts = np.bincount(place[new], minlength=rows * BANKS)
+    return _worst((keys // span)[new], new, rows)
+
+
+def _worst(bank: Ints, which: Bools, rows: int) -> Ints:
+    """The largest count of one bank in each row; `bank` lists the banks of `which`."""
+    place = bank + np.nonzero(which)[0] * BANKS
+    counts = np.bincount(place, minlength=rows * BANKS)
     worst: Ints = counts[: rows * BANKS].reshape(rows, BANKS).max(axis=1)
     return worst
+
+
+def _lanes_of_banks(words: Ints, active: Bools) -> Ints:
+    """The most lanes that any bank has to serve one after another, for each row."""
+    return _worst((words % BANKS)[active], active, len(words))
 
 
 def _pairs_agree(addresses: Ints, active: Bools, distance: int) -> Bools:
@@ -114,38 +127,131 @@ def _pairs_agree(addresses: Ints, active: Bools, distance: int) -> Bools:
     return result
 
 
-def shared_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
-    """The cost of one shared-memory access of each warp."""
-    if active is None:
-        active = np.ones(addresses.shape, np.bool_)
-    requests = int(active.any(axis=1).sum())
+def _spread(addresses: Ints, active: Bools, lanes: int, width: int) -> tuple[Ints, Bools]:
+    """Words of passes of `lanes` lanes: (passes, words of a pass), and which are wanted."""
+    words = max(width // 4, 1)
+    lines, alive = addresses.reshape(-1, lanes), active.reshape(-1, lanes)
+    spread = (lines[:, :, None] >> 2) + np.arange(words)
+    return spread.reshape(-1, lanes * words), np.repeat(alive, words, axis=1)
+
+
+def _whole(active: Bools | None, shape: tuple[int, ...]) -> Bools:
+    return np.ones(shape, np.bool_) if active is None else active
+
+
+def _summed(passes: Ints, active: Bools, width: int) -> SharedCost:
+    """Costs from the wavefronts of each pass, (warps, passes)."""
+    wavefronts = passes.sum(axis=1)
+    wanted = -(-active.sum(axis=1) * width // LINE)
+    return SharedCost(
+        int(active.any(axis=1).sum()),
+        int(wavefronts.sum()),
+        int(np.minimum(wavefronts, wanted).sum()),
+        int(passes.max(initial=0)),
+    )
+
+
+def shared_load_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
+    """The cost of one load from shared memory of each warp.
+
+    Neighbouring passes are one where the lanes of both agree in pairs and no bank has
+    two words to give.
+    """
+    active = _whole(active, addresses.shape)
+    warps = len(addresses)
     if width <= 4:
-        worst = _passes(addresses >> 2, active)
-        ideal = requests
-        return SharedCost(requests, int(worst.sum()), ideal, int(worst.max(initial=0)))
-    if width == 128:  # ldmatrix: every 8 lanes name the 16-byte rows of one matrix
-        lines, alive = addresses.reshape(-1, 8), active.reshape(-1, 8)
-        spread = (lines[:, :, None] >> 2) + np.arange(4)
-        worst = _passes(spread.reshape(-1, 32), np.repeat(alive, 4, axis=1))
-        return SharedCost(
-            requests, int(worst.sum()), int((worst > 0).sum()), int(worst.max(initial=0))
-        )
-    # 8 bytes: one group of 32 lanes in 2 passes; 16 bytes: two groups of 16, 2 passes each.
-    group = WARP if width == 8 else WARP // 2
-    where = addresses.reshape(-1, group)
-    live = active.reshape(-1, group)
-    merged = _pairs_agree(where, live, 1) | _pairs_agree(where, live, 2)
-    words = width // 4
+        return _summed(_passes(addresses >> 2, active)[:, None], active, width)
+    lanes = WARP * 4 // width
+    single = _passes(*_spread(addresses, active, lanes, width)).reshape(-1, 2)
+    both = _passes(*_spread(addresses, active, 2 * lanes, width))
+    where, live = addresses.reshape(-1, 2 * lanes), active.reshape(-1, 2 * lanes)
+    agree = _pairs_agree(where, live, 1) | _pairs_agree(where, live, 2)
+    merged = agree & (both <= 1)
+    passes = np.where(merged[:, None], np.stack([both, 0 * both], axis=1), single)
+    return _summed(passes.reshape(warps, -1), active, width)
+
+
+def shared_store_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
+    """The cost of one store to shared memory of each warp: passes never merge."""
+    active = _whole(active, addresses.shape)
+    lanes = min(WARP, WARP * 4 // width)
+    passes = _passes(*_spread(addresses, active, lanes, width))
+    return _summed(passes.reshape(len(addresses), -1), active, width)
+
+
+def matrix_cost(addresses: Ints, active: Bools | None, width: int = 16) -> SharedCost:
+    """The cost of one ``ldmatrix``: every 8 lanes name the 16-byte rows of one matrix."""
+    active = _whole(active, addresses.shape)
+    passes = _passes(*_spread(addresses, active, 8, width)).reshape(len(addresses), -1)
+    return SharedCost(
+        int(active.any(axis=1).sum()),
+        int(passes.sum()),
+        int((passes > 0).sum()),
+        int(passes.max(initial=0)),
+    )
+
+
+def atomic_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
+    """The cost of one atomic in shared memory: a bank serves its lanes one by one.
+
+    Lanes that share a word do not share the wavefront, as they do in a load.
+    """
+    active = _whole(active, addresses.shape)
+    passes = _lanes_of_banks(*_spread(addresses, active, min(WARP, WARP * 4 // width), width))
+    return _summed(passes.reshape(len(addresses), -1), active, width)
+
+
+def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
+    """The cost of an atomic that is a loop of a load and a compare-and-swap.
+
+    In each turn one lane of every bank succeeds, if no lane before it took its word.
+    A swap costs two wavefronts a pass.
+    """
+    active = _whole(active, addresses.shape).copy()
+    requests = int(active.any(axis=1).sum())
+    lanes = WARP * 4 // width
+    bank = addresses // width % lanes
     total, ideal, ways = 0, 0, 0
-    for chosen, lanes in ((merged, group), (~merged, group // 2)):
-        lines = where[chosen].reshape(-1, lanes)
-        alive = live[chosen].reshape(-1, lanes)
-        spread = (lines[:, :, None] >> 2) + np.arange(words)
-        worst = _passes(spread.reshape(len(lines), lanes * words), np.repeat(alive, words, axis=1))
-        total += int(worst.sum())
-        ideal += int((worst > 0).sum())
-        ways = max(ways, int(worst.max(initial=0)))
+    while active.any():
+        load = shared_load_cost(addresses, active, width)
+        passes = active.reshape(len(active), -1, lanes).any(axis=2).sum(axis=1)
+        wanted = -(-active.sum(axis=1) * width // LINE)
+        total += load.wavefronts + int(2 * passes.sum())
+        ideal += load.ideal + int(2 * np.minimum(passes, wanted).sum())
+        ways = max(ways, load.ways)
+        for row in np.nonzero(active.any(axis=1))[0]:
+            taken: set[tuple[int, int]] = set()
+            words: set[int] = set()
+            for lane in np.nonzero(active[row])[0]:
+                place = (int(lane) // lanes, int(bank[row, lane]))
+                if place not in taken and int(addresses[row, lane]) not in words:
+                    active[row, lane] = False
+                taken.add(place)
+                words.add(int(addresses[row, lane]))
     return SharedCost(requests, total, ideal, ways)
+
+
+def swap_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
+    """The cost of a compare-and-swap in shared memory: every wavefront twice."""
+    cost = atomic_cost(addresses, active, width)
+    return SharedCost(cost.requests, 2 * cost.wavefronts, 2 * cost.ideal, cost.ways)
+
+
+def copy_cost(
+    source: Ints, target: Ints, reading: Bools | None, writing: Bools | None, width: int
+) -> SharedCost:
+    """The cost for shared memory of one ``cp.async`` through the first-level cache.
+
+    A wavefront takes at most one word from each bank of the cache and brings at most
+    one to each bank of shared memory; lanes do not share what they read.
+    """
+    writing = _whole(writing, target.shape)
+    reading = _whole(reading, source.shape)
+    lanes = WARP * 4 // width
+    taken = _lanes_of_banks(*_spread(source, reading, lanes, width))
+    given = _lanes_of_banks(*_spread(target, writing, lanes, width))
+    passes = np.maximum(taken, given).reshape(len(target), -1)
+    return _summed(passes, writing, width)
 
 
 def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:

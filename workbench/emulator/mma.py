@@ -1,4 +1,4 @@
-"""Tensor-core instructions: ``mma.sync``, ``wmma`` and ``ldmatrix``.
+"""Tensor-core instructions: ``mma.sync`` and ``ldmatrix``; `workbench.emulator.wmma` has the rest.
 
 Products are exact and summed in float64 (integers exactly), then rounded once. The
 chip aligns and truncates inside its sum, in a way that NVIDIA does not publish, so
@@ -21,11 +21,11 @@ from workbench.emulator.fragments import (
     c_layout,
     gather,
     scatter,
-    wmma_layout,
 )
 from workbench.emulator.ir import Instr, Operand, Vec
 from workbench.emulator.lanes import WARP, Lanes, Mask
-from workbench.emulator.values import F32, F64, UNSIGNED, Array, Value, unsigned
+from workbench.emulator.memory import matrix_cost
+from workbench.emulator.values import F32, F64, Array, unsigned
 from workbench.emulator.warp import by_warp
 
 #: Input type -> elements in a 32-bit register.
@@ -85,20 +85,24 @@ def write(
         put(R, M, slot, column, bits.itemsize)
 
 
-def _slots(operand: Operand, ctx: Context, size: int = 4) -> list[int]:
+def slots_of(operand: Operand, ctx: Context, size: int = 4) -> list[int]:
+    """Register slots of a fragment that is read."""
     items = operand.items if isinstance(operand, Vec) else (operand,)
     return [ctx.slot(item, size) for item in items]
 
 
-def _targets(operand: Operand, ctx: Context) -> list[int]:
+def targets_of(operand: Operand, ctx: Context) -> list[int]:
+    """Register slots of a fragment that is written."""
     items = operand.items if isinstance(operand, Vec) else (operand,)
     return [ctx.target(item) for item in items]
 
 
-def _product(
+def product(
     ctx: Context, a: Callable[[Registers], Array], b: Callable[[Registers], Array],
     c: Callable[[Registers], Array], targets: list[int], to: str, layout: Layout, *, clamp: bool,
 ) -> Run:  # fmt: skip
+    """``D = A B + C`` of matrices that the callables fetch, into the registers of D."""
+
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         total = np.matmul(a(R), b(R)) + c(R)
@@ -123,104 +127,16 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     size = 8 if left == "f64" else 4
     d, a, b, c = instr.operands
     la, lb, lc = a_layout(m, k, per), b_layout(k, n, per), c_layout(m, n)
-    sa, sb, sc = _slots(a, ctx, size), _slots(b, ctx, size), _slots(c, ctx, size)
+    sa, sb, sc = slots_of(a, ctx, size), slots_of(b, ctx, size), slots_of(c, ctx, size)
     lanes = ctx.rt
 
     def matrix(slots: list[int], kind: str, layout: Layout) -> Callable[[Registers], Array]:
         return lambda R: gather(read(R, slots, kind, lanes.lanes), layout)
 
-    return _product(
+    return product(
         ctx, matrix(sa, left, la), matrix(sb, right, lb), matrix(sc, start, lc),
-        _targets(d, ctx), to, lc, clamp="satfinite" in instr.parts,
+        targets_of(d, ctx), to, lc, clamp="satfinite" in instr.parts,
     )  # fmt: skip
-
-
-# --- wmma ------------------------------------------------------------------------
-
-
-def _wmma_mma(instr: Instr, ctx: Context) -> Run:
-    kinds = [p for p in instr.parts if p in ("f16", "bf16", "f32", "s32", "s8", "u8", "tf32")]
-    if "m16n16k16" not in instr.parts or kinds[0] not in ("f16", "f32", "bf16"):
-        raise ctx.unsupported(instr)
-    inputs = "bf16" if "bf16" in kinds else "f16"
-    to, start = (kinds[0], kinds[-1]) if inputs == "f16" else ("f32", "f32")
-    rows = [p for p in instr.parts if p in ("row", "col")]
-    del rows  # fragments already hold the matrix itself, however it was stored
-    d, a, b, c = instr.operands
-    la, lb, lc = wmma_layout("a"), wmma_layout("b"), wmma_layout("c")
-    if inputs == "bf16":  # half as many registers: nothing is held twice
-        la, lb = (Layout(x.row[:, :8], x.column[:, :8], x.shape) for x in (la, lb))
-    sa, sb, sc = _slots(a, ctx), _slots(b, ctx), _slots(c, ctx)
-    rt = ctx.rt
-    return _product(
-        ctx,
-        lambda R: gather(read(R, sa, inputs, rt.lanes), la),
-        lambda R: gather(read(R, sb, inputs, rt.lanes), lb),
-        lambda R: gather(read(R, sc, start, rt.lanes), lc),
-        _targets(d, ctx), to, lc, clamp=False,
-    )  # fmt: skip
-
-
-def _wmma_memory(instr: Instr, ctx: Context, site: Site) -> Run:
-    """``wmma.load`` and ``wmma.store``: a fragment from or to rows (columns) `stride` apart."""
-    load = instr.parts[1] == "load"
-    role = instr.parts[2]
-    kind = instr.parts[-1]
-    if "m16n16k16" not in instr.parts or kind not in ("f16", "bf16", "f32"):
-        raise ctx.unsupported(instr)
-    where = instr.operands[1 if load else 0]
-    fragment = instr.operands[0 if load else 1]
-    stride = ctx.slot(instr.operands[2], 4) if len(instr.operands) > 2 else ctx.constant(16)
-    layout = wmma_layout({"a": "a", "b": "b"}.get(role, "c"))
-    items = fragment.items if isinstance(fragment, Vec) else (fragment,)
-    wide = 4 if kind == "f32" else 2
-    count = len(items) * 4 // wide
-    row, column = layout.row[:, :count], layout.column[:, :count]
-    by_column = "col" in instr.parts
-    slots = _targets(fragment, ctx) if load else _slots(fragment, ctx)
-    access = Access(instr, ctx, site, where, "load" if load else "store")
-    access.width, access.dtype, site.width = wide, UNSIGNED[wide], wide
-    access.charged = wide
-    from workbench.emulator.integers import add
-    from workbench.emulator.values import Affine, Base
-
-    @writes_itself
-    def many(R: Registers, M: Mask) -> None:
-        lanes = ctx.rt.lanes
-        step = by_warp(unsigned(R[stride], 4), lanes).astype(np.int64)
-        kept: Value = R[access.slot]
-        pieces = []
-        values = (
-            None
-            if load
-            else np.stack(
-                np.broadcast_arrays(*(by_warp(unsigned(R[s], 4), lanes) for s in slots)), -1
-            )
-        )
-        halves = None if values is None else np.ascontiguousarray(values).view(UNSIGNED[wide])
-        for element in range(count):
-            major, minor = (column, row) if by_column else (row, column)
-            offset = (major[:, element] * step + minor[:, element]) * wide
-            flat = np.ascontiguousarray(offset).reshape(offset.shape[0], lanes.T)
-            bits = flat.astype(UNSIGNED[access.size])
-            R[access.slot] = add(kept, Affine(Base(bits), 0), access.size)
-            memory, index, _ = access.locate(R, M)
-            if load:
-                pieces.append(np.broadcast_to(memory.take(index, mode="wrap"), lanes.shape))
-            else:
-                from workbench.emulator.access import scatter as put_lanes
-
-                assert halves is not None
-                piece = halves[..., element].reshape(halves.shape[0], lanes.T)
-                put_lanes(memory, index, piece, M, lanes)
-        R[access.slot] = kept
-        if load:
-            per = 4 // wide
-            for at, slot in enumerate(slots):
-                parts = np.stack(pieces[at * per : (at + 1) * per], axis=-1)
-                put(R, M, slot, np.ascontiguousarray(parts).view(np.uint32)[..., 0], 4)
-
-    return many
 
 
 def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
@@ -229,7 +145,7 @@ def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
         raise ctx.unsupported(instr)
     count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
     turned = "trans" in instr.parts
-    targets = _targets(instr.operands[0], ctx)
+    targets = targets_of(instr.operands[0], ctx)
     renamed = Instr(("ld", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
                     instr.text)  # fmt: skip
     access = Access(renamed, ctx, site, instr.operands[1], "load")
@@ -268,19 +184,15 @@ def _charge(access: Access, R: Registers, rows: Mask, site: Site) -> None:
 
     base, off = where_of(R, access.slot, access.size)
     view = view_of(base, access.width, rows, access.rt.lanes)
-    count_shared(site, base, view, view.low + off + access.imm, rows, access.rt, 128)
+    count_shared(site, base, view, view.low + off + access.imm, rows, access.rt, 16, matrix_cost)
 
 
 def build(instr: Instr, ctx: Context, site: Site) -> Run:
-    """``mma``, ``wmma`` and ``ldmatrix``.
+    """``mma`` and ``ldmatrix``.
 
     Raises:
         KernelError: a shape or type that is not supported.
     """
     if instr.op == "mma":
         return _mma(instr, ctx)
-    if instr.op == "ldmatrix":
-        return _ldmatrix(instr, ctx, site)
-    if instr.parts[1] == "mma":
-        return _wmma_mma(instr, ctx)
-    return _wmma_memory(instr, ctx, site)
+    return _ldmatrix(instr, ctx, site)

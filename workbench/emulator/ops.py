@@ -15,6 +15,7 @@ from workbench.emulator import (
     moves,
     traps,
     warp,
+    wmma,
 )
 from workbench.emulator.context import Context, Run, Site
 from workbench.emulator.ir import Instr
@@ -43,8 +44,10 @@ def _build(instr: Instr, ctx: Context, site: Site) -> Run:
         return access.store(instr, ctx, site)
     if op in ("atom", "red"):
         return atomics.build(instr, ctx, site)
-    if op in ("mma", "wmma", "ldmatrix"):
+    if op in ("mma", "ldmatrix"):
         return mma.build(instr, ctx, site)
+    if op == "wmma":
+        return wmma.build(instr, ctx, site)
     if op == "cp":
         return asynccopy.build(instr, ctx, site)
     if carry.uses_flag(instr):

@@ -64,12 +64,15 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[Site] = []
-        ctx.read = {
-            name
+        every = [
+            instr
             for block in graph.blocks
             for instr in [*block.instrs, *([block.last] if block.last else [])]
-            for name in arguments(instr)
-        }
+        ]
+        ctx.read = {name for instr in every for name in arguments(instr)}
+        for instr in every:
+            for name in results(instr):
+                ctx.makers.setdefault(name, []).append(instr)
         ctx.merged = coalesce.merged(graph, self._symbol)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]

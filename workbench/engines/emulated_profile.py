@@ -169,6 +169,8 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
             )
             key = f"ptx__inst_executed_op_{space}_{name}"
             out[key] = Metric(value=_plain(warps), unit="inst")
+    past = total(lambda row: row.site.bypassed)
+    out["ptx__async_copy_sectors_past_l1"] = Metric(value=past, unit="sector")
     for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):
         threads = sum(
             row.on for row in rows if row.instr.op in names and row.instr.parts[-1] == "f32"
