@@ -72,3 +72,12 @@ def sgemm(gpu: presence.Gpu, tmp_path: Path) -> Experiment:
 def broken(gpu: presence.Gpu, tmp_path: Path) -> Experiment:
     """The deliberately wrong kernels."""
     return _experiment(BROKEN, tmp_path / "project", "broken", presence.arch_of(gpu))
+
+
+Ladders = Callable[[str], Experiment]
+
+
+@pytest.fixture
+def ladders(gpu: presence.Gpu, tmp_path: Path) -> Ladders:
+    """``ladders("sgemm")``: a shipped study in a project of its own."""
+    return lambda name: _experiment(REPO, tmp_path / name, name, presence.arch_of(gpu))

@@ -1,0 +1,104 @@
+"""Every shipped study on a real GPU: each version right on every verify problem, and a sweep.
+
+One worker process a study, so that the whole takes as long as the kernels do.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.conftest import REPO, Ladders
+from workbench.campaign import plan, sweep_problems
+from workbench.errors import MissingError
+from workbench.project import require_project
+from workbench.study import study_names
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
+
+STUDIES = study_names(require_project(REPO))
+TORCH = importlib.util.find_spec("torch") is not None
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_version_is_right_on_every_verify_problem(ladders: Ladders, name: str) -> None:
+    runner = ladders(name)
+    study = runner.study
+    versions = list(study.versions.values())
+    assert runner.build_all([version for version in versions if version.kind == "cuda"]) == {}
+    made = plan(study, versions, study.problems_for("verify"))
+    # A version that refuses everything would pass for a right one.
+    able = {each.version.id for each in made.combinations}
+    assert able == set(study.versions), f"{study.versions.keys() - able} can do no verify problem"
+    combinations = sorted(
+        made.combinations, key=lambda each: list(study.versions).index(each.key[0])
+    )
+    verdicts = runner.verify([runner.subject(*each) for each in combinations])
+    wrong = {}
+    checked = set()
+    for each, verdict in zip(combinations, verdicts, strict=True):
+        if isinstance(verdict.error, MissingError) and each.version.baseline and not TORCH:
+            continue
+        checked.add(each.version.id)
+        if verdict.error is not None:
+            wrong[each.key] = verdict.error.message
+        else:
+            assert verdict.check is not None and verdict.check.error is not None
+            assert verdict.check.error <= study.tolerance
+    assert wrong == {}
+    assert checked >= {version.id for version in versions if version.kind == "cuda"}
+
+
+def _sweep(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "workbench.cli",
+            "sweep",
+            *words,
+            "--limit",
+            "1",
+            "--format",
+            "json",
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_sweep_of_the_smallest_problem_and_again_from_the_store(
+    ladders: Ladders, name: str
+) -> None:
+    runner = ladders(name)
+    study = runner.study
+    smallest = sweep_problems(study)[0]
+    made = plan(study, list(study.versions.values()), [smallest])
+    done = _sweep(runner.project.root, name, "--problem", smallest.name)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    times = {time["version"]: time for time in document["times"]}
+    unavailable = {gap["version"] for gap in document["gaps"] if gap["kind"] == "unavailable"}
+    assert not unavailable if TORCH else all(study.versions[v].baseline for v in unavailable)
+    assert times.keys() | unavailable == {each.version.id for each in made.combinations}
+    assert {gap["version"] for gap in document["gaps"]} - unavailable == {
+        version for version, _ in made.refused
+    }
+    for version, time in times.items():
+        assert 0 < time["seconds"]["value"] < time["first_launch"], version
+    baseline = study.baseline
+    if baseline is not None and baseline.id in times:
+        assert all((time["ratio"] is None) == (v == baseline.id) for v, time in times.items())
+    again = _sweep(runner.project.root, name, "--problem", smallest.name)
+    assert again.returncode == 0, again.stderr
+    assert f"{len(times)} of {len(made.combinations)} are taken from the store" in again.stderr
+    captured = {time["version"]: time["captured"] for time in json.loads(again.stdout)["times"]}
+    assert captured == {version: time["captured"] for version, time in times.items()}
