@@ -1,6 +1,6 @@
 /* ---
 title  = "Three taps from the same registers"
-parent = "v8"
+parent = "v7"
 change = "The image is walked with a column of zeros between rows and a row of them between images, so every tap is a plain shift; and row g of 8×8 matrix f holds pixel 8·g + f, so a shift by one pixel is the next matrix: ten of them serve all three taps of a filter row, where each tap loaded eight. Filters are the rows of the product now, because a single matrix of pixels can only be its columns."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
 requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"

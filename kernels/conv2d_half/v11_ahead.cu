@@ -1,40 +1,52 @@
 /* ---
-title  = "Everything else between the products"
-parent = "v9"
-change = "A warp loads the fragments of the next tap before the products of this one, also across the barrier, and starts its copies between products: an instruction that stands between two products costs no time of its own, since a warp issues a product only every eight cycles."
+title  = "Pixels under way past a barrier"
+parent = "v10"
+change = "A step's pixels are looked up together, before its filters are copied, and copied after the first tap's products; they are a group of copies of their own, which the next barrier does not wait for: a chunk's pixels come in its predecessor's first two steps and have all of the third to arrive."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
 requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
 
 [defines]
 WM = 64
 WN = 64
+WHEN = 1
+
+[[scratch]]
+name  = "packed"
+dtype = "float16"
+shape = ["cdiv(K, 128) * cdiv(C, 32) * 9 * 128 * 32"]
+
+[[launch]]
+kernel = "pack"
+grid   = ["cdiv(K, 128) * cdiv(C, 32) * 18"]
+block  = [256]
+args   = ["weight", "packed", "C", "K"]
 
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
 block  = ["128//WM * (128//WN) * 32"]
-args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
+args   = ["input", "packed", "output", "N", "H", "W", "C", "K"]
 dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
 
 [[expect]]
 counter = "short_scoreboard"
-change  = "< 0.7x"
-why     = "32 products stand between an ldmatrix and its use"
+change  = "down"
+why     = "six lookups share one latency; each stood before its own copy"
 
 [[expect]]
-counter = "registers"
-change  = "up"
-why     = "two sets of fragments"
+counter = "barrier_stall"
+change  = "down"
+why     = "a block does not wait for device memory in the middle of a chunk"
 
 [[expect]]
 counter = "tensor_utilization"
 change  = "up"
-why     = "the products of two warps are closer together"
+why     = "a warp spent a tenth of its time on lookups and copies of pixels, and 7% between steps"
 
 [[expect]]
 counter = "duration"
-change  = "down"
-why     = "what a warp did before its first product of a step, it does between products"
+change  = "< 0.97x"
+why     = "part of that"
 --- */
 #include <cuda_fp16.h>
 
@@ -44,6 +56,7 @@ why     = "what a warp did before its first product of a step, it does between p
 #define F (WM / 8)  // matrices of eight pixels a warp
 #define THREADS (BM / WM * (BN / WN) * 32)
 #define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+#define LOOKUPS 6  // pixels a thread copies in a step
 
 // Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
 // so that the same channels of any eight neighbours are in all 32 banks.
@@ -79,9 +92,22 @@ __device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4], uns
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Puts the filters where they will lie in shared memory: packed[block of filters][step][s][row],
+// a step being a chunk of channels under a row of three taps. A thread moves eight channels.
+extern "C" __global__ void __launch_bounds__(256)
+pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int K) {
+    const int i = blockIdx.x * 256 + threadIdx.x, steps = (C + BK - 1) / BK * 3;
+    const int row = i / (BK / 8) % BN, s = i / (BK / 8) / BN % 3;
+    const int step = i / (BK / 8) / BN / 3 % steps, k = i / (BK / 8) / BN / 3 / steps * BN + row;
+    const int c = i % (BK / 8) * 8, from_c = step / 3 * BK + c;
+    const __half* from = &weight[((k * 3 + step % 3) * 3 + s) * C + from_c];
+    *reinterpret_cast<uint4*>(&packed[i / (BK / 8) * BK + AT(row, c)]) =
+        k < K && from_c < C ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
+}
+
 // Two blocks on an SM.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
+conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
        __half* __restrict__ output, int N, int H, int W, int C, int K) {
     extern __shared__ __align__(128) __half tiles[];
     // A place is a pixel of an image with a column of zeros at its right and a row of them below:
@@ -116,82 +142,86 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
     float sum[WN / 16][F][4] = {};
 
     const int chunks = (C + BK - 1) / BK, steps = 3 * chunks;
-    // Starts copies of a chunk's pixels, ROWS of every `stride` rows.
-    const auto start_pixels = [&](int chunk, int first, int stride) {
-        const int c = chunk * BK + copy_c;
-        for (int row = first + copy_row; row < rows; row += stride) {
-            const int pixel = source[row];
-            copy(&As[chunk % 2 * chunk_size + PIXEL(row) + copy_c], &input[pixel * C + c],
-                 c < C && pixel >= 0);
+    int pixel[LOOKUPS];
+    // Looks up every second ROWS rows from `first` on.
+    const auto look_up = [&](int first) {
+#pragma unroll
+        for (int i = 0; i < LOOKUPS; ++i) {
+            const int row = first + i * 2 * ROWS;
+            pixel[i] = row < rows ? source[row] : -1;
         }
+    };
+    // Starts copies of their pixels' chunk of channels.
+    const auto start_pixels = [&](int chunk, int first) {
+        const int c = chunk * BK + copy_c;
+        __half* const to = &As[chunk % 2 * chunk_size + PIXEL(first) + copy_c];
+#pragma unroll
+        for (int i = 0; i < LOOKUPS; ++i)
+            if (first + i * 2 * ROWS < rows)
+                copy(&to[i * PIXEL(2 * ROWS)], &input[pixel[i] * C + c], c < C && pixel[i] >= 0);
+        // Wide images: what six lookups a step do not reach.
+        for (int row = first + LOOKUPS * 2 * ROWS; row < rows; row += 2 * ROWS)
+            copy(&to[PIXEL(row - first)], &input[source[row] * C + c], c < C && source[row] >= 0);
     };
     // Starts the copies of one step's filters, a chunk of channels under a row of three taps.
     const auto start_filters = [&](int step) {
-        const int r = step % 3, c = step / 3 * BK + copy_c;
+        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + tid * 8];
 #pragma unroll
-        for (int i = 0; i < BN / ROWS; ++i) {
-            const int row = copy_row + i * ROWS;
-            const __half* from = &weight[((first_k + row) * 9 + 3 * r) * C + c];
-#pragma unroll
-            for (int s = 0; s < 3; ++s)
-                copy(&Bs[step % 2][s][row][AT(row, copy_c)], &from[s * C],
-                     c < C && first_k + row < K);
-        }
+        for (int i = 0; i < 3 * BN * BK; i += THREADS * 8)
+            copy(&Bs[step % 2][0][0][0] + tid * 8 + i, &from[i], true);
     };
 
-    const auto arrive = [] {
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
-    };
-
-    unsigned a[2][F / 2 + 1][4], b[2][WN / 16][4];
-    const auto load_pixels = [&](int step, int kk) {
-        const int row = a_row + step % 3 * pitch;
-        const __half* const chunk = &As[step / 3 % 2 * chunk_size + kk + a_c];
 #pragma unroll
-        for (int i = 0; i <= F / 2; ++i) ldmatrix(a[kk / 16][i], &chunk[PIXEL(row + 2 * i)]);
-    };
-    const auto load_filters = [&](int step, int kk, int s) {
-        const int set = (kk / 16 * 3 + s) % 2;
-#pragma unroll
-        for (int j = 0; j < WN / 16; ++j)
-            ldmatrix(b[set][j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
-    };
-
-    start_pixels(0, 0, ROWS);
+    for (int r = 0; r < 2; ++r) {
+        look_up(copy_row + r * ROWS);
+        start_pixels(0, copy_row + r * ROWS);
+    }
     start_filters(0);
-    arrive();
-    load_pixels(0, 0);
-    load_filters(0, 0, 0);
+    // Two groups a step, filters and pixels, even if there are none.
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
     for (int step = 0; step < steps; ++step) {
+        // All but the pixels of the step before, which only the next chunk needs.
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
+        const int chunk = step / 3, r = step % 3;
+        const bool ahead = r < 2 && chunk + 1 < chunks;
+        if (ahead) look_up(copy_row + r * ROWS);
+        if (step + 1 < steps) start_filters(step + 1);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+#if WHEN == 0
+        if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+
+        const __half* from[F / 2 + 1];
 #pragma unroll
-        for (int kk = 0; kk < BK; kk += 16)
+        for (int i = 0; i <= F / 2; ++i)
+            from[i] = &As[chunk % 2 * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
+#pragma unroll
+        for (int kk = 0; kk < BK; kk += 16) {
+            unsigned a[F / 2 + 1][4];
+#pragma unroll
+            for (int i = 0; i <= F / 2; ++i) ldmatrix(a[i], &from[i][kk]);
 #pragma unroll
             for (int s = 0; s < 3; ++s) {
-                if (s < 2) {
-                    load_filters(step, kk, s + 1);
-                } else if (kk + 16 < BK) {
-                    load_pixels(step, kk + 16);
-                    load_filters(step, kk + 16, 0);
-                } else if (step + 1 < steps) {
-                    arrive();
-                    load_pixels(step + 1, 0);
-                    load_filters(step + 1, 0, 0);
-                }
-                if (kk == 0 && s == 0) {
-                    if (step + 1 < steps) start_filters(step + 1);
-                    const int chunk = step / 3, r = step % 3;
-                    if (chunk + 1 < chunks) start_pixels(chunk + 1, r * ROWS, 3 * ROWS);
-                }
+                unsigned b[WN / 16][4];
+#pragma unroll
+                for (int j = 0; j < WN / 16; ++j)
+                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
                 // Under tap s, matrix f is the one that was loaded for place f + s.
-                const int set = (kk / 16 * 3 + s) % 2;
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)
 #pragma unroll
                     for (int f = 0; f < F; ++f)
-                        mma(sum[j][f], b[set][j], a[kk / 16][(f + s) / 2][(f + s) % 2 * 2],
-                            a[kk / 16][(f + s) / 2][(f + s) % 2 * 2 + 1]);
+                        mma(sum[j][f], b[j], a[(f + s) / 2][(f + s) % 2 * 2],
+                            a[(f + s) / 2][(f + s) % 2 * 2 + 1]);
+                if (WHEN > 0 && kk / 16 * 3 + s + 1 == WHEN) {
+                    if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
+                    asm volatile("cp.async.commit_group;" ::: "memory");
+                }
             }
+        }
     }
 
     // A lane holds two filters of two places. Through shared memory, the filters of a place come
