@@ -15,7 +15,6 @@ args   = ["x", "w", "y", "C", "K", "H", "W", "P", "Q"]
 WARPS = 4
 TR    = 2
 KT    = 6
-RU    = 6
 
 [[expect]]
 counter = "shared_loads"
@@ -116,7 +115,6 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
         asm volatile("cp.async.commit_group;");
     };
 
-    constexpr int UNROLL = RU;  // a multiple of TR, so that the ring's indices are constants
     float sum[KT][TR][4] = {};
     fetch(0);
 #pragma unroll 1
@@ -130,7 +128,7 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
         float value[TR][12];
 #pragma unroll
         for (int j = 0; j < TR - 1; ++j) load<3>(value[j], rows + j * PITCH);
-#pragma unroll UNROLL
+#pragma unroll
         for (int r = 0; r < 6; ++r) {
             load<3>(value[(r + TR - 1) % TR], rows + (r + TR - 1) * PITCH);
 #pragma unroll
