@@ -31,7 +31,7 @@ problems = {
     # Channels in fours and no more; a row and a column of pixels, 65 and 63 of them.
     "row": _shape(1, 1, 65, 4, 2),
     "column": _shape(3, 21, 1, 12, 33),
-    # Channels in sixteens and no more, one filter beyond a tile of 32, rows longer than a square of 8×8.
+    # Channels in sixteens, one filter beyond a tile of 32, rows longer than a square of 8×8.
     "c48_k33": _shape(1, 9, 17, 48, 33),
     # 130 channels in a chunk of 128 and one of two; in a chunk of 64, one of 64 and of 16.
     "c130_k3": _shape(1, 2, 3, 130, 3),

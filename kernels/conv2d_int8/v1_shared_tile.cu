@@ -49,8 +49,8 @@ __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 extern "C" __global__ void __launch_bounds__(THREADS)
 conv2d(const signed char* __restrict__ input, const signed char* __restrict__ weight,
        int* __restrict__ output, int N, int H, int W, int C, int K) {
-    __shared__ signed char As[TAPS][BM][CB];
-    __shared__ signed char Bs[TAPS][CB][BN];
+    __shared__ __align__(16) signed char As[TAPS][BM][CB];
+    __shared__ __align__(16) signed char Bs[TAPS][CB][BN];
     const int tid = threadIdx.x, pixels = N * H * W;
 
     // Staging: every thread has one pixel and one filter, and every fourth of their channels.
