@@ -22,8 +22,15 @@ COMMANDS = {
     "import pandas": [*PYTHON, "-c", "import pandas"],
     "workbench --help": [*PYTHON, "-m", "workbench.cli", "--help"],
     "workbench list": [*PYTHON, "-m", "workbench.cli", "list"],
-    "workbench show v3": [*PYTHON, "-m", "workbench.cli", "show", "v3"],
-    "workbench diff v2 v3": [*PYTHON, "-m", "workbench.cli", "diff", "v2", "v3"],
+    "workbench show sgemm/v3": [*PYTHON, "-m", "workbench.cli", "show", "sgemm/v3"],
+    "workbench diff sgemm/v2 sgemm/v3": [
+        *PYTHON,
+        "-m",
+        "workbench.cli",
+        "diff",
+        "sgemm/v2",
+        "sgemm/v3",
+    ],
 }
 
 

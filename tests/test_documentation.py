@@ -216,12 +216,12 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Study]:
     shutil.copytree(REPO / "kernels" / "sgemm", root / "kernels" / "sgemm")
     (root / "workbench.toml").write_text('default_study = "sgemm"\n')
     page = REPO / "docs" / "tutorial.md"
-    (typed,) = (line for line in commands(page) if line.text.startswith("workbench new v5"))
+    (typed,) = (line for line in commands(page) if line.text.startswith("workbench new sgemm/v20"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         done = CliRunner().invoke(cli.app, (words(typed.text) or [])[1:], catch_exceptions=False)
     assert done.exit_code == 0
-    (file,) = (root / "kernels" / "sgemm").glob("v5*.cu")
+    (file,) = (root / "kernels" / "sgemm").glob("v20*.cu")
     assert file.relative_to(root).as_posix() in page.read_text(encoding="utf-8")
     text = file.read_text(encoding="utf-8")
     change, predictions = fences(page, "toml")
@@ -240,7 +240,7 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Study]:
 
 def test_the_tutorials_version_is_well_formed(tutorial: tuple[Project, Study]) -> None:
     _, study = tutorial
-    version = study.version("v5")
+    version = study.version("v20")
     assert (version.parent == "v4" and version.change.startswith("A thread’s")) or version.change
     assert len(version.expectations) == 4
     for expectation in version.expectations:
@@ -255,7 +255,7 @@ def test_the_line_that_the_tutorial_quotes_is_in_v4() -> None:
 
 
 def test_the_tutorials_arithmetic_of_banks_is_right() -> None:
-    """Eight lanes of a 16-byte load, a word a bank: v4 meets in pairs, v5 not at all."""
+    """Eight lanes of a 16-byte load, a word a bank: v4 meets in pairs, v20 not at all."""
 
     def banks(begins: list[int]) -> list[int]:
         return [(begin + word) % 32 for begin in begins for word in range(4)]
@@ -273,7 +273,7 @@ def test_the_tutorials_version_computes_the_product(
     rng = np.random.default_rng(5)
     problems = [each for each in study.problems_for("verify") if study.flops(each) < 5e6]
     inputs = [study.inputs(problem, rng) for problem in problems]
-    outputs = cpu_shim.run(study, study.version("v5"), problems, inputs, tmp_path)
+    outputs = cpu_shim.run(study, study.version("v20"), problems, inputs, tmp_path)
     for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
         right = study.reference(problem, arrays)["C"]
         assert not np.isnan(out["C"]).any(), problem.name
@@ -285,6 +285,6 @@ def test_the_tutorials_version_computes_the_product(
 @pytest.mark.skipif(not compilers.available(), reason="neither nvcc nor NVRTC is on this machine")
 def test_the_tutorials_version_compiles_without_spills(tutorial: tuple[Project, Study]) -> None:
     project, study = tutorial
-    made = building.build(project, study.version("v5"), "sm_90").build
+    made = building.build(project, study.version("v20"), "sm_90").build
     (kernel,) = made.resources
     assert made.log == "" and (kernel.spill_stores, kernel.spill_loads) == (0, 0)
