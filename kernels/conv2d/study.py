@@ -58,6 +58,9 @@ problems = {
     "tile": _any(2, 16, (8, 8), 128, (1, 1), (1, 1), (0, 0)),
     "tile_less": _any(1, 7, (1, 129), 127, (1, 3), (1, 1), (0, 0)),
     "tile_more": _any(3, 2, (45, 3), 129, (3, 3), (1, 1), (0, 0)),
+    # No padding, and taps that 16 and that 32 divide: nothing of a tile of taps is empty.
+    "even_taps": _any(2, 16, (9, 12), 130, (3, 3), (1, 1), (0, 0)),
+    "even_taps_strided": _any(3, 32, (7, 11), 21, (1, 3), (2, 1), (0, 0)),
     # 257 filters of four taps: a weight row of 16 bytes, three tiles of filters.
     "many_filters": _any(1, 4, (3, 6), 257, (1, 1), (1, 1), (0, 0)),
 }
@@ -133,7 +136,7 @@ def reference_at(problem, inputs, indices):
 
 
 def flops(problem):
-    """A multiplication and an addition for each tap of each output, those of the padding included."""
+    """A multiplication and an addition for each tap of each output, padding included."""
     return 2 * problem["N"] * problem["K"] * problem["OH"] * problem["OW"] * problem["D"]
 
 
