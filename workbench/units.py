@@ -13,6 +13,8 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
+#: Most decimal places: what is smaller is nothing to any counter.
+_PLACES = 8
 
 #: Base units that take SI prefixes, and how they are printed.
 _SYMBOLS = {
@@ -22,6 +24,8 @@ _SYMBOLS = {
     "byte/s": "B/s",
     "flop/s": "FLOP/s",
     "flop": "FLOP",
+    "op/s": "OP/s",  # of studies that count integer operations
+    "op": "OP",
     "w": "W",
 }
 #: Base units that are shown below one as well (milli, micro, nano).
@@ -29,7 +33,7 @@ _DIVISIBLE = {"s"}
 
 
 def digits3(value: float) -> str:
-    """Three significant digits, no exponent, for 0 or 0.001 <= |value| < 100,000."""
+    """Three significant digits, no exponent; below a hundredth of a millionth, zero."""
     magnitude = abs(value)
     if magnitude == 0:
         return "0"
@@ -42,7 +46,10 @@ def digits3(value: float) -> str:
     else:
         text = f"{value:.3g}"
         if "e" in text:
-            return text.replace("-", _MINUS)
+            # Places instead of an exponent: 0.0000665 stands beside 0.26 as a reader expects.
+            text = f"{value:.{min(2 - math.floor(math.log10(magnitude)), _PLACES)}f}".rstrip("0")
+            if not text.strip("-0."):
+                return "0"
     return text.replace("-", _MINUS)
 
 

@@ -162,7 +162,7 @@ def test_charts_reserve_their_height_and_have_a_table(site: Path) -> None:
     charts = [attributes for _, attributes in page.tags if "data-figure" in attributes]
     assert {chart["id"] for chart in charts} == {"speed", "stalls", "stalls-time", "throughput"}
     for chart in charts:
-        assert re.fullmatch(r"height:\d+px", chart["style"])
+        assert re.fullmatch(r"--h:\d+px(;--tall:\d+px)?", chart["style"])
         assert page.json[chart["data-figure"]]["data"]
     assert "Times as a table" in page.text
     assert "Warp states as a table" in page.text

@@ -48,6 +48,7 @@ class Figure(Record, frozen=True):
     label: str
     height: int  # CSS pixels, reserved before Plotly draws
     spec: Json
+    tall: int = 0  # on a phone, where that is another height
 
 
 class Mark(Record, frozen=True):

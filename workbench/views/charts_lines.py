@@ -13,7 +13,11 @@ from workbench.views.charts_roof import SYMBOLS, decades
 _DASHES = ("solid", "dash", "dot", "dashdot")
 #: From this factor between the ends on, an axis is logarithmic.
 _LOG = 8.0
-_TICKS = 9
+_TICKS = 12
+#: Letters of a version's name, as ``v12`` has them, of which three fit a phone's row.
+_SHORT = 5
+#: Room of a legend's row on a phone, and of the plot beside it, in CSS pixels.
+_LEGEND_ROW, _PLOT = 20, 260
 
 
 class Point(Record, frozen=True):
@@ -27,11 +31,15 @@ class Point(Record, frozen=True):
 
 
 class Series(Record, frozen=True):
-    """A line; a reference (a baseline) is dashed and grey."""
+    """A line; a reference (a baseline) is dashed and grey.
+
+    `place` keeps colour and symbol of a version the same in all charts; -1: its own order.
+    """
 
     name: str
     points: tuple[Point, ...]
     reference: bool = False
+    place: int = -1
 
 
 class Axis(Record, frozen=True):
@@ -87,7 +95,8 @@ def lines(
         height: Of the figure, in CSS pixels.
     """
     data: list[Json] = []
-    for place, line in enumerate(series):
+    for order, line in enumerate(series):
+        place = line.place if line.place >= 0 else order
         colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
         data.append(
             {
@@ -137,9 +146,15 @@ def lines(
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         margin={"l": 8, "r": 16, "t": 44 if several else 12, "b": 36},
     )
-    narrow = {"legend": {**layout["legend"], "font": {"size": 10}}}
-    spec = {"data": data, "layout": layout, "narrow": narrow}
-    return Figure(id=identity, label=label, height=height, spec=spec)
+    # A phone has room for one or two names a row; the plot keeps its height all the same.
+    columns = 3 if max(len(line.name) for line in series) <= _SHORT else 1
+    rows = math.ceil(len(series) / columns) if several else 0
+    legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
+    if columns > 1:
+        legend |= {"entrywidth": 56, "entrywidthmode": "pixels"}
+    spec = {"data": data, "layout": layout, "narrow": {"legend": legend}}
+    tall = max(height, _PLOT + _LEGEND_ROW * rows) if several else height
+    return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
 
 
 def _errors(line: Series, colour: str) -> Json:

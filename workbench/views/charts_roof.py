@@ -12,6 +12,9 @@ from workbench.views.charts import COLORS, Figure, Json, axis_of, layout_of, pla
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
 #: Decades between two labels on a logarithmic axis that do not overlap.
 _CLEAR = 0.22
+_FEW = 3
+#: More points need more room.
+_CROWD = 12
 
 
 class Dot(Record, frozen=True):
@@ -33,9 +36,15 @@ class Roof(Record, frozen=True):
 
 
 def decades(low: float, high: float, unit: str = "") -> Json:
-    """Logarithmic ticks at powers of ten that cover `low` to `high`, as formatted text."""
+    """Logarithmic ticks that cover `low` to `high`, as formatted text.
+
+    Powers of ten, or 1, 2 and 5 of each where fewer than three powers would be seen.
+    """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     values = [10.0**power for power in range(first, last + 1)]
+    if sum(low <= value <= high for value in values) < _FEW:
+        finer = [step * value for value in values for step in (1.0, 2.0, 5.0)]
+        values = [value for value in finer if low / 1.5 <= value <= high * 1.5]
     return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
 
 
@@ -158,4 +167,5 @@ def roofline(
             },
         ]
     spec = {"data": data, "layout": layout, "quiet": len(dots) > len(series)}
-    return Figure(id=identity, label=label, height=330, spec=spec)
+    height = 330 if len(dots) <= _CROWD else 440
+    return Figure(id=identity, label=label, height=height, spec=spec)

@@ -12,7 +12,7 @@ from workbench.model import Launch, Number, Profile, Record, Verification
 Tone = Literal["", "good", "bad", "warn"]
 
 #: Units that `workbench.units` prints with the number; the others stand in a column of their own.
-_PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"}
+_PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop", "op/s", "op"}
 
 
 class ReportFile(Record, frozen=True):

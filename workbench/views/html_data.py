@@ -7,6 +7,7 @@ study is loaded, before a page has to be rendered.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,7 @@ class StudyInfo:
     Attributes:
         name: The study's name, as the profiles know it.
         problem: Why the study could not be loaded; "" where it was, or is not there.
+        work: What a job's work is counted in: ``flop``, or ``op`` where results are integers.
     """
 
     def __init__(self, project: Project | None, name: str) -> None:
@@ -47,6 +49,7 @@ class StudyInfo:
         self.title = name
         self.versions: dict[str, Version] = {}
         self.problem = ""
+        self.work = "flop"
         self._project = project
         if project is None or not (project.kernels / name / "study.py").is_file():
             return
@@ -54,12 +57,17 @@ class StudyInfo:
 
         try:
             study = load_study(project, name)
+            kinds = {
+                kind for _, kind in study.outputs(next(iter(study.problems.values()))).values()
+            }
         except WorkbenchError as error:
             # A study that is broken today is no reason to withhold what was measured.
             self.problem = error.message
             return
         self.title = study.title
         self.versions = dict(study.versions)
+        if all(kind.startswith(("int", "uint")) for kind in kinds):
+            self.work = "op"
 
     def source_hash(self, version: str) -> str:
         """The hash of a version's source as it is now; "" where there is none."""
@@ -246,8 +254,10 @@ class Ladder:
 
     @cached_property
     def baseline(self) -> Rung | None:
-        """The library to beat, if it is recorded here."""
-        return next((rung for rung in self.order if rung.is_baseline), None)
+        """The library to beat, if it is recorded here: what most times were taken beside."""
+        found = [rung for rung in self.order if rung.is_baseline]
+        beside = Tally(rung.timing.baseline for rung in self.rungs.values() if rung.timing)
+        return max(found, key=lambda rung: beside[rung.id], default=None)
 
     @cached_property
     def device_name(self) -> str:

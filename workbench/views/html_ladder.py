@@ -169,7 +169,7 @@ def _row(ladder: Ladder, rung: Rung) -> LadderRow:
 
 
 def _rung(rung: Rung, parent: Rung | None, diff: str) -> RungView:
-    share = 1.0 if rung.is_baseline and seconds(rung) else of_baseline(rung)
+    share = 1.0 if rung is rung.ladder.baseline and seconds(rung) else of_baseline(rung)
     launch = main_launch(rung.profile) if rung.profile else None
     return RungView(
         id=rung.id,
@@ -246,6 +246,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
             ladder.family.timings,
             [rung.id for rung in ladder.order],
             {rung.id for rung in ladder.order if rung.is_baseline},
+            ladder.study.work,
         ),
         speed_chart=speed_chart,
         speed_rows=speed_rows,

@@ -111,6 +111,11 @@ def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
     return tuple(item for item in cells if not item.missing)
 
 
+def rate_unit(unit: arithmetic.Unit) -> str:
+    """How the work of a unit is written: integers are no floating-point operations."""
+    return "op/s" if unit in ("tensor int8", "dp4a") else "flop/s"
+
+
 def roof(chip: Chip | None, launch: Launch, unit: arithmetic.Unit) -> charts_roof.Roof:
     """The ceilings for a unit, at the clock that the profiler saw, else the device's own."""
     if chip is None:
@@ -132,7 +137,7 @@ def roof(chip: Chip | None, launch: Launch, unit: arithmetic.Unit) -> charts_roo
     return charts_roof.Roof(
         flops=flops,
         bandwidth=bandwidth,
-        flops_text=f"{units.quantity(flops, 'flop/s')} {unit} peak",
+        flops_text=f"{units.quantity(flops, rate_unit(unit))} {unit} peak",
         bandwidth_text=f"{units.quantity(bandwidth, 'byte/s')} device memory",
     )
 
@@ -144,8 +149,11 @@ def dots(place: Position, label: str) -> list[tuple[str, charts_roof.Dot]]:
         intensity = place.intensity(level)
         if intensity is None:
             continue
-        rate = units.quantity(place.rate, "flop/s")
-        hover = f"{label} at {level}: {rate}, {units.digits3(intensity)} FLOP/B"
+        unit = rate_unit(place.unit)
+        rate = units.quantity(place.rate, unit)
+        hover = (
+            f"{label} at {level}: {rate}, {units.digits3(intensity)} {units.symbol(unit)[:-2]}/B"
+        )
         out.append(
             (level, charts_roof.Dot(label=label, intensity=intensity, rate=place.rate, hover=hover))
         )
@@ -170,7 +178,7 @@ def _roofline(
                 level,
                 units.quantity(place.traffic[level], "byte"),  # type: ignore[index]
                 units.digits3(dot.intensity),
-                units.quantity(dot.rate, "flop/s"),
+                units.quantity(dot.rate, rate_unit(place.unit)),
                 percent(dot.rate / limit) if limit else units.quantity(None),
             )
         )

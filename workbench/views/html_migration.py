@@ -11,7 +11,7 @@ from workbench.model import Launch, Profile, Record
 from workbench.views import charts, charts_roof
 from workbench.views.charts_grouped import grouped, missing
 from workbench.views.html_common import percent, value
-from workbench.views.html_launch import dots, roof
+from workbench.views.html_launch import dots, rate_unit, roof
 
 _PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 #: States that a chart can tell apart; the others are added up.
@@ -160,7 +160,7 @@ def roof_path(
         for level, dot in found.items():
             series[level].append(dot)
         cells = [units.digits3(found[x].intensity) if x in found else "—" for x in LEVELS]
-        rows.append((name, units.quantity(place.rate, "flop/s"), place.unit, *cells))
+        rows.append((name, units.quantity(place.rate, rate_unit(place.unit)), place.unit, *cells))
     chip = chip_for(profile.device)
     # One roof for each unit that did the work of some version, at the highest clock seen.
     tops: dict[str, charts_roof.Roof] = {}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from workbench import units
+from workbench.analysis import roofline
+from workbench.analysis.roofline import Position
 from workbench.gpus import chip_for
 from workbench.views import charts
-from workbench.views.html_common import kernel_seconds
+from workbench.views.html_common import kernel_seconds, main_launch
 from workbench.views.html_data import Ladder, Rung
+from workbench.views.html_launch import roof
 from workbench.views.html_version import interval
 
 
@@ -25,7 +28,7 @@ def speed(
     timed = [rung for rung in ladder.order if rung.timing]
     if not timed:
         return _durations(ladder)
-    unit = "flop/s" if flops else "s"
+    unit = f"{ladder.study.work}/s" if flops else "s"
     columns, rows = [], []
     for rung in timed:
         assert rung.timing is not None
@@ -53,7 +56,7 @@ def speed(
                 units.quantity(middle, unit) if flops else units.quantity(None),
             )
         )
-    axis = "FLOP/s of the job's work" if flops else "time"
+    axis = f"{units.symbol(unit)} of the job's work" if flops else "time"
     figure = charts.columns(
         "speed", f"{axis} by version, with 95% intervals", columns, unit, axis, _peak(ladder, flops)
     )
@@ -69,12 +72,17 @@ def _hover(rung: Rung, value_: float, unit: str) -> str:
 
 
 def _peak(ladder: Ladder, flops: int) -> charts.Mark | None:
-    profile = next((rung.profile for rung in ladder.order if rung.profile), None)
-    chip = chip_for(profile.device) if profile else None
-    if not flops or chip is None or not chip.fp32_peak():
-        return None
-    peak = chip.fp32_peak()
-    return charts.Mark(peak, f"{units.quantity(peak, 'flop/s')} float32 peak")
+    """The highest roof of the units that any version works on."""
+    roofs = []
+    for rung in ladder.order if flops else ():
+        launch = main_launch(rung.profile) if rung.profile else None
+        if rung.profile is None or launch is None:
+            continue
+        place = roofline.position(launch)
+        if isinstance(place, Position):
+            roofs.append(roof(chip_for(rung.profile.device), launch, place.unit))
+    top = max(roofs, key=lambda item: item.flops, default=None)
+    return charts.Mark(top.flops, top.flops_text) if top and top.flops else None
 
 
 def _durations(ladder: Ladder) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:

@@ -13,6 +13,12 @@ from workbench.views.html_common import percent
 
 #: Problems that one chart shows; of more, as many spread evenly over the sizes.
 _PROBLEMS = 32
+#: Families of problems that get charts of their own; of more, the work tells problems apart.
+_FAMILIES = 4
+#: Problems that an axis can name.
+_NAMED = 12
+#: From this factor between the slowest and the fastest on, a rate's axis is logarithmic.
+_DECADES = 20.0
 
 
 class SweepChart(Record, frozen=True):
@@ -30,32 +36,61 @@ class Sweep(Record, frozen=True):
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
+    warnings: tuple[str, ...] = ()
 
 
 class _Sizes(Record, frozen=True):
-    """Problem -> size, and what the size is called."""
+    """Problems on one axis: problem -> place, and what the places are called.
+
+    `name` tells a family of problems from the others of the sweep, as ``stride = 2``.
+    """
 
     title: str
     unit: str
     of: dict[str, float]
+    name: str = ""
 
 
-def _sizes(timings: Sequence[Timing]) -> _Sizes:
-    """What the problems differ in: their one parameter, else their work, else their order."""
-    problems = {timing.problem: timing for timing in timings}
-    shapes = {name: timing.parameters for name, timing in problems.items()}
+def _axes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """What the problems differ in: title -> problem -> value; what goes together is one."""
     keys = list(dict.fromkeys(key for shape in shapes.values() for key in shape))
-    varying = [key for key in keys if len({shape.get(key) for shape in shapes.values()}) > 1]
-    same = all(len({shape.get(key) for key in varying}) == 1 for shape in shapes.values())
-    if varying and same:
-        of = {name: float(shape.get(varying[0], 0)) for name, shape in shapes.items()}
-        if len(set(of.values())) == len(of) and min(of.values()) > 0:
-            return _Sizes(title=" = ".join(varying), unit="", of=of)
+    together: dict[tuple[int | None, ...], list[str]] = {}
+    for key in keys:
+        column = tuple(shape.get(key) for shape in shapes.values())
+        if len(set(column)) > 1:
+            together.setdefault(column, []).append(key)
+    return {
+        " = ".join(names): {p: v or 0 for p, v in zip(shapes, column, strict=True)}
+        for column, names in together.items()
+    }
+
+
+def _families(timings: Sequence[Timing]) -> list[_Sizes]:
+    """The axes to draw: one size, a size for each of few families, or the problems by work."""
+    problems = {timing.problem: timing for timing in timings}
+    axes = _axes({name: timing.parameters for name, timing in problems.items()})
+    by_values = sorted(axes, key=lambda title: -len(set(axes[title].values())))
+    if len(axes) == 1 or len(axes) == 2:
+        size = by_values[0]
+        groups: dict[int, dict[str, float]] = {}
+        for name, value in axes[size].items():
+            group = axes[by_values[1]][name] if len(axes) == 2 else 0
+            groups.setdefault(group, {})[name] = float(value)
+        whole = all(
+            len(group) > 1 and len(set(group.values())) == len(group) and min(group.values()) > 0
+            for group in groups.values()
+        )
+        if whole and len(groups) <= _FAMILIES:
+            titles = {g: f"{by_values[1]} = {g}" if len(axes) == 2 else "" for g in groups}
+            return [
+                _Sizes(title=size, unit="", of=groups[g], name=titles[g]) for g in sorted(groups)
+            ]
     work = {name: float(timing.flops) for name, timing in problems.items()}
-    if min(work.values()) > 0 and len(set(work.values())) == len(work):
-        return _Sizes(title="work of the problem", unit="flop", of=work)
-    order = sorted(problems, key=natural_key)
-    return _Sizes(title="problem", unit="name", of={n: i + 1.0 for i, n in enumerate(order)})
+    if len(work) > _NAMED and min(work.values()) > 0 and len(set(work.values())) == len(work):
+        return [_Sizes(title="work of the problem", unit="flop", of=work)]
+    order = sorted(problems, key=lambda name: (work[name], natural_key(name)))
+    of = {name: place + 1.0 for place, name in enumerate(order)}
+    return [_Sizes(title="problem, from the least work to the most", unit="name", of=of)]
 
 
 def _spread(problems: list[str]) -> list[str]:
@@ -65,55 +100,113 @@ def _spread(problems: list[str]) -> list[str]:
     return [problems[round(place * step)] for place in range(_PROBLEMS)]
 
 
-def sweep(timings: Sequence[Timing], order: Sequence[str], baselines: set[str]) -> Sweep | None:
+def sweep(
+    timings: Sequence[Timing], order: Sequence[str], baselines: set[str], work: str = "flop"
+) -> Sweep | None:
     """The sweep, or None where fewer than two problems were timed.
 
     Args:
         timings: All recorded times of a study on one device.
         order: The versions in ladder order.
         baselines: Which of them are libraries to beat.
+        work: What a job's work is counted in, ``flop`` or ``op``.
     """
+    from workbench.analysis import growth
+
     if len({timing.problem for timing in timings}) < 2:
         return None
-    sizes = _sizes(timings)
-    every = sorted(sizes.of, key=lambda name: sizes.of[name])
-    shown = _spread(every)
     found = {(timing.version, timing.problem): timing for timing in timings}
-    versions = [v for v in order if any((v, problem) in found for problem in shown)]
+    families = _families(timings)
+    every = [name for sizes in families for name in _ordered(sizes)]
+    versions = [v for v in order if any((v, problem) in found for problem in every)]
     versions += sorted({timing.version for timing in timings} - set(order), key=natural_key)
-    axis = _axis(sizes, shown)
     out = []
-    for identity, title, unit in (
-        ("rate", "FLOP/s", "flop/s"),
-        ("time", "Time", "s"),
-        ("ratio", "Of the baseline’s speed", "%"),
-    ):
-        series = []
-        for version in versions:
-            points = [
-                point
-                for problem in shown
-                if (timing := found.get((version, problem))) is not None
-                and (point := _point(timing, sizes.of[problem], unit)) is not None
-            ]
-            if points:
-                reference = version in baselines
-                series.append(Series(name=version, points=tuple(points), reference=reference))
-        if series:
-            y = Axis(title=title, unit=unit, from_zero=unit != "s")
-            label = f"{title} over {sizes.title}, a line for each version"
-            figure = lines(f"sweep-{identity}", label, series, axis, y, height=360)
-            out.append(SweepChart(id=identity, title=title, figure=figure))
-    note = f"Of {len(every)} problems {len(shown)} are drawn." if len(shown) < len(every) else ""
+    drawn: list[str] = []
+    rate = _rate_unit(timings, work)
+    for number, sizes in enumerate(families):
+        shown = _spread(_ordered(sizes))
+        drawn += shown
+        for identity, title, unit in (
+            ("rate", units.symbol(rate), rate),
+            ("time", "Time", "s"),
+            ("ratio", "Of the baseline’s speed", "%"),
+        ):
+            series = _series(found, versions, baselines, sizes, shown, unit)
+            if not series:
+                continue
+            name = f"{sizes.name}: {title}" if sizes.name else title
+            out.append(
+                SweepChart(
+                    id=f"{identity}{number}" if number else identity,
+                    title=name,
+                    figure=_figure(identity, number, title, unit, series, sizes, shown),
+                )
+            )
+    note = f"Of {len(every)} problems {len(drawn)} are drawn." if len(drawn) < len(every) else ""
     return Sweep(
         charts=tuple(out),
         head=("Problem", *versions),
         rows=tuple(
-            (problem, *(_cell(found.get((version, problem))) for version in versions))
-            for problem in shown
+            (problem, *(_cell(found.get((version, problem)), work) for version in versions))
+            for problem in drawn
         ),
         note=note,
+        warnings=tuple(growth.warnings(timings)),
     )
+
+
+def _ordered(sizes: _Sizes) -> list[str]:
+    return sorted(sizes.of, key=lambda name: sizes.of[name])
+
+
+def _rate_unit(timings: Sequence[Timing], work: str) -> str:
+    """Operations a second, or bytes where memory bounds even the largest problem."""
+    from workbench.views.measured_sweep import rate_unit
+
+    unit = rate_unit(timings)
+    return unit if unit == "byte/s" else f"{work}/s"
+
+
+def _series(
+    found: dict[tuple[str, str], Timing],
+    versions: list[str],
+    baselines: set[str],
+    sizes: _Sizes,
+    shown: list[str],
+    unit: str,
+) -> list[Series]:
+    series = []
+    for place, version in enumerate(versions):
+        points = [
+            point
+            for problem in shown
+            if (timing := found.get((version, problem))) is not None
+            and (point := _point(timing, sizes.of[problem], unit)) is not None
+        ]
+        if points:
+            reference = version in baselines
+            series.append(
+                Series(name=version, points=tuple(points), reference=reference, place=place)
+            )
+    return series
+
+
+def _figure(
+    identity: str,
+    number: int,
+    title: str,
+    unit: str,
+    series: list[Series],
+    sizes: _Sizes,
+    shown: list[str],
+) -> charts.Figure:
+    values = [point.y for line in series for point in line.points]
+    # From zero where lines can be told apart there; over decades only a logarithm shows all.
+    apart = max(values) > _DECADES * min(values)
+    y = Axis(title=title, unit=unit, from_zero=unit != "s" and not apart)
+    label = f"{title} over {sizes.title}, a line for each version"
+    name = f"sweep-{identity}{number or ''}"
+    return lines(name, label, series, _axis(sizes, shown), y, height=420)
 
 
 def _axis(sizes: _Sizes, shown: list[str]) -> Axis:
@@ -131,11 +224,11 @@ def _point(timing: Timing, x: float, unit: str) -> Point | None:
         hover = f"{head}: {units.quantity(time.value, 's')}"
         below, above = time.value - time.low, time.high - time.value
         return Point(x=x, y=time.value, hover=hover, below=below, above=above)
-    if unit == "flop/s":
-        if not timing.flops:
+    if unit != "%":
+        work = timing.bytes if unit == "byte/s" else timing.flops
+        if not work:
             return None
-        rate = timing.flops / time.value
-        low, high = timing.flops / time.high, timing.flops / time.low
+        rate, low, high = work / time.value, work / time.high, work / time.low
         hover = f"{head}: {units.quantity(rate, unit)}"
         return Point(x=x, y=rate, hover=hover, below=rate - low, above=high - rate)
     if timing.ratio is None:
@@ -145,10 +238,10 @@ def _point(timing: Timing, x: float, unit: str) -> Point | None:
     return Point(x=x, y=middle, hover=hover, below=middle - low, above=high - middle)
 
 
-def _cell(timing: Timing | None) -> str:
+def _cell(timing: Timing | None, work: str) -> str:
     if timing is None:
         return units.quantity(None)
     text = units.quantity(timing.time.value, "s")
     if timing.flops:
-        text += f" · {units.quantity(timing.flops / timing.time.value, 'flop/s')}"
+        text += f" · {units.quantity(timing.flops / timing.time.value, f'{work}/s')}"
     return f"{text} · {percent(timing.ratio.value)}" if timing.ratio else text

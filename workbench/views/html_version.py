@@ -78,7 +78,7 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
             tiles.append(
                 Tile(
                     label="Throughput",
-                    value=units.quantity(rate, "flop/s"),
+                    value=units.quantity(rate, f"{rung.ladder.study.work}/s" if rung else "flop/s"),
                     note="of the job's work",
                 )
             )
