@@ -57,6 +57,12 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     blocks_run: int = 0
     error: dict[str, float] = field(default_factory=dict)
+    margins: dict[int, list[float]] = field(default_factory=dict)
+
+    def margin(self, site: Site, name: str) -> float:
+        """The standard error of one counter of one instruction; 0 where all blocks ran."""
+        found = self.margins.get(id(site))
+        return found[Site.COUNTS.index(name)] if found else 0.0
 
     @property
     def sampled(self) -> float:
@@ -109,6 +115,8 @@ def strata(geometry: Geometry) -> NDArray[np.int64]:
     return out
 
 
+#: Batches of each stratum of a sample, at least.
+_PIECES = 8
 #: Counters for which a sample's error is stated.
 ERRORS = ("sectors", "wavefronts", "warps")
 
@@ -132,8 +140,8 @@ def _parts(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> lis
         if not len(mine):
             continue
         weight = float(np.count_nonzero(groups == group)) / len(mine)
-        # Two batches at least, so that it can be seen how much blocks differ.
-        pieces = max(len(batches(geometry, mine, 1)), min(2, len(mine)))
+        # Some batches at least, so that it can be seen how much blocks differ.
+        pieces = max(len(batches(geometry, mine, 1)), min(_PIECES, len(mine)))
         out += [_Part(part, int(group), weight) for part in np.array_split(mine, pieces)]
     return out
 
@@ -264,6 +272,11 @@ def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Part]
         site.add([*(round(value) for value in totals[:-1]), ways])
     if not whole:
         outcome.error = _errors(program, answers, parts)
+        each = np.array([answer[split:] for answer in answers], np.float64)
+        errors = np.sqrt(_variances(each, parts))
+        for site, row in zip(program.sites, errors, strict=True):
+            if row.any():
+                outcome.margins[id(site)] = [float(value) for value in row]
     sites = iter(program.sites)
     for code in program.codes:
         if code.block.rank < 0:
@@ -274,37 +287,48 @@ def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Part]
             outcome.rows.append(row)
 
 
+def _variances(values: NDArray[np.float64], parts: list[_Part]) -> NDArray[np.float64]:
+    """Variances of a stratified sample's totals, batches as its units.
+
+    `values` are (batches, …); of each stratum it is N² (1 - n/N) s² / n with s² the
+    variance between the batches' means, each weighted by its blocks.
+    """
+    out = np.zeros(values.shape[1:])
+    sizes = np.array([len(part.blocks) for part in parts], np.float64)
+    strata_of = np.array([part.stratum for part in parts])
+    for stratum in np.unique(strata_of):
+        mine = np.nonzero(strata_of == stratum)[0]
+        weight = parts[mine[0]].weight
+        if len(mine) < 2 or weight <= 1:
+            continue
+        size = sizes[mine].reshape(-1, *([1] * (values.ndim - 1)))
+        ran = sizes[mine].sum()
+        mean = values[mine].sum(axis=0) / ran
+        gaps = (size * (values[mine] / size - mean) ** 2).sum(axis=0) / (len(mine) - 1)
+        out += (weight * ran) ** 2 * (1 - 1 / weight) * gaps / ran
+    return out
+
+
 def _errors(
     program: Program, answers: list[list[list[int]]], parts: list[_Part]
 ) -> dict[str, float]:
-    """Relative standard errors of a stratified sample's totals, batches as its units."""
+    """Relative standard errors of a stratified sample's totals."""
     split = len(program.codes)
     place = {name: index for index, name in enumerate(Site.COUNTS)}
+    weights = np.array([part.weight for part in parts])
     out = {}
     for name in ERRORS:
-        total, variance = 0.0, 0.0
-        for stratum in {part.stratum for part in parts}:
-            mine = [i for i, part in enumerate(parts) if part.stratum == stratum]
-            sizes = [len(parts[i].blocks) for i in mine]
-            values = [
+        if name == "warps":
+            each = [
                 sum(
                     code.count * counts[0]
-                    for code, counts in zip(program.codes, answers[i][:split], strict=True)
+                    for code, counts in zip(program.codes, answer[:split], strict=True)
                 )
-                if name == "warps"
-                else sum(counts[place[name]] for counts in answers[i][split:])
-                for i in mine
+                for answer in answers
             ]
-            ran, weight = sum(sizes), parts[mine[0]].weight
-            mean = sum(values) / ran
-            total += weight * sum(values)
-            if len(mine) > 1 and weight > 1:
-                gaps = sum(
-                    size * (value / size - mean) ** 2
-                    for size, value in zip(sizes, values, strict=True)
-                )
-                # Variance of a stratum's total: N² (1 - n/N) s² / n, s² between batches.
-                blocks = weight * ran
-                variance += blocks**2 * (1 - 1 / weight) * gaps / (len(mine) - 1) / ran
-        out[name] = float(np.sqrt(variance)) / total if total else 0.0
+        else:
+            each = [sum(counts[place[name]] for counts in answer[split:]) for answer in answers]
+        values = np.array(each, np.float64)
+        total = float((weights * values).sum())
+        out[name] = float(np.sqrt(_variances(values, parts))) / total if total else 0.0
     return out

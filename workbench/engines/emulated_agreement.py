@@ -1,0 +1,170 @@
+"""How near the emulator comes to the hardware: recorded profiles, launch by launch, line by line.
+
+The PTX that a recorded profile keeps is run on the same problem; what both count is
+compared over source lines. Launches that are too large are sampled: blocks at random in
+every stratum of the grid, its edges included, and a line then agrees if it lies within
+three standard errors of what the sample suggests.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from workbench.build import BuildResult
+from workbench.emulator import ptx
+from workbench.emulator.context import Limits
+from workbench.emulator.ir import Module
+from workbench.emulator.launch import Launch as EmulatedLaunch
+from workbench.emulator.launch import arena_for
+from workbench.emulator.run import Outcome, run, sample
+from workbench.emulator.space import Arena
+from workbench.engines.emulated import launch_of, memory_of, recorded_build
+from workbench.launches import resolve_launches
+from workbench.model import Launch, Profile
+from workbench.study import Study
+
+#: Line counters of ncu -> the emulator's counter of an instruction.
+COUNTERS = {
+    "memory_l2_theoretical_sectors_global": "sectors",
+    "memory_l1_wavefronts_shared": "wavefronts",
+    "memory_l2_theoretical_sectors_global_ideal": "ideal",
+    "memory_l1_tag_requests_global": "tags",
+    "memory_l1_wavefronts_shared_ideal": "wideal",
+    "memory_l2_theoretical_sectors_local": "sectors",
+}
+#: Thread instructions of one launch that are run at most; of more, a sample.
+BUDGET = 800_000_000
+#: A tensor-core instruction takes about as long to emulate as so many others.
+_TENSOR = 60
+_PILOT = 8
+_ERRORS = 3.0
+
+Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Column:
+    """One counter over the lines of a launch."""
+
+    seen: float = 0.0
+    want: float = 0.0
+    same: int = 0
+    lines: int = 0
+    apart: list[str] = field(default_factory=list)
+
+    @property
+    def deviation(self) -> float | None:
+        """Relative deviation of the total; None where there is nothing to compare."""
+        return self.seen / self.want - 1 if self.want else None
+
+
+@dataclass(slots=True)
+class Agreement:
+    """One launch, emulated and recorded. `instructions`: estimated over recorded, less 1."""
+
+    kernel: str
+    columns: dict[str, Column]
+    instructions: float
+    sampled: float
+
+
+def recorded_lines(profile: Profile, launch: Launch, column: str) -> dict[Place, float]:
+    """A line counter of a recorded launch, summed over (file, line)."""
+    table = launch.instructions
+    out: dict[Place, float] = defaultdict(float)
+    found = table.columns.get(column)
+    if found is None:
+        return out
+    for row, value in zip(found.rows, found.values, strict=True):
+        file = table.file[row]
+        path = profile.sources[file].path if file >= 0 else "?"
+        out[Path(path).name, table.line[row]] += value
+    return out
+
+
+def counted_lines(
+    outcome: Outcome, module: Module, column: str
+) -> tuple[dict[Place, float], dict[Place, float]]:
+    """The same of an emulated launch, and each line's standard error."""
+    name = COUNTERS[column]
+    local = column.endswith("_local")
+    out: dict[Place, float] = defaultdict(float)
+    margin: dict[Place, float] = defaultdict(float)
+    for row in outcome.rows:
+        if name in ("sectors", "ideal", "tags") and (row.site.space == "local") != local:
+            continue
+        place = Path(module.files.get(row.instr.loc.file, "?")).name, row.instr.loc.line
+        out[place] += getattr(row.site, name)
+        margin[place] += outcome.margin(row.site, name)
+    return out, margin
+
+
+def compare(
+    seen: dict[Place, float], want: dict[Place, float], margin: dict[Place, float]
+) -> Column:
+    """Lines that agree, totals, and the lines that differ in words."""
+    column = Column(sum(seen.values()), sum(want.values()))
+    for place in sorted({*seen, *want}):
+        ours, theirs = seen.get(place, 0.0), want.get(place, 0.0)
+        if not ours and not theirs:
+            continue
+        column.lines += 1
+        if abs(ours - theirs) <= max(0.5, _ERRORS * margin.get(place, 0.0)):
+            column.same += 1
+        else:
+            column.apart.append(f"{place[0]}:{place[1]} {ours:,.0f} for {theirs:,.0f}")
+    return column
+
+
+def _affordable(outcome: Outcome) -> int:
+    """Blocks of a launch that fit in the budget, judged by a few of them."""
+    cost = sum(
+        row.threads * (_TENSOR if row.instr.op in ("mma", "wmma") else 1) for row in outcome.rows
+    )
+    each = cost / outcome.launch.geometry.blocks
+    return int(BUDGET / max(each, 1.0))
+
+
+def _run(module: Module, launch: EmulatedLaunch, arena: Arena) -> Outcome:
+    geometry = launch.geometry
+    if geometry.blocks > _PILOT:
+        pilot = run(module, launch, arena, blocks=sample(geometry, _PILOT))
+        wanted = max(_affordable(pilot), 4 * _PILOT)
+        if wanted < geometry.blocks:
+            return run(module, launch, arena, blocks=sample(geometry, wanted))
+    return run(module, launch, arena)
+
+
+def agreement(study: Study, profile: Profile) -> list[Agreement]:
+    """Compare every launch of a recorded profile; empty where it keeps no PTX.
+
+    Args:
+        study: The study that the profile belongs to.
+        profile: Recorded under ncu.
+
+    Raises:
+        KernelError: the emulator cannot run its PTX.
+    """
+    built: BuildResult | None = recorded_build(profile)
+    if built is None:
+        return []
+    version, problem = study.version(profile.version), study.problem(profile.problem)
+    module = ptx.parse(built.build.ptx)
+    arena = arena_for(module, memory_of(study, version, problem, seed=1).all)
+    out = []
+    for resolved, launch in zip(
+        resolve_launches(study, version, problem), profile.launches, strict=True
+    ):
+        outcome = _run(module, launch_of(resolved, Limits()), arena)
+        columns = {}
+        for name in COUNTERS:
+            seen, margin = counted_lines(outcome, module, name)
+            columns[name] = compare(seen, recorded_lines(profile, launch, name), margin)
+        executed = sum(recorded_lines(profile, launch, "inst_executed").values())
+        estimate = float(np.sum(outcome.machine_instructions()))
+        out.append(Agreement(launch.kernel, columns, estimate / executed - 1, outcome.sampled))
+    return out
