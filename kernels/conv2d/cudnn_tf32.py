@@ -7,7 +7,7 @@ and here to show what that exactness costs.
 title         = "cuDNN through PyTorch, NCHW, TF32"
 baseline      = true
 tolerance     = 1e-3
-tolerance_why = "TF32 inputs put a sum of sign-mixed terms off by 2.9e-4; room for a factor of three"
+tolerance_why = "TF32 inputs put a sum of sign-mixed terms off by 2.9e-4; room for a factor of 3"
 ---
 """
 

@@ -9,7 +9,7 @@ N×OH×OW×K order, is reordered after it.
 title         = "cuDNN through PyTorch, channels last (reordering not timed), TF32"
 baseline      = true
 tolerance     = 1e-3
-tolerance_why = "TF32 inputs put a sum of sign-mixed terms off by 2.9e-4; room for a factor of three"
+tolerance_why = "TF32 inputs put a sum of sign-mixed terms off by 2.9e-4; room for a factor of 3"
 ---
 """
 
