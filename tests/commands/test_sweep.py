@@ -5,8 +5,15 @@ The workers are real processes on a stand-in for the GPU.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -221,18 +228,21 @@ def test_nothing_recorded_and_unknown_devices(cli: Cli) -> None:
 
 
 def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
-    cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
+    cli: Cli,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     from workbench.engines import client
 
+    # In the background of a shell Ctrl-C is ignored from the start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     real = client.read_results
 
     def interrupted(target):
         results = real(target)
         if len(results) >= 2:
-            import os
-            import signal
-
             os.kill(os.getpid(), signal.SIGINT)
         return results
 
@@ -248,3 +258,27 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
     words = line.partition("workbench ")[2].split()
     code, _, err = cli(*words)
     assert code == 0 and f"{done} of 6 are taken from the store" in err and len(kept(project)) == 6
+
+
+def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from workbench.commands.campaigns import Bar\n"
+        "assert sys.stderr.isatty()\n"
+        "with Bar(3) as bar:\n"
+        "    bar.step('v0 n[200]'); bar.done(1); bar.say('[1/3] v0 n[200]: 2 µs')\n"
+        "    time.sleep(0.3)\n"
+    )
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "NO_COLOR": "1"}
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=repo, stderr=theirs, env=env)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal ends whose other side is gone
+        while data := os.read(ours, 4096):
+            shown += data
+    os.close(ours)
+    assert child.wait() == 0
+    text = shown.decode()
+    # Brackets are text and no markup; the bar names what is at work and how many are done.
+    assert "[1/3] v0 n[200]: 2 µs" in text and "1/3" in text and "v0 n[200] " in text
