@@ -103,6 +103,7 @@ def test_each_rung_says_what_it_changed_and_what_it_expects(study: Study) -> Non
         ("v4", {"C": 3, "H": 64, "W": 64, "U": 2}, "made for a stride of 1"),
         ("v4", {"C": 769, "H": 8, "W": 8, "U": 1}, "transformed filter must fit"),
         ("v5", {"C": 3, "H": 64, "W": 64, "U": 4}, "strides of 1 to 3"),
+        ("v6", {"C": 16, "H": 64, "W": 64, "U": 1}, "rings must fit into 96 KiB"),
     ],
 )
 def test_what_a_rung_cannot_do_it_refuses_with_the_reason(
@@ -154,6 +155,9 @@ def test_vectors_and_shuffles_come_with_v3(study: Study) -> None:
     # Six rows of one vector at stride 1, and what two larger strides take.
     assert ptx["v4"].count("ld.global.nc.v4.f32") == 6
     assert ptx["v5"].count("ld.global.nc.v4.f32") == 6 + 5 * 2 + 3 * 3
+    # Nothing of the input passes a register on its way into the ring.
+    assert "ld.global.nc.v4.f32" not in ptx["v6"]
+    assert "cp.async.ca.shared.global" in ptx["v6"]
 
 
 @ladders.needs_compiler
@@ -176,6 +180,10 @@ def test_v5_leaves_more_warps_on_an_sm_than_v3(study: Study) -> None:
         ("v4", "t[2] = c - b;", "t[2] = b - c;", "h8_w32"),
         ("v5", "if (leftmost) v[0] = edge[i];", "", "h24_w396_s3"),
         ("v5", "first > 0 : rightmost", "true : rightmost", "h8_w32"),
+        # One group of copies too few is waited for.
+        ("v6", "DEPTH - 2", "DEPTH - 1", "h17_w128"),
+        ("v6", "top + row >= 0 && ", "", "h9_w33"),
+        ("v6", "first + at >= 0 && ", "", "h24_w396_s3"),
     ],
 )
 def test_verification_finds_the_mistake(

@@ -117,12 +117,14 @@ def test_what_each_step_is_about_is_in_the_code(study: Study) -> None:
         assert "ld.global.nc.v4.f32" in ptx[name], name
         assert "st.shared.v4.f32" in ptx[name], name
         assert "cp.async" not in ptx[name], name
-    for name in ("v5", "v6"):
+    for name in ("v5", "v6", "v7"):
         assert "cp.async.cg.shared.global" in ptx[name], name
         # 4×2 outputs of six channels, 36 taps each, without a loop over the rows of the filter.
         assert ptx[name].count("fma.rn.f32") == 48 * 36, name
         # 18 vectors of taps and, at the most, 21 of values for each 288 multiply-adds.
         assert ptx[name].count("ld.shared.v4.f32") <= 6 * 9 + 7 * 3, name
+    # 4×4 outputs of two channels.
+    assert ptx["v8"].count("fma.rn.f32") == 32 * 36
 
 
 @ladders.needs_compiler
@@ -136,6 +138,8 @@ def test_what_each_step_is_about_is_in_the_code(study: Study) -> None:
         ("v4", "w[(min(k + n, K - 1) * C", "w[((k + n) * C", "c4_k13_w38"),
         ("v5", "__syncthreads();", "", "c6_k6_w140"),
         ("v5", "min(first + col, W - 1)", "first + col", "c5_k7_w33"),
+        ("v7", "last ? -(STAGES - 1) * TILE_BYTES : TILE_BYTES", "TILE_BYTES", "c6_k6_w140"),
+        ("v8", "taps[stage][r][threadIdx.z * KT + n]", "taps[stage][r][n]", "c6_k6_w140"),
         ("v6", "tile[C % 2][threadIdx.y * TR]", "tile[C % 2][threadIdx.y]", "c6_k6_w140"),
     ],
 )
