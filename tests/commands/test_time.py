@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from tests.engines.stand_ins import THERE, Cli
@@ -83,3 +84,56 @@ def test_a_baseline_that_cannot_run_is_passed_over_with_all(
 def test_without_a_gpu(cli: Cli) -> None:
     code, out, err = cli("time", "v0")
     assert code == 3 and out == "" and "show, diff, list and report work" in err
+
+
+def aged(project: Project) -> None:
+    """Make every stored time an old one."""
+    store = Store(project.profiles)
+    for timing in store.timings():
+        store.save_timing(msgspec.structs.replace(timing, captured="2020-01-01T00:00:00Z"))
+
+
+def old(project: Project) -> list[str]:
+    return [t.version for t in Store(project.profiles).timings() if t.captured < "2021"]
+
+
+def test_all_goes_on_where_it_was_interrupted(cli: Cli, project: Project) -> None:
+    cli("time", "v0", *THERE, *QUICK)
+    aged(project)
+    code, out, err = cli("time", "--all", *THERE, *QUICK, "--format", "csv")
+    assert code == 0 and "1 of 2 are taken from the store (stand-in-1, same sources)" in err
+    assert [line.split(",")[1] for line in out.splitlines()[1:]] == ["v0", "library"]
+    assert old(project) == ["v0"]
+    code, _, err = cli("time", "--all", *THERE, *QUICK)
+    assert code == 0 and "2 of 2 are taken" in err and old(project) == ["v0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "taken", "left"),
+    [
+        (("v0",), False, []),
+        (("v0", "--resume"), True, ["v0"]),
+        (("--all", "--again"), False, []),
+        (("--all", "--since", "2021-01-01"), False, []),
+        (("v0", "--since", "2019-01-01"), True, ["v0"]),
+    ],
+)
+def test_who_is_named_is_measured_and_options_say_otherwise(
+    cli: Cli, project: Project, words: tuple[str, ...], taken: bool, left: list[str]
+) -> None:
+    cli("time", "v0", *THERE, *QUICK)
+    aged(project)
+    code, _, err = cli("time", *words, *THERE, *QUICK)
+    assert code == 0 and ("taken from the store" in err) == taken and old(project) == left
+
+
+def test_since_is_checked(cli: Cli) -> None:
+    code, _, err = cli("time", "v0", "--since", "monday", *THERE)
+    assert code == 2 and "2026-11-21T10:30:00Z" in err
+    code, _, err = cli("time", "--all", "--again", "--since", "2026-01-01", *THERE)
+    assert code == 2 and "cannot stand together" in err
+
+
+def test_the_first_launch_stands_in_a_column_of_its_own(cli: Cli) -> None:
+    _, out, _ = cli("time", "v0", *THERE, *QUICK)
+    assert "first launch" in out and "no part of the median" in out

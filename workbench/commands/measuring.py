@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,6 +78,30 @@ def limit_option(function: F) -> F:
         metavar="SECONDS",
         help="Sample no longer than this, converged or not.",
     )(function)
+
+
+def since_option(function: F) -> F:
+    """``--since``: which stored times are too old to be taken."""
+    return click.option(
+        "--since",
+        default="",
+        metavar="TIME",
+        help="Measure again what was stored before this time.",
+    )(function)
+
+
+def check_since(since: str, again: bool | None) -> None:
+    """Refuse a time that cannot be compared with those of records.
+
+    Raises:
+        UsageError: `since` is no time, or `again` says the opposite.
+    """
+    from workbench.errors import UsageError
+
+    if since and not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?Z?)?", since):
+        raise UsageError(f"--since {since}: no time", "Write it like 2026-11-21T10:30:00Z (UTC).")
+    if again and since:
+        raise UsageError("--again and --since cannot stand together", "Leave one out.")
 
 
 class Progress:

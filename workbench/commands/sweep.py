@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.measuring import limit_option, machine_options, warm_option
+from workbench.commands.measuring import (
+    check_since,
+    limit_option,
+    machine_options,
+    since_option,
+    warm_option,
+)
 from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
@@ -34,9 +39,7 @@ if TYPE_CHECKING:
     default=False,
     help="Measure all anew, or only what is not stored of the same sources (the default).",
 )
-@click.option(
-    "--since", default="", metavar="TIME", help="Measure again what was stored before this time."
-)
+@since_option
 @click.option(
     "--recorded", is_flag=True, help="Show what is stored and measure nothing; needs no GPU."
 )
@@ -75,10 +78,7 @@ def command(
     from workbench.errors import UsageError
     from workbench.views.measured_sweep import print_sweep
 
-    if since and not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?Z?)?", since):
-        raise UsageError(f"--since {since}: no time", "Write it like 2026-11-21T10:30:00Z (UTC).")
-    if again and since:
-        raise UsageError("--again and --since cannot stand together", "Leave one out.")
+    check_since(since, again)
     if recorded and (again or since or launcher):
         raise UsageError(
             "--recorded measures nothing", "Leave out --again, --since and --launcher."

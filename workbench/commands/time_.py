@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.commands.measuring import (
+    check_since,
     every_option,
     limit_option,
     machine_options,
+    since_option,
     warm_option,
 )
 from workbench.commands.options import format_option, study_option
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     help="Measure all anew (the default for named versions), or only what is not stored of "
     "the same sources (the default with --all).",
 )
+@since_option
 @warm_option
 @limit_option
 @machine_options
@@ -44,6 +47,7 @@ def command(
     problem: str | None,
     all_problems: bool,
     again: bool | None,
+    since: str,
     warm: bool,
     limit_s: float,
     seed: int | None,
@@ -61,6 +65,7 @@ def command(
     from workbench.commands.campaigns import Campaign
     from workbench.commands.measuring import Failures, Progress, experiment, pick
     from workbench.engines.job import TimeOptions
+    from workbench.engines.timed import now
     from workbench.engines.where import choose_where
     from workbench.errors import MissingError, UsageError
     from workbench.views.measured import print_sheet
@@ -68,8 +73,11 @@ def command(
 
     if problem is not None and all_problems:
         raise UsageError("--problem and --all-problems cannot stand together", "Leave one out.")
+    check_since(since, again)
+    resume = bool(since) or (every if again is None else not again)
     project, loaded, chosen = pick(versions, every, study)
     where = choose_where(launcher, arch, timeout_s)
+    begin = now()
     progress = Progress()
     combinations = _combinations(loaded, chosen, problem, all_problems, every, progress)
     failures = Failures(progress, alone=len(chosen) == 1 and not all_problems)
@@ -81,13 +89,17 @@ def command(
         failures=failures,
     )
     try:
-        if not (again if again is not None else not every):
-            campaign.take(combinations)
+        if resume:
+            campaign.take(combinations, since)
         campaign.measure(combinations)
     except (KeyboardInterrupt, SystemExit):
         progress.say(
-            f"{len(campaign.timings)} of {len(combinations)} are measured and kept; the same "
-            "command with --resume instead of --again goes on from there"
+            f"{len(campaign.timings)} of {len(combinations)} are measured and kept; go on with "
+            + (
+                "the same command"
+                if resume
+                else f"the same command, --since {begin} in the place of --again"
+            )
         )
         raise
     timings = [

@@ -187,7 +187,7 @@ class Function:
         if mode == "die":
             os._exit(77)
         if mode == "slow":
-            time.sleep(1.0)
+            time.sleep(1.5)
         x, y, n = struct.unpack("@PPi", parameters)
         if mode == "crash" or (mode == "crash-later" and _launches > 2):
             _lost = True
