@@ -167,6 +167,13 @@ def shared_load_cost(addresses: Ints, active: Bools | None, width: int) -> Share
     where, live = addresses.reshape(-1, 2 * lanes), active.reshape(-1, 2 * lanes)
     agree = _pairs_agree(where, live, 1) | _pairs_agree(where, live, 2)
     merged = agree & (both <= 1)
+    if width == 16:
+        # Seen on an H200: idle lanes in the first half of the warp keep its passes apart,
+        # if more than one pass's worth of lanes is left.
+        lanes_on = live.sum(axis=1).reshape(-1, 2)
+        apart = (lanes_on < 16) & (lanes_on > 8)
+        apart[:, 1] = False
+        merged &= ~apart.reshape(-1)
     passes = np.where(merged[:, None], np.stack([both, 0 * both], axis=1), single)
     return _summed(passes.reshape(warps, -1), active, width)
 
@@ -242,16 +249,28 @@ def copy_cost(
 ) -> SharedCost:
     """The cost for shared memory of one ``cp.async`` through the first-level cache.
 
-    A wavefront takes at most one word from each bank of the cache and brings at most
-    one to each bank of shared memory; lanes do not share what they read.
+    A pass reads one lane's word from each bank of the cache at a time (lanes do not
+    share what they read), and what was read together is brought to shared memory at one
+    lane a bank at a time. Reading and writing overlap: together they never cost more
+    than if only the last of the one met the first of the other.
     """
     writing = _whole(writing, target.shape)
     reading = _whole(reading, source.shape)
     lanes = WARP * 4 // width
-    taken = _lanes_of_banks(*_spread(source, reading, lanes, width))
-    given = _lanes_of_banks(*_spread(target, writing, lanes, width))
-    passes = np.maximum(taken, given).reshape(len(target), -1)
-    return _summed(passes, writing, width)
+    give, take = (places.reshape(-1, lanes) // width % lanes for places in (target, source))
+    wants, reads = writing.reshape(-1, lanes), reading.reshape(-1, lanes)
+    earlier = np.tri(lanes, lanes, -1, dtype=np.bool_)
+    same = (take[:, :, None] == take[:, None, :]) & reads[:, None, :] & earlier
+    # The reading that a lane belongs to; zeros need none and go with the first.
+    turn = np.where(reads, same.sum(axis=2), 0)
+    meets = (give[:, :, None] == give[:, None, :]) & wants[:, None, :] & wants[:, :, None]
+    together = (meets & (turn[:, :, None] == turn[:, None, :])).sum(axis=2)
+    worst = np.zeros((len(give), lanes), np.int64)
+    np.maximum.at(worst, (np.arange(len(give))[:, None], turn), together)
+    taken = np.where(wants, turn, 0).max(axis=1) + 1
+    given = meets.sum(axis=2).max(axis=1)
+    passes = np.minimum(worst.sum(axis=1), taken + given - 1) * (given > 0)
+    return _summed(passes.reshape(len(target), -1), writing, width)
 
 
 def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
