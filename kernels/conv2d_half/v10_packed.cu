@@ -54,7 +54,8 @@ why     = "that tenth, less the 2 µs of the small kernel and the gap after it"
 #define BK 32   // channels in a tile
 #define F (WM / 8)  // matrices of eight pixels a warp
 #define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+#define ROWS (THREADS / (BK / 8))  // pixels of a tile that all threads copy at once
+#define WARP_COPIES (3 * BN * BK * 32 / THREADS)  // halves of filters a warp copies in a step
 
 // Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
 // so that the same channels of any eight neighbours are in all 32 banks.
@@ -127,8 +128,10 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     }
     __syncthreads();
 
-    // Copying: a thread has the same eight channels of every ROWS-th row.
+    // Copying: a thread has the same eight channels of every ROWS-th pixel; a warp has a run of
+    // the filters, so that constants in the instructions reach most of a thread's pieces.
     const int copy_row = tid / (BK / 8), copy_c = tid % (BK / 8) * 8;
+    const int copy_from = warp * WARP_COPIES + lane * 8;
 
     // Computing: warps lie BN / WN abreast.
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
@@ -151,10 +154,10 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     };
     // Starts the copies of one step's filters, a chunk of channels under a row of three taps.
     const auto start_filters = [&](int step) {
-        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + tid * 8];
+        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + copy_from];
 #pragma unroll
-        for (int i = 0; i < 3 * BN * BK; i += THREADS * 8)
-            copy(&Bs[step % 2][0][0][0] + tid * 8 + i, &from[i], true);
+        for (int i = 0; i < WARP_COPIES; i += 32 * 8)
+            copy(&Bs[step % 2][0][0][0] + copy_from + i, &from[i], true);
     };
 
     start_pixels(0, 0, ROWS);

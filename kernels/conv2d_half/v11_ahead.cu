@@ -1,14 +1,13 @@
 /* ---
 title  = "Pixels under way past a barrier"
 parent = "v10"
-change = "A step's pixels are looked up together, before its filters are copied, and copied after the first tap's products; they are a group of copies of their own, which the next barrier does not wait for: a chunk's pixels come in its predecessor's first two steps and have all of the third to arrive."
+change = "A step's pixels are looked up together, before its filters are copied, and are a group of copies of their own, which the next barrier does not wait for: a chunk's pixels come in its predecessor's first two steps and have all of the third to arrive."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
 requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
 
 [defines]
 WM = 64
 WN = 64
-WHEN = 1
 
 [[scratch]]
 name  = "packed"
@@ -55,7 +54,8 @@ why     = "part of that"
 #define BK 32   // channels in a tile
 #define F (WM / 8)  // matrices of eight pixels a warp
 #define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+#define ROWS (THREADS / (BK / 8))  // pixels of a tile that all threads copy at once
+#define WARP_COPIES (3 * BN * BK * 32 / THREADS)  // halves of filters a warp copies in a step
 #define LOOKUPS 6  // pixels a thread copies in a step
 
 // Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
@@ -129,8 +129,10 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     }
     __syncthreads();
 
-    // Copying: a thread has the same eight channels of every ROWS-th row.
+    // Copying: a thread has the same eight channels of every ROWS-th pixel; a warp has a run of
+    // the filters, so that constants in the instructions reach most of a thread's pieces.
     const int copy_row = tid / (BK / 8), copy_c = tid % (BK / 8) * 8;
+    const int copy_from = warp * WARP_COPIES + lane * 8;
 
     // Computing: warps lie BN / WN abreast.
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
@@ -165,10 +167,10 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     };
     // Starts the copies of one step's filters, a chunk of channels under a row of three taps.
     const auto start_filters = [&](int step) {
-        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + tid * 8];
+        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + copy_from];
 #pragma unroll
-        for (int i = 0; i < 3 * BN * BK; i += THREADS * 8)
-            copy(&Bs[step % 2][0][0][0] + tid * 8 + i, &from[i], true);
+        for (int i = 0; i < WARP_COPIES; i += 32 * 8)
+            copy(&Bs[step % 2][0][0][0] + copy_from + i, &from[i], true);
     };
 
 #pragma unroll
@@ -189,10 +191,8 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
         if (ahead) look_up(copy_row + r * ROWS);
         if (step + 1 < steps) start_filters(step + 1);
         asm volatile("cp.async.commit_group;" ::: "memory");
-#if WHEN == 0
         if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
         asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
 
         const __half* from[F / 2 + 1];
 #pragma unroll
@@ -216,10 +216,6 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
                     for (int f = 0; f < F; ++f)
                         mma(sum[j][f], b[j], a[(f + s) / 2][(f + s) % 2 * 2],
                             a[(f + s) / 2][(f + s) % 2 * 2 + 1]);
-                if (WHEN > 0 && kk / 16 * 3 + s + 1 == WHEN) {
-                    if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
-                    asm volatile("cp.async.commit_group;" ::: "memory");
-                }
             }
         }
     }

@@ -1,14 +1,12 @@
 /* ---
-title  = "A shorter way in and out"
-parent = "v11"
-change = "Filters are packed in an order in which a lane holds the sums of two neighbours, so they go to shared memory as pairs; the first filters are on their way before a block works out where its pixels are."
+title  = "Blocks that stay"
+parent = "v12"
+change = "264 blocks, two for each of 132 SMs, take every 264th tile of pixels. Copies run on across tiles: the first pixels and filters of the next tile come while the last chunk of this one is multiplied and its sums are stored."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
 requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
 
 [defines]
-WM = 64
-WN = 64
-WHEN = 1
+BLOCKS = 264
 
 [[scratch]]
 name  = "packed"
@@ -23,34 +21,42 @@ args   = ["weight", "packed", "C", "K"]
 
 [[launch]]
 kernel = "conv2d"
-grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
-block  = ["128//WM * (128//WN) * 32"]
+grid   = ["min(cdiv(N*(H + 1)*(W + 1), 128), BLOCKS)", "cdiv(K, 128)"]
+block  = [128]
 args   = ["input", "packed", "output", "N", "H", "W", "C", "K"]
-dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
+dynamic_shared = "cdiv(132 + 2*W, 8) * 8 * (2*64 + 4) + 3 * cdiv(132 + 2*W, 8) * 32 + 2*3*128*64"
 
 [[expect]]
-counter = "instructions"
+counter = "blocks"
+change  = "< 0.2x"
+why     = "264 of 2551, and as many of pack as before"
+
+[[expect]]
+counter = "long_scoreboard"
 change  = "down"
-why     = "half as many stores of sums into shared memory"
+why     = "a new tile finds its first pixels and filters in shared memory"
 
 [[expect]]
-counter = "shared_stores"
-change  = "< 0.7x"
-why     = "64 pairs instead of 128 halves; what is left is the table of pixels"
+counter = "tensor_utilization"
+change  = "up"
+why     = "the way into a tile took a tenth of a warp's time"
 
 [[expect]]
 counter = "duration"
-change  = "down"
-why     = "prologue and epilogue were a sixth of a warp's time in v9"
+change  = "< 0.97x"
+why     = "most of that tenth, less what 2551 tiles do not go evenly into 264 blocks"
 --- */
 #include <cuda_fp16.h>
 
 #define BM 128  // pixels a block
 #define BN 128  // filters a block
 #define BK 32   // channels in a tile
+#define WM 64   // pixels a warp
+#define WN 64   // filters a warp, eight for each lane / 4
 #define F (WM / 8)  // matrices of eight pixels a warp
 #define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+#define ROWS (THREADS / (BK / 8))  // pixels of a tile that all threads copy at once
+#define WARP_COPIES (3 * BN * BK * 32 / THREADS)  // halves of filters a warp copies in a step
 #define LOOKUPS 6  // pixels a thread copies in a step
 
 // Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
@@ -94,8 +100,8 @@ pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int 
     const int i = blockIdx.x * 256 + threadIdx.x, steps = (C + BK - 1) / BK * 3;
     const int row = i / (BK / 8) % BN, s = i / (BK / 8) / BN % 3;
     const int step = i / (BK / 8) / BN / 3 % steps, block = i / (BK / 8) / BN / 3 / steps;
-    // A lane of mma holds sums of rows g and g + 8: those are filters 2·g and 2·g + 1.
-    const int k = block * BN + row / 16 * 16 + row % 8 * 2 + row / 8 % 2;
+    // A lane holds sums of rows g, g + 8, g + 16, …, g + 56 of its warp's 64: filters 8·g to 8·g + 7.
+    const int k = block * BN + row / WN * WN + row % 8 * 8 + row / 8 % 8;
     const int c = i % (BK / 8) * 8, from_c = step / 3 * BK + c;
     const __half* from = &weight[((k * 3 + step % 3) * 3 + s) * C + from_c];
     *reinterpret_cast<uint4*>(&packed[i / (BK / 8) * BK + AT(row, c)]) =
@@ -113,13 +119,15 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     // Places from one row and one column before the block's first to as far behind its last.
     const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = PIXEL(rows);
     __half(*Bs)[3][BN][BK] = reinterpret_cast<__half(*)[3][BN][BK]>(tiles);  // Bs[stage][s][filter]
-    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][PIXEL(place)][channel]
-    int* const source = reinterpret_cast<int*>(&As[2 * chunk_size]);  // a place's pixel, or -1
+    __half* const As = &Bs[2][0][0][0];  // As[buffer][PIXEL(place)][channel]
+    int* const tables = reinterpret_cast<int*>(&As[2 * chunk_size]);  // three of them, a tile each
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
-    const int first_place = blockIdx.x * BM, first_k = blockIdx.y * BN;
+    const int first_k = blockIdx.y * BN, tiles_of_pixels = (places + BM - 1) / BM;
 
-    // Copying: a thread has the same eight channels of every ROWS-th row.
+    // Copying: a thread has the same eight channels of every ROWS-th pixel; a warp has a run of
+    // the filters, so that constants in the instructions reach most of a thread's pieces.
     const int copy_row = tid / (BK / 8), copy_c = tid % (BK / 8) * 8;
+    const int copy_from = warp * WARP_COPIES + lane * 8;
 
     // Computing: warps lie BN / WN abreast.
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
@@ -128,29 +136,27 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     // then their next eight channels.
     const int a_row = warp_row + lane % 8 * F + lane / 16, a_c = lane / 8 % 2 * 8;
     const int b_row = warp_col + lane % 16, b_c = lane / 16 * 8;
-    float sum[WN / 16][F][4] = {};
 
     const int chunks = (C + BK - 1) / BK, steps = 3 * chunks;
     // Starts the copies of one step's filters, a chunk of channels under a row of three taps.
-    const auto start_filters = [&](int step) {
-        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + tid * 8];
+    const auto start_filters = [&](int step, int stage) {
+        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + copy_from];
 #pragma unroll
-        for (int i = 0; i < 3 * BN * BK; i += THREADS * 8)
-            copy(&Bs[step % 2][0][0][0] + tid * 8 + i, &from[i], true);
+        for (int i = 0; i < WARP_COPIES; i += 32 * 8)
+            copy(&Bs[stage][0][0][0] + copy_from + i, &from[i], true);
     };
-    start_filters(0);
-
-    for (int row = tid; row < rows; row += THREADS) {
-        const int place = first_place + row - pitch - 1;
-        const int h = place / pitch, w = place % pitch, n = h / (H + 1);
-        const bool inside = place >= 0 && place < places && w < W && h % (H + 1) < H;
-        source[row] = inside ? (h - n) * W + w : -1;
-    }
-    __syncthreads();
-
+    // Works out a tile's table: a place's pixel, or -1 for zeros.
+    const auto tabulate = [&](int tile, int* source) {
+        for (int row = tid; row < rows; row += THREADS) {
+            const int place = tile * BM + row - pitch - 1;
+            const int h = place / pitch, w = place % pitch, n = h / (H + 1);
+            const bool inside = place >= 0 && place < places && w < W && h % (H + 1) < H;
+            source[row] = inside ? (h - n) * W + w : -1;
+        }
+    };
     int pixel[LOOKUPS];
     // Looks up every second ROWS rows from `first` on.
-    const auto look_up = [&](int first) {
+    const auto look_up = [&](const int* source, int first) {
 #pragma unroll
         for (int i = 0; i < LOOKUPS; ++i) {
             const int row = first + i * 2 * ROWS;
@@ -158,9 +164,9 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
         }
     };
     // Starts copies of their pixels' chunk of channels.
-    const auto start_pixels = [&](int chunk, int first) {
+    const auto start_pixels = [&](const int* source, int chunk, int buffer, int first) {
         const int c = chunk * BK + copy_c;
-        __half* const to = &As[chunk % 2 * chunk_size + PIXEL(first) + copy_c];
+        __half* const to = &As[buffer * chunk_size + PIXEL(first) + copy_c];
 #pragma unroll
         for (int i = 0; i < LOOKUPS; ++i)
             if (first + i * 2 * ROWS < rows)
@@ -169,79 +175,86 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
         for (int row = first + LOOKUPS * 2 * ROWS; row < rows; row += 2 * ROWS)
             copy(&to[PIXEL(row - first)], &input[source[row] * C + c], c < C && source[row] >= 0);
     };
+    start_filters(0, 0);
+    tabulate(blockIdx.x, tables);
+    __syncthreads();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        look_up(copy_row + r * ROWS);
-        start_pixels(0, copy_row + r * ROWS);
+        look_up(tables, copy_row + r * ROWS);
+        start_pixels(tables, 0, 0, copy_row + r * ROWS);
     }
     // Two groups a step, filters and pixels, even if there are none.
     asm volatile("cp.async.commit_group;" ::: "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");
-    for (int step = 0; step < steps; ++step) {
-        // All but the pixels of the step before, which only the next chunk needs.
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
-        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
-        const int chunk = step / 3, r = step % 3;
-        const bool ahead = r < 2 && chunk + 1 < chunks;
-        if (ahead) look_up(copy_row + r * ROWS);
-        if (step + 1 < steps) start_filters(step + 1);
-        asm volatile("cp.async.commit_group;" ::: "memory");
-#if WHEN == 0
-        if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
-        asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
 
-        const __half* from[F / 2 + 1];
+    int stage = 0, buffer = 0, table = 0;
+    for (int tile = blockIdx.x; tile < tiles_of_pixels; tile += gridDim.x) {
+        // Three tables, because a warp may still store sums of the tile before by the oldest.
+        const bool more = tile + gridDim.x < tiles_of_pixels;
+        const int* const source = &tables[table * rows];
+        table = table < 2 ? table + 1 : 0;
+        int* const next_source = &tables[table * rows];
+        if (more) tabulate(tile + gridDim.x, next_source);
+        float sum[WN / 16][F][4] = {};
+        for (int step = 0; step < steps; ++step) {
+            // All but the pixels of the step before, which only the next chunk needs.
+            asm volatile("cp.async.wait_group 1;" ::: "memory");
+            __syncthreads();  // everybody's copies have come, and nobody reads the stage before
+            const int chunk = step / 3, r = step % 3;
+            const bool last_chunk = chunk + 1 == chunks, last_step = step + 1 == steps;
+            const bool ahead = r < 2 && (!last_chunk || more);
+            const int* const from_source = last_chunk ? next_source : source;
+            if (ahead) look_up(from_source, copy_row + r * ROWS);
+            if (!last_step || more) start_filters(last_step ? 0 : step + 1, stage ^ 1);
+            asm volatile("cp.async.commit_group;" ::: "memory");
+            if (ahead)
+                start_pixels(from_source, last_chunk ? 0 : chunk + 1, buffer ^ 1,
+                             copy_row + r * ROWS);
+            asm volatile("cp.async.commit_group;" ::: "memory");
+
+            const __half* from[F / 2 + 1];
 #pragma unroll
-        for (int i = 0; i <= F / 2; ++i)
-            from[i] = &As[chunk % 2 * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
+            for (int i = 0; i <= F / 2; ++i)
+                from[i] = &As[buffer * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
 #pragma unroll
-        for (int kk = 0; kk < BK; kk += 16) {
-            unsigned a[F / 2 + 1][4];
+            for (int kk = 0; kk < BK; kk += 16) {
+                unsigned a[F / 2 + 1][4];
 #pragma unroll
-            for (int i = 0; i <= F / 2; ++i) ldmatrix(a[i], &from[i][kk]);
+                for (int i = 0; i <= F / 2; ++i) ldmatrix(a[i], &from[i][kk]);
 #pragma unroll
-            for (int s = 0; s < 3; ++s) {
-                unsigned b[WN / 16][4];
+                for (int s = 0; s < 3; ++s) {
+                    unsigned b[WN / 16][4];
 #pragma unroll
-                for (int j = 0; j < WN / 16; ++j)
-                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
-                // Under tap s, matrix f is the one that was loaded for place f + s.
+                    for (int j = 0; j < WN / 16; ++j)
+                        ldmatrix(b[j], &Bs[stage][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                    // Under tap s, matrix f is the one that was loaded for place f + s.
 #pragma unroll
-                for (int j = 0; j < WN / 16; ++j)
+                    for (int j = 0; j < WN / 16; ++j)
 #pragma unroll
-                    for (int f = 0; f < F; ++f)
-                        mma(sum[j][f], b[j], a[(f + s) / 2][(f + s) % 2 * 2],
-                            a[(f + s) / 2][(f + s) % 2 * 2 + 1]);
-                if (WHEN > 0 && kk / 16 * 3 + s + 1 == WHEN) {
-                    if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
-                    asm volatile("cp.async.commit_group;" ::: "memory");
+                        for (int f = 0; f < F; ++f)
+                            mma(sum[j][f], b[j], a[(f + s) / 2][(f + s) % 2 * 2],
+                                a[(f + s) / 2][(f + s) % 2 * 2 + 1]);
                 }
             }
+            stage ^= 1;
+            if (r == 2) buffer ^= 1;
         }
-    }
 
-    // A lane holds two neighbouring filters of two places. Through shared memory, the filters of a place come
-    // together; sixteen bytes trade places as in the tiles.
-    __syncthreads();
-    __half* const through = &tiles[warp * WM * WN];
-#pragma unroll
-    for (int j = 0; j < WN / 16; ++j)
+        // A lane holds eight neighbouring filters of 2·F places, as far as they are pixels.
 #pragma unroll
         for (int f = 0; f < F; ++f)
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
-                const int g = lane % 4 * 2 + e, k = 16 * j + lane / 4 * 2;
-                __half* const to = &through[(g * F + f) * WN + (k ^ g % (WN / 8) * 8)];
-                *reinterpret_cast<__half2*>(to) = __floats2half2_rn(sum[j][f][e], sum[j][f][e + 2]);
-            }
-    __syncwarp();
+                const int row = warp_row + (lane % 4 * 2 + e) * F + f;
+                const int k = first_k + warp_col + lane / 4 * 8;
+                const int pixel = source[row + pitch + 1];
+                __half2 eight[WN / 16];
 #pragma unroll
-    for (int i = lane; i < WM * WN / 8; i += 32) {
-        const int row = i / (WN / 8), c = i % (WN / 8) * 8, k = first_k + warp_col + c;
-        const int pixel = source[warp_row + row + pitch + 1];
-        if (pixel >= 0 && k < K)
-            *reinterpret_cast<uint4*>(&output[pixel * K + k]) =
-                *reinterpret_cast<const uint4*>(&through[row * WN + (c ^ row / F % (WN / 8) * 8)]);
+                for (int j = 0; j < WN / 16; ++j)
+                    eight[j] = __floats2half2_rn(sum[j][f][e], sum[j][f][e + 2]);
+                if (pixel >= 0 && k < K)
+                    *reinterpret_cast<uint4*>(&output[pixel * K + k]) =
+                        *reinterpret_cast<const uint4*>(eight);
+            }
     }
 }

@@ -1,0 +1,239 @@
+/* ---
+title  = "A shorter way in and out"
+parent = "v11"
+change = "Filters are packed in an order in which a lane holds the sums of eight neighbours, which go to the output as they are, without the way through shared memory. The first filters are on their way before a block works out where its pixels are."
+requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
+requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
+
+[[scratch]]
+name  = "packed"
+dtype = "float16"
+shape = ["cdiv(K, 128) * cdiv(C, 32) * 9 * 128 * 32"]
+
+[[launch]]
+kernel = "pack"
+grid   = ["cdiv(K, 128) * cdiv(C, 32) * 18"]
+block  = [256]
+args   = ["weight", "packed", "C", "K"]
+
+[[launch]]
+kernel = "conv2d"
+grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
+block  = [128]
+args   = ["input", "packed", "output", "N", "H", "W", "C", "K"]
+dynamic_shared = "cdiv(132 + 2*W, 8) * 8 * (2*64 + 4) + cdiv(132 + 2*W, 8) * 32 + 2*3*128*64"
+
+[[expect]]
+counter = "shared_stores"
+change  = "< 0.3x"
+why     = "the sums were 128 stores a lane; what is left is the table of pixels"
+
+[[expect]]
+counter = "instructions"
+change  = "down"
+why     = "neither those nor the loads after them"
+
+[[expect]]
+counter = "global_store_sectors_per_request"
+change  = "same"
+why     = "still 16 bytes a lane, 128 a pixel"
+
+[[expect]]
+counter = "duration"
+change  = "down"
+why     = "prologue and epilogue are a fifth of a warp's time in v11"
+--- */
+#include <cuda_fp16.h>
+
+#define BM 128  // pixels a block
+#define BN 128  // filters a block
+#define BK 32   // channels in a tile
+#define WM 64   // pixels a warp
+#define WN 64   // filters a warp, eight for each lane / 4
+#define F (WM / 8)  // matrices of eight pixels a warp
+#define THREADS (BM / WM * (BN / WN) * 32)
+#define ROWS (THREADS / (BK / 8))  // pixels of a tile that all threads copy at once
+#define WARP_COPIES (3 * BN * BK * 32 / THREADS)  // halves of filters a warp copies in a step
+#define LOOKUPS 6  // pixels a thread copies in a step
+
+// Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
+// so that the same channels of any eight neighbours are in all 32 banks.
+#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+// Where a pixel's channels start: 16 bytes are left out after every F pixels, so that the same
+// channels of eight pixels at a distance of F are in all 32 banks.
+#define PIXEL(row) ((row) * BK + (row) / F * 8)
+
+// Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
+__device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// 16 bytes from global to shared memory, past registers and L1; zeros where `inside` is false.
+__device__ __forceinline__ void copy(__half* to, const __half* from, bool inside) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+}
+
+// sum += a·b: a is 16 filters × 16 channels, b is 16 channels × 8 pixels.
+__device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Puts the filters where they will lie in shared memory: packed[block of filters][step][s][row],
+// a step being a chunk of channels under a row of three taps. A thread moves eight channels.
+extern "C" __global__ void __launch_bounds__(256)
+pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int K) {
+    const int i = blockIdx.x * 256 + threadIdx.x, steps = (C + BK - 1) / BK * 3;
+    const int row = i / (BK / 8) % BN, s = i / (BK / 8) / BN % 3;
+    const int step = i / (BK / 8) / BN / 3 % steps, block = i / (BK / 8) / BN / 3 / steps;
+    // A lane holds sums of rows g, g + 8, g + 16, …, g + 56 of its warp's 64: filters 8·g to 8·g + 7.
+    const int k = block * BN + row / WN * WN + row % 8 * 8 + row / 8 % 8;
+    const int c = i % (BK / 8) * 8, from_c = step / 3 * BK + c;
+    const __half* from = &weight[((k * 3 + step % 3) * 3 + s) * C + from_c];
+    *reinterpret_cast<uint4*>(&packed[i / (BK / 8) * BK + AT(row, c)]) =
+        k < K && from_c < C ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
+}
+
+// Two blocks on an SM.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
+       __half* __restrict__ output, int N, int H, int W, int C, int K) {
+    extern __shared__ __align__(128) __half tiles[];
+    // A place is a pixel of an image with a column of zeros at its right and a row of them below:
+    // these are its neighbours' zeros as well, so a tap is a shift by the same number anywhere.
+    const int pitch = W + 1, places = N * (H + 1) * pitch;
+    // Places from one row and one column before the block's first to as far behind its last.
+    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = PIXEL(rows);
+    __half(*Bs)[3][BN][BK] = reinterpret_cast<__half(*)[3][BN][BK]>(tiles);  // Bs[stage][s][filter]
+    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][PIXEL(place)][channel]
+    int* const source = reinterpret_cast<int*>(&As[2 * chunk_size]);  // a place's pixel, or -1
+    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+    const int first_place = blockIdx.x * BM, first_k = blockIdx.y * BN;
+
+    // Copying: a thread has the same eight channels of every ROWS-th pixel; a warp has a run of
+    // the filters, so that constants in the instructions reach most of a thread's pieces.
+    const int copy_row = tid / (BK / 8), copy_c = tid % (BK / 8) * 8;
+    const int copy_from = warp * WARP_COPIES + lane * 8;
+
+    // Computing: warps lie BN / WN abreast.
+    const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
+    // Row g of matrix f is the warp's place F·g + f. Four matrices of pixels are channels 0–7 and
+    // 8–15 of matrix f, then of the next; those of filters are eight filters and the next eight,
+    // then their next eight channels.
+    const int a_row = warp_row + lane % 8 * F + lane / 16, a_c = lane / 8 % 2 * 8;
+    const int b_row = warp_col + lane % 16, b_c = lane / 16 * 8;
+    float sum[WN / 16][F][4] = {};
+
+    const int chunks = (C + BK - 1) / BK, steps = 3 * chunks;
+    // Starts the copies of one step's filters, a chunk of channels under a row of three taps.
+    const auto start_filters = [&](int step) {
+        const __half* from = &packed[(blockIdx.y * steps + step) * (3 * BN * BK) + copy_from];
+#pragma unroll
+        for (int i = 0; i < WARP_COPIES; i += 32 * 8)
+            copy(&Bs[step % 2][0][0][0] + copy_from + i, &from[i], true);
+    };
+    start_filters(0);
+
+    for (int row = tid; row < rows; row += THREADS) {
+        const int place = first_place + row - pitch - 1;
+        const int h = place / pitch, w = place % pitch, n = h / (H + 1);
+        const bool inside = place >= 0 && place < places && w < W && h % (H + 1) < H;
+        source[row] = inside ? (h - n) * W + w : -1;
+    }
+    __syncthreads();
+
+    int pixel[LOOKUPS];
+    // Looks up every second ROWS rows from `first` on.
+    const auto look_up = [&](int first) {
+#pragma unroll
+        for (int i = 0; i < LOOKUPS; ++i) {
+            const int row = first + i * 2 * ROWS;
+            pixel[i] = row < rows ? source[row] : -1;
+        }
+    };
+    // Starts copies of their pixels' chunk of channels.
+    const auto start_pixels = [&](int chunk, int first) {
+        const int c = chunk * BK + copy_c;
+        __half* const to = &As[chunk % 2 * chunk_size + PIXEL(first) + copy_c];
+#pragma unroll
+        for (int i = 0; i < LOOKUPS; ++i)
+            if (first + i * 2 * ROWS < rows)
+                copy(&to[i * PIXEL(2 * ROWS)], &input[pixel[i] * C + c], c < C && pixel[i] >= 0);
+        // Wide images: what six lookups a step do not reach.
+        for (int row = first + LOOKUPS * 2 * ROWS; row < rows; row += 2 * ROWS)
+            copy(&to[PIXEL(row - first)], &input[source[row] * C + c], c < C && source[row] >= 0);
+    };
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        look_up(copy_row + r * ROWS);
+        start_pixels(0, copy_row + r * ROWS);
+    }
+    // Two groups a step, filters and pixels, even if there are none.
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    for (int step = 0; step < steps; ++step) {
+        // All but the pixels of the step before, which only the next chunk needs.
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
+        const int chunk = step / 3, r = step % 3;
+        const bool ahead = r < 2 && chunk + 1 < chunks;
+        if (ahead) look_up(copy_row + r * ROWS);
+        if (step + 1 < steps) start_filters(step + 1);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        if (ahead) start_pixels(chunk + 1, copy_row + r * ROWS);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+
+        const __half* from[F / 2 + 1];
+#pragma unroll
+        for (int i = 0; i <= F / 2; ++i)
+            from[i] = &As[chunk % 2 * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
+#pragma unroll
+        for (int kk = 0; kk < BK; kk += 16) {
+            unsigned a[F / 2 + 1][4];
+#pragma unroll
+            for (int i = 0; i <= F / 2; ++i) ldmatrix(a[i], &from[i][kk]);
+#pragma unroll
+            for (int s = 0; s < 3; ++s) {
+                unsigned b[WN / 16][4];
+#pragma unroll
+                for (int j = 0; j < WN / 16; ++j)
+                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                // Under tap s, matrix f is the one that was loaded for place f + s.
+#pragma unroll
+                for (int j = 0; j < WN / 16; ++j)
+#pragma unroll
+                    for (int f = 0; f < F; ++f)
+                        mma(sum[j][f], b[j], a[(f + s) / 2][(f + s) % 2 * 2],
+                            a[(f + s) / 2][(f + s) % 2 * 2 + 1]);
+            }
+        }
+    }
+
+    // A lane holds eight neighbouring filters of 2·F places, as far as they are pixels.
+#pragma unroll
+    for (int f = 0; f < F; ++f)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            const int row = warp_row + (lane % 4 * 2 + e) * F + f;
+            const int k = first_k + warp_col + lane / 4 * 8;
+            const int pixel = source[row + pitch + 1];
+            __half2 eight[WN / 16];
+#pragma unroll
+            for (int j = 0; j < WN / 16; ++j)
+                eight[j] = __floats2half2_rn(sum[j][f][e], sum[j][f][e + 2]);
+            if (pixel >= 0 && k < K)
+                *reinterpret_cast<uint4*>(&output[pixel * K + k]) =
+                    *reinterpret_cast<const uint4*>(eight);
+        }
+}
