@@ -252,8 +252,7 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
     done = len(kept(project))
     assert 2 <= done < 6 and f"{done} of 6 combinations are measured and kept" in err
     line = next(line for line in err.splitlines() if "go on with" in line)
-    assert "workbench sweep --limit 0.2 --launcher env --arch sm_90 --since 20" in line
-    assert line.endswith("--warm")
+    assert "workbench sweep --limit 0.2 --launcher env --arch sm_90 --warm --since 20" in line
     monkeypatch.setattr(client, "read_results", real)
     words = line.partition("workbench ")[2].split()
     code, _, err = cli(*words)
@@ -282,3 +281,26 @@ def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
     text = shown.decode()
     # Brackets are text and no markup; the bar names what is at work and how many are done.
     assert "[1/3] v0 n[200]: 2 µs" in text and "1/3" in text and "v0 n[200] " in text
+
+
+def test_the_command_to_go_on_with_repeats_what_was_asked_for_and_no_default() -> None:
+    from workbench.commands.sweep import _command_line
+
+    options = {
+        "--study": None,
+        "--problem": ("n*", "s1 2"),
+        "--limit": "10",
+        "--timeout": "300",
+        "--seed": None,
+        "--launcher": "srun --gres=gpu:1",
+        "--format": "table",
+        "--warm": False,
+        "--since": "",
+    }
+    assert _command_line(("sgemm", "v3"), options) == (
+        "workbench sweep sgemm v3 --problem 'n*' --problem 's1 2' --launcher 'srun --gres=gpu:1'"
+    )
+    other = {"--limit": "3", "--timeout": "60", "--seed": 0, "--format": "csv", "--warm": True}
+    assert _command_line((), other) == (
+        "workbench sweep --limit 3 --timeout 60 --seed 0 --format csv --warm"
+    )

@@ -110,7 +110,6 @@ class Campaign:
         timings: What was measured or taken from the store.
         gaps: Why there is none of a combination: its library is not here, or it failed.
         taken: How many timings came from the store.
-        device: Slug of the device, where it had to be known.
     """
 
     def __init__(

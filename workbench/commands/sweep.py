@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -120,20 +121,21 @@ def command(
             campaign.take(combinations.combinations, since)
         campaign.measure(combinations.combinations)
     except (KeyboardInterrupt, SystemExit):
-        words = ["workbench", "sweep", *targets]
-        for option, value in (
-            ("--study", study),
-            *(("--problem", pattern) for pattern in patterns),
-            ("--limit", f"{limit_s:g}" if limit_s != TimeOptions().limit_s else ""),
-            ("--launcher", launcher),
-            ("--arch", arch),
-            ("--since", since or (begin if again else "")),
-        ):
-            words += [option, value] if value else []
-        words += ["--warm"] if warm else []
+        options = {
+            "--study": study,
+            "--problem": patterns,
+            "--limit": f"{limit_s:g}",
+            "--timeout": f"{timeout_s:g}",
+            "--seed": seed,
+            "--launcher": launcher,
+            "--arch": arch,
+            "--format": format_,
+            "--warm": warm,
+            "--since": since or (begin if again else ""),
+        }
         progress.say(
             f"{len(campaign.timings)} of {total} combinations are measured and kept; "
-            f"go on with: {shlex.join(words)}"
+            f"go on with: {_command_line(targets, options)}"
         )
         raise
     if campaign.timings:
@@ -148,6 +150,25 @@ def command(
             "nothing was timed" + (f": {why.why}" if why else ""),
             "Name versions and problems that can run here.",
         )
+
+
+def _command_line(targets: tuple[str, ...], options: Mapping[str, Any]) -> str:
+    """The command line of a sweep, without the options that say what is the default anyway."""
+    words = ["workbench", "sweep", *targets]
+    defaults = {name: param.default for param in command.params for name in param.opts}
+    for name, value in options.items():
+        if (
+            value in (None, "", ())
+            or value is False
+            or str(value) == f"{defaults[name]}".removesuffix(".0")
+        ):
+            continue
+        if value is True:
+            words.append(name)
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [name, str(each)]
+    return shlex.join(words)
 
 
 def _chosen(
