@@ -71,3 +71,23 @@ def test_three_digits_lose_at_most_half_a_percent(value: float) -> None:
 @given(st.integers(min_value=-(10**14), max_value=10**14))
 def test_counts_use_the_real_minus_and_no_exponent(value: int) -> None:
     assert re.fullmatch(r"−?[\d,]+(\.\d+)?( [kMGTP])?", units.count(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (6.65e-05, "inst", "0.0000665"),
+        (-6.65e-05, "", "−0.0000665"),
+        (4e-5, "%", "0.00004%"),
+        (2e-9, "%", "0%"),
+        (1.234e-7, "", "0.00000012"),
+        (0.05, "flop/s", "0.05 FLOP/s"),
+        (3e12, "op/s", "3.00 TOP/s"),
+    ],
+)
+def test_quantities_have_no_exponent(value: float, unit: str, text: str) -> None:
+    assert units.quantity(value, unit) == text
+
+
+def test_relative_errors_keep_theirs() -> None:
+    assert units.digits3(7.6e-07) == "7.6e−07"

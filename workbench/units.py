@@ -33,7 +33,7 @@ _DIVISIBLE = {"s"}
 
 
 def digits3(value: float) -> str:
-    """Three significant digits, no exponent; below a hundredth of a millionth, zero."""
+    """Three significant digits; an exponent only below 0.0001, as relative errors are said."""
     magnitude = abs(value)
     if magnitude == 0:
         return "0"
@@ -45,12 +45,17 @@ def digits3(value: float) -> str:
         text = f"{value:.2f}"
     else:
         text = f"{value:.3g}"
-        if "e" in text:
-            # Places instead of an exponent: 0.0000665 stands beside 0.26 as a reader expects.
-            text = f"{value:.{min(2 - math.floor(math.log10(magnitude)), _PLACES)}f}".rstrip("0")
-            if not text.strip("-0."):
-                return "0"
     return text.replace("-", _MINUS)
+
+
+def _fixed(value: float) -> str:
+    """`digits3` without an exponent: 0.0000665 stands beside 0.26 as a reader expects."""
+    text = digits3(value)
+    if "e" not in text:
+        return text
+    places = min(2 - math.floor(math.log10(abs(value))), _PLACES)
+    text = f"{value:.{places}f}".rstrip("0")
+    return text.replace("-", _MINUS) if text.strip("-0.") else "0"
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> tuple[float, str]:
@@ -79,7 +84,7 @@ def quantity(value: Number | str | None, unit: str = "") -> str:
     if math.isinf(value):
         return "∞" if value > 0 else f"{_MINUS}∞"
     if unit == "%":
-        return f"{digits3(value)}%"
+        return f"{_fixed(value)}%"
     symbol = _SYMBOLS.get(unit)
     if symbol is None:
         return count(value)
@@ -89,7 +94,7 @@ def quantity(value: Number | str | None, unit: str = "") -> str:
         number, prefix = _scaled(value, _SMALL)
     else:
         number, prefix = _scaled(value, _SI)
-    return f"{digits3(number)} {prefix}{symbol}"
+    return f"{_fixed(number)} {prefix}{symbol}"
 
 
 def count(value: Number) -> str:
@@ -97,7 +102,7 @@ def count(value: Number) -> str:
     if isinstance(value, int) and abs(value) < 10_000:
         return f"{value:,}".replace("-", _MINUS)
     if abs(value) < 9_999.5:
-        return digits3(value)
+        return _fixed(value)
     number, prefix = _scaled(value, _SI)
     return f"{digits3(number)} {prefix}".rstrip()
 

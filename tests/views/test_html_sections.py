@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.factories import make_launch, make_profile, make_timing
+from tests.factories import make_launch, make_profile, make_project, make_timing
 from tests.views import site_data
 from workbench.errors import UsageError
 from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, SourceFile, Timing
 from workbench.project import find_project
 from workbench.views.html import build_report
+from workbench.views.html_data import StudyInfo
 from workbench.views.html_ptx import ptx_view
 from workbench.views.html_sweep import sweep
 from workbench.views.html_whatif import what_if
@@ -46,7 +48,7 @@ def test_the_sweep_draws_each_version_over_the_size() -> None:
     timings = [timing(v, n, n * s) for v, s in (("v0", 2e-6), ("v1", 1e-6)) for n in (256, 1024)]
     found = sweep(timings, ["v0", "v1"], set())
     assert found is not None
-    assert [chart.id for chart in found.charts] == ["rate", "time", "ratio"]
+    assert [way for way, _ in found.ways] == ["rate", "time", "ratio"]
     rate = found.charts[0].figure.spec
     assert [trace["name"] for trace in rate["data"]] == ["v0", "v1"]
     assert rate["data"][0]["x"] == [256.0, 1024.0]
@@ -70,7 +72,7 @@ def test_unlike_problems_are_told_apart_by_their_work_or_name() -> None:
     idle = [msgspec.structs.replace(item, flops=0, ratio=None) for item in (a, b)]
     found = sweep(idle, ["v0"], set())
     assert found is not None
-    assert [chart.id for chart in found.charts] == ["time"]
+    assert [way for way, _ in found.ways] == ["time"]
     assert list(found.charts[0].figure.spec["layout"]["xaxis"]["ticktext"]) == ["n256", "n512"]
 
 
@@ -159,3 +161,70 @@ def test_the_ladder_tells_each_step(tmp_path: Path) -> None:
     html = (root / "reports/studies/demo/h200/n1024/index.html").read_text(encoding="utf-8")
     assert "v2 is 2.00× faster than v0." in html
     assert 'href="v0..v2.html"' in html
+
+
+def test_a_sweep_of_two_sizes_is_shown_by_families() -> None:
+    def one(version: str, n: int, stride: int) -> Timing:
+        return make_timing(
+            1e-4 * n / stride,
+            version=version,
+            problem=f"n{n}_s{stride}",
+            parameters={"H": n, "W": n, "U": stride, "V": stride},
+            flops=n * n // stride,
+        )
+
+    timings = [one(v, n, s) for v in ("v0", "v1") for n in (32, 64, 128) for s in (1, 2, 3)]
+    found = sweep([t for t in timings if (t.version, t.problem) != ("v1", "n64_s2")], ["v0"], set())
+    assert found is not None
+    assert [title for _, title in found.families] == ["U = V = 1", "U = V = 2", "U = V = 3"]
+    assert found.ways == (("rate", "FLOP/s"), ("time", "Time"))
+    figures = {chart.parts: chart.figure for chart in found.charts}
+    second = figures["rate family1"].spec["data"]
+    assert [len(line["x"]) for line in second] == [3, 2]  # v1 refuses one of them
+    assert figures["rate family1"].spec["layout"]["xaxis"]["title"]["text"] == "H = W"
+    assert len(found.rows) == 9
+    assert sum("—" in row for row in found.rows) == 1
+
+
+def test_problems_that_differ_in_everything_stand_in_the_order_of_their_work() -> None:
+    shapes = {"b": (1, 9, 4), "a": (2, 3, 5), "c": (3, 1, 6)}
+    timings = [
+        make_timing(
+            1e-3,
+            version="v0",
+            problem=name,
+            parameters=dict(zip("CHK", shape, strict=True)),
+            flops=100 * math.prod(shape),
+        )
+        for name, shape in shapes.items()
+    ]
+    found = sweep(timings, ["v0"], set(), "op")
+    assert found is not None and not found.families
+    axis = found.charts[0].figure.spec["layout"]["xaxis"]
+    assert axis["ticktext"] == ["c", "a", "b"]
+    assert "type" not in axis  # an order, no amount
+    assert found.ways[0] == ("rate", "OP/s")
+    assert "OP/s" in found.rows[0][1]
+
+
+def test_a_time_that_does_not_grow_is_warned_of() -> None:
+    timings = [
+        make_timing(
+            1e-3, version="v0", problem=f"n{n}", parameters={"N": n}, flops=n**3, bytes=4 * n**2
+        )
+        for n in (64, 512)
+    ]
+    found = sweep(timings, ["v0"], set())
+    assert found is not None
+    (said,) = found.warnings
+    assert said.startswith("The time of v0 does not grow with the size")
+
+
+def test_integer_work_is_no_floating_point_work(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    study = project.kernels / "demo/study.py"
+    text = study.read_text(encoding="utf-8")
+    assert StudyInfo(project, "demo").work == "flop"
+    study.write_text(text.replace('"float32")}', '"int32")}'), encoding="utf-8")
+    info = StudyInfo(project, "demo")
+    assert (info.problem, info.work) == ("", "op")

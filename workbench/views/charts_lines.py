@@ -10,11 +10,13 @@ from workbench.model import Record
 from workbench.views.charts import COLORS, Figure, Json, axis_of, layout_of, plain, ticks
 from workbench.views.charts_roof import SYMBOLS, decades
 
+#: The unit of an axis that names what stands on it.
+NAMES = "name"
 _DASHES = ("solid", "dash", "dot", "dashdot")
 #: From this factor between the ends on, an axis is logarithmic.
 _LOG = 8.0
 _TICKS = 12
-#: Letters of a version's name, as ``v12`` has them, of which three fit a phone's row.
+#: Letters of a version's name, as ``v12`` has them, of which two fit a phone's row.
 _SHORT = 5
 #: Room of a legend's row on a phone, and of the plot beside it, in CSS pixels.
 _LEGEND_ROW, _PLOT = 20, 260
@@ -54,21 +56,29 @@ class Axis(Record, frozen=True):
 def _scale(values: Sequence[float], axis: Axis) -> Json:
     """Type, range and ticks of an axis that shows `values`."""
     low, high = min(values), max(values)
+    if axis.unit == NAMES:
+        # Places in a row mean an order, no amount: their distances are all alike.
+        out: Json = {"range": [low - 0.5, high + 0.5]}
+        return out | _labels(axis)
     logarithmic = not axis.from_zero and low > 0 and high / low >= _LOG
     if logarithmic:
         room = 0.06 * math.log10(high / low)
         ends = [math.log10(low) - room, math.log10(high) + room]
-        out: Json = {"type": "log", "range": ends}
+        out = {"type": "log", "range": ends}
         out |= decades(low, high, axis.unit)
     else:
         start = 0.0 if axis.from_zero or low > 0 else low
         out = {"range": [start, high + 0.08 * (high - start or 1.0)], **ticks(high, axis.unit)}
-    if axis.places and len(axis.places) <= _TICKS:
-        out |= {
-            "tickvals": [value for value, _ in axis.places],
-            "ticktext": [plain(text) for _, text in axis.places],
-        }
-    return out
+    return out | _labels(axis) if len(axis.places) <= _TICKS else out
+
+
+def _labels(axis: Axis) -> Json:
+    if not axis.places:
+        return {}
+    return {
+        "tickvals": [value for value, _ in axis.places],
+        "ticktext": [plain(text) for _, text in axis.places],
+    }
 
 
 def lines(
@@ -147,12 +157,14 @@ def lines(
         margin={"l": 8, "r": 16, "t": 44 if several else 12, "b": 36},
     )
     # A phone has room for one or two names a row; the plot keeps its height all the same.
-    columns = 3 if max(len(line.name) for line in series) <= _SHORT else 1
+    columns = 2 if max(len(line.name) for line in series) <= _SHORT else 1
     rows = math.ceil(len(series) / columns) if several else 0
     legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
     if columns > 1:
-        legend |= {"entrywidth": 56, "entrywidthmode": "pixels"}
-    spec = {"data": data, "layout": layout, "narrow": {"legend": legend}}
+        legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
+    # What the axis shows is said above the chart as well, and its names need the width.
+    narrow = {"legend": legend, "yaxis": {**layout["yaxis"], "title": {"text": ""}}}
+    spec = {"data": data, "layout": layout, "narrow": narrow}
     tall = max(height, _PLOT + _LEGEND_ROW * rows) if several else height
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
 

@@ -8,7 +8,7 @@ from workbench import units
 from workbench.model import Record, Timing
 from workbench.store import natural_key
 from workbench.views import charts
-from workbench.views.charts_lines import Axis, Point, Series, lines, round_places
+from workbench.views.charts_lines import NAMES, Axis, Point, Series, lines, round_places
 from workbench.views.html_common import percent
 
 #: Problems that one chart shows; of more, as many spread evenly over the sizes.
@@ -22,10 +22,9 @@ _DECADES = 20.0
 
 
 class SweepChart(Record, frozen=True):
-    """One way to look at the sweep."""
+    """One way to look at one family of problems; `parts` are the choices that show it."""
 
-    id: str
-    title: str
+    parts: str
     figure: charts.Figure
 
 
@@ -33,6 +32,8 @@ class Sweep(Record, frozen=True):
     """The section: charts, and one table behind all of them."""
 
     charts: tuple[SweepChart, ...]
+    ways: tuple[tuple[str, str], ...]
+    families: tuple[tuple[str, str], ...]
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
@@ -65,7 +66,7 @@ def _axes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     }
 
 
-def _families(timings: Sequence[Timing]) -> list[_Sizes]:
+def _families(timings: Sequence[Timing], kind: str) -> list[_Sizes]:
     """The axes to draw: one size, a size for each of few families, or the problems by work."""
     problems = {timing.problem: timing for timing in timings}
     axes = _axes({name: timing.parameters for name, timing in problems.items()})
@@ -87,10 +88,10 @@ def _families(timings: Sequence[Timing]) -> list[_Sizes]:
             ]
     work = {name: float(timing.flops) for name, timing in problems.items()}
     if len(work) > _NAMED and min(work.values()) > 0 and len(set(work.values())) == len(work):
-        return [_Sizes(title="work of the problem", unit="flop", of=work)]
+        return [_Sizes(title="work of the problem", unit=kind, of=work)]
     order = sorted(problems, key=lambda name: (work[name], natural_key(name)))
     of = {name: place + 1.0 for place, name in enumerate(order)}
-    return [_Sizes(title="problem, from the least work to the most", unit="name", of=of)]
+    return [_Sizes(title="problems by their work", unit=NAMES, of=of)]
 
 
 def _spread(problems: list[str]) -> list[str]:
@@ -116,11 +117,12 @@ def sweep(
     if len({timing.problem for timing in timings}) < 2:
         return None
     found = {(timing.version, timing.problem): timing for timing in timings}
-    families = _families(timings)
+    families = _families(timings, work)
     every = [name for sizes in families for name in _ordered(sizes)]
     versions = [v for v in order if any((v, problem) in found for problem in every)]
     versions += sorted({timing.version for timing in timings} - set(order), key=natural_key)
-    out = []
+    out: list[SweepChart] = []
+    ways: dict[str, str] = {}
     drawn: list[str] = []
     rate = _rate_unit(timings, work)
     for number, sizes in enumerate(families):
@@ -134,24 +136,23 @@ def sweep(
             series = _series(found, versions, baselines, sizes, shown, unit)
             if not series:
                 continue
-            name = f"{sizes.name}: {title}" if sizes.name else title
-            out.append(
-                SweepChart(
-                    id=f"{identity}{number}" if number else identity,
-                    title=name,
-                    figure=_figure(identity, number, title, unit, series, sizes, shown),
-                )
-            )
+            figure = _figure(identity, number, title, unit, series, sizes, shown)
+            out.append(SweepChart(parts=f"{identity} family{number}", figure=figure))
+            ways.setdefault(identity, title)
     note = f"Of {len(every)} problems {len(drawn)} are drawn." if len(drawn) < len(every) else ""
     return Sweep(
         charts=tuple(out),
+        ways=tuple(ways.items()),
+        families=tuple(
+            (f"family{n}", sizes.name) for n, sizes in enumerate(families) if sizes.name
+        ),
         head=("Problem", *versions),
         rows=tuple(
             (problem, *(_cell(found.get((version, problem)), work) for version in versions))
             for problem in drawn
         ),
         note=note,
-        warnings=tuple(growth.warnings(timings)),
+        warnings=tuple(said[:1].upper() + said[1:] for said in growth.warnings(timings)),
     )
 
 
@@ -210,9 +211,9 @@ def _figure(
 
 
 def _axis(sizes: _Sizes, shown: list[str]) -> Axis:
-    if sizes.unit == "name":
+    if sizes.unit == NAMES:
         places = tuple((sizes.of[name], name) for name in shown)
-        return Axis(title=sizes.title, places=places)
+        return Axis(title=sizes.title, unit=NAMES, places=places)
     places = round_places([sizes.of[name] for name in shown], sizes.unit)
     return Axis(title=sizes.title, unit=sizes.unit, places=places)
 

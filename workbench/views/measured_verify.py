@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from workbench.model import Record
 from workbench.sanitizer import Finding, describe
-from workbench.units import count, factor, quantity
+from workbench.units import count, digits3, factor, quantity
 from workbench.views.measured import Sheet
 
 
@@ -51,7 +51,7 @@ def verify_sheet(
         notes.append(f"compute-sanitizer ({', '.join(sanitized)}): no findings.")
     # A version may have a tolerance of its own; then each row's share says enough.
     tolerances = {row.tolerance for row in rows}
-    tolerance = f", tolerance {count(rows[0].tolerance)}" if len(tolerances) == 1 else ""
+    tolerance = f", tolerance {digits3(rows[0].tolerance)}" if len(tolerances) == 1 else ""
     return Sheet(
         title=f"study {study}, seed {seed}{tolerance}",
         header=("version", "problem", "result", "error", "of tolerance", "compared"),
@@ -139,7 +139,7 @@ def _cells(row: VerifyRow) -> tuple[str, ...]:
         row.version,
         row.problem,
         "ok" if row.ok else "WRONG" if row.compared else "FAILED",
-        "—" if row.error is None else count(row.error),
+        "—" if row.error is None else digits3(row.error),
         share,
         how_many if row.compared else "—",
     )

@@ -136,6 +136,21 @@
     pick();
   }
 
+  // --- one of several panels, by several choices at once -------------------------------
+  for (const box of all("[data-choices]")) {
+    const panels = Array.from(document.getElementById(box.dataset.choices).children);
+    const pick = () => {
+      const chosen = all("input:checked", box).map((input) => input.value);
+      for (const panel of panels) {
+        const parts = panel.dataset.parts.split(" ");
+        panel.hidden = chosen.some((value) => !parts.includes(value));
+        if (!panel.hidden) panel.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+      }
+    };
+    box.addEventListener("change", pick);
+    pick();
+  }
+
   // --- sorting -------------------------------------------------------------------------
   for (const table of all("table.sortable")) {
     const body = table.tBodies[0];
