@@ -1,12 +1,18 @@
-"""The decisions of timing that need no device: rotation and method."""
+"""The decisions of timing that need no device: rotation and method; and its sets of buffers."""
 
 from __future__ import annotations
 
+import ctypes
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engines.stopwatch import MAX_SETS, rotation, wants_graph
+from workbench.engines.device import DeviceArray
+from workbench.engines.job import BufferSpec
+from workbench.engines.stopwatch import MAX_SETS, make_sets, rotation, wants_graph
 
 L2 = 60 << 20
 
@@ -42,3 +48,51 @@ def test_large_buffers_need_two_sets_and_tiny_ones_stay_warm() -> None:
     assert rotation(L2, 3 * L2, 100 * L2) == (2, True)
     count, cold = rotation(L2, 12, 100 * L2)
     assert count == MAX_SETS and not cold
+
+
+class Host:
+    """A session whose device memory is the host's; counts the copies."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.copies = 0
+
+    def arena(self, size: int) -> int:
+        self.kept.append(ctypes.create_string_buffer(size))
+        return ctypes.addressof(self.kept[-1])
+
+    def copy(self, target: DeviceArray, source: DeviceArray) -> None:
+        self.move(target.address, source.address, source.nbytes)
+
+    def move(self, target: int, source: int, size: int) -> None:
+        self.copies += 1
+        ctypes.memmove(target, source, size)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 130])
+def test_every_set_holds_the_inputs_and_none_overlaps_another(count: int) -> None:
+    host = Host()
+    specs = (
+        BufferSpec(name="x", role="input", shape=(3, 5), dtype="<f4"),
+        BufferSpec(name="y", role="output", shape=(700,), dtype="|i1"),
+    )
+    first = {}
+    for spec in specs:
+        values = np.arange(np.prod(spec.shape), dtype=spec.dtype)
+        address = host.arena(values.nbytes)
+        ctypes.memmove(address, values.ctypes.data, values.nbytes)
+        first[spec.name] = DeviceArray(address, spec.shape, np.dtype(spec.dtype))
+    sets = make_sets(host, specs, first, count)  # type: ignore[arg-type]
+    assert len(sets) == count and sets[0] is first
+    spans = []
+    for arrays in sets:
+        for spec in specs:
+            array = arrays[spec.name]
+            assert (array.shape, array.dtype) == (spec.shape, np.dtype(spec.dtype))
+            content = ctypes.string_at(array.address, array.nbytes)
+            assert content == ctypes.string_at(first[spec.name].address, array.nbytes)
+            spans.append((array.address, array.address + array.nbytes))
+    spans.sort()
+    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+    # Two buffers once, then as much again each time.
+    assert host.copies <= 2 + count.bit_length()

@@ -226,8 +226,12 @@ class Session:
 
     def copy(self, target: DeviceArray, source: DeviceArray) -> None:
         """Copy on the device."""
-        if source.nbytes:
-            self.cuda.memcpy_dtod(target.address, source.address, source.nbytes)
+        self.move(target.address, source.address, source.nbytes)
+
+    def move(self, target: int, source: int, size: int) -> None:
+        """Copy `size` bytes from one device address to another."""
+        if size:
+            self.cuda.memcpy_dtod(target, source, size)
 
     def strayed(self) -> tuple[str, ...]:
         """Names of the buffers around which something was written."""
