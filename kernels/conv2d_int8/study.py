@@ -38,6 +38,8 @@ problems = {
     "c144_k24": _shape(1, 6, 9, 144, 24),
     # One tile of 128 pixels and one more, one tile of 128 filters and one more.
     "p129_k129": _shape(1, 3, 43, 32, 129),
+    # Filters in fours, four beyond a tile of 128; pixels beyond a rectangle of 10×25.
+    "c16_k132": _shape(1, 11, 13, 16, 132),
     # More images than an H200 has SMs: some blocks take a second tile.
     "n140": _shape(140, 1, 2, 16, 8),
     # Exactly one tile of everything, and the channels and filters of the large problem.

@@ -13,7 +13,7 @@ BN = 128     # filters a block
 BK = 128     # channels of a tile
 WM = 64      # pixels a warp
 WN = 64      # filters a warp
-STAGES = 3   # tiles of the filters in shared memory
+STAGES = 4   # tiles of the filters in shared memory
 BLOCKS = 2   # blocks an SM
 
 [[launch]]
