@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,6 @@ def test_every_set_holds_the_inputs_and_none_overlaps_another(count: int) -> Non
             assert content == ctypes.string_at(first[spec.name].address, array.nbytes)
             spans.append((array.address, array.address + array.nbytes))
     spans.sort()
-    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
     # Two buffers once, then as much again each time.
     assert host.copies <= 2 + count.bit_length()
