@@ -27,8 +27,8 @@ change  = "< 0.1x"
 why     = "an mma does the work of 128 dp4a"
 
 [[expect]]
-counter = "shared_conflict_ways"
-change  = ">= 2"
+counter = "shared_wavefronts_excess"
+change  = "up"
 why     = "ldmatrix reads eight rows of 64 bytes: every other one begins in the same bank, so four lie on top of each other"
 
 [[expect]]

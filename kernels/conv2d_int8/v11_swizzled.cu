@@ -12,8 +12,8 @@ block  = [256]
 args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 
 [[expect]]
-counter = "shared_conflict_ways"
-change  = "<= 1.05"
+counter = "shared_wavefronts_excess"
+change  = "to 0"
 why     = "any eight rows that ldmatrix reads at once have their pieces in eight groups of four banks, and so have the stores"
 
 [[expect]]

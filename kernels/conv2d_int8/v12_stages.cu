@@ -40,11 +40,6 @@ why     = "one barrier a tile, and warps arrive at it without having waited for 
 counter = "tensor_utilization"
 change  = "up"
 why     = "the same products in less time"
-
-[[expect]]
-counter = "shared_conflict_ways"
-change  = "<= 1.05"
-why     = "the swizzle is that of v11"
 --- */
 #define THREADS (BM / WM * (BN / WN) * 32)
 #define PIECES (BK / 16)          // 16 channels: what a lane loads, and a row of ldmatrix

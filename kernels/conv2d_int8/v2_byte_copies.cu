@@ -1,7 +1,7 @@
 /* ---
 title  = "Double buffering with byte-wise \"asynchronous\" copies"
 parent = "v1"
-change = "The next tiles are copied while the present ones are used, in the way of cuda::memcpy_async with single bytes. There are no asynchronous copies of one byte: each becomes a load and a store, which the thread itself issues before it computes."
+change = "The next tiles are copied while the present ones are used, in the way of cuda::memcpy_async with single bytes. There are no asynchronous copies of one byte: cp.async starts at four, and each call becomes a load and a store, which the thread itself issues before it computes."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17"
 requires_why = "its indices and its sums are 32-bit integers"
 

@@ -1,7 +1,7 @@
 /* ---
 title  = "dp4a: four products an instruction"
 parent = "v5"
-change = "Four neighbouring channels of a pixel and of a filter are loaded as one word each and multiplied by one instruction. The filters' tile is turned, so that their channels are neighbours too."
+change = "Four neighbouring channels of a pixel and of a filter are loaded as one word each and multiplied by one instruction. The filters' tile is turned, so that their channels are neighbours too. The compiler may have used dp4a before (nvcc 13 does, see IDP in the machine code of v0 to v5), but it had to put the filters' words together byte by byte."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17"
 requires_why = "its indices and its sums are 32-bit integers"
 
