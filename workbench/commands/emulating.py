@@ -58,7 +58,7 @@ def profile_versions(
     from workbench.commands.measuring import Failures, Progress
     from workbench.engines import emulated
     from workbench.store import Store
-    from workbench.units import count, quantity
+    from workbench.units import digits3, quantity
 
     click.echo(f"engine: emulator, on this machine's CPU; {emulated.CANNOT_KNOW}")
     store = Store(project.profiles)
@@ -82,7 +82,7 @@ def profile_versions(
             path = store.save(made)
             shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
             kernels = ", ".join(dict.fromkeys(launch.kernel for launch in made.launches))
-            error = count(made.verification.error) if made.verification else "—"
+            error = digits3(made.verification.error) if made.verification else "—"
             click.echo(
                 f"{version.id} {where.name}: {kernels}, error {error}, "
                 f"{quantity(made.capture.wall_s, 's')} in the emulator -> {shown.as_posix()}"

@@ -197,11 +197,11 @@ def command(
 
 
 def _summary(profile: Profile, path: str) -> str:
-    from workbench.units import count, quantity
+    from workbench.units import digits3, quantity
 
     kernels = ", ".join(dict.fromkeys(launch.kernel for launch in profile.launches))
     check = profile.verification
-    error = f", error {count(check.error)}" if check else ""
+    error = f", error {digits3(check.error)}" if check else ""
     return (
         f"{profile.version} {profile.problem}: {kernels}{error}, "
         f"{quantity(profile.capture.wall_s, 's')} under ncu -> {path}"

@@ -7,7 +7,7 @@ from workbench.engines.job import Check, Failure, Job, Result
 from workbench.engines.process import Finished
 from workbench.engines.where import Where
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
-from workbench.units import count
+from workbench.units import digits3
 
 
 def expect_result(job: Job, result: Result | None, finished: Finished, where: Where) -> Result:
@@ -117,7 +117,7 @@ def describe_check(check: Check) -> str:
     if check.error is None:
         first = f"{check.not_a_number:,} of {check.compared:,} elements are not a number"
     else:
-        first = f"‖out − ref‖ / ‖ref‖ = {count(check.error)}, tolerance {count(check.tolerance)}"
+        first = f"‖out − ref‖ / ‖ref‖ = {digits3(check.error)}, tolerance {digits3(check.tolerance)}"
     lines = [first]
     if check.worst is not None:
         place = ", ".join(str(i) for i in check.worst.index)
