@@ -3,11 +3,7 @@ title  = "Filters packed once, in the order in which they are copied"
 parent = "v9"
 change = "A small kernel first writes the filters tile after tile, swizzled and filled up with zeros, so that a step's copies are one run of memory: one address and constants, no bounds."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
-requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
-
-[defines]
-WM = 64
-WN = 64
+requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image, which stand in shared memory twice, may have 256 pixels"
 
 [[scratch]]
 name  = "packed"
@@ -23,9 +19,9 @@ args   = ["weight", "packed", "C", "K"]
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
-block  = ["128//WM * (128//WN) * 32"]
+block  = [128]
 args   = ["input", "packed", "output", "N", "H", "W", "C", "K"]
-dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
+dynamic_shared = "cdiv(132 + 2*W, 8) * 8 * (2*64 + 4) + cdiv(132 + 2*W, 8) * 32 + 2*3*128*64"
 
 [[expect]]
 counter = "instructions"
@@ -52,6 +48,8 @@ why     = "that tenth, less the 2 µs of the small kernel and the gap after it"
 #define BM 128  // pixels a block
 #define BN 128  // filters a block
 #define BK 32   // channels in a tile
+#define WM 64   // pixels a warp
+#define WN 64   // filters a warp
 #define F (WM / 8)  // matrices of eight pixels a warp
 #define THREADS (BM / WM * (BN / WN) * 32)
 #define ROWS (THREADS / (BK / 8))  // pixels of a tile that all threads copy at once
@@ -104,7 +102,7 @@ pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int 
         k < K && from_c < C ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
 }
 
-// Two blocks on an SM.
+// Two blocks of 128 threads on an SM leave 255 registers a thread, for 128 sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
        __half* __restrict__ output, int N, int H, int W, int C, int K) {

@@ -3,7 +3,7 @@ title  = "Blocks that stay"
 parent = "v12"
 change = "264 blocks, two for each of 132 SMs, take every 264th tile of pixels. Copies run on across tiles: the first pixels and filters of the next tile come while the last chunk of this one is multiplied and its sums are stored."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
-requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
+requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image, which stand in shared memory twice, may have 256 pixels"
 
 [defines]
 BLOCKS = 264
@@ -100,7 +100,7 @@ pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int 
     const int i = blockIdx.x * 256 + threadIdx.x, steps = (C + BK - 1) / BK * 3;
     const int row = i / (BK / 8) % BN, s = i / (BK / 8) / BN % 3;
     const int step = i / (BK / 8) / BN / 3 % steps, block = i / (BK / 8) / BN / 3 / steps;
-    // A lane holds sums of rows g, g + 8, g + 16, …, g + 56 of its warp's 64: filters 8·g to 8·g + 7.
+    // A lane holds sums of rows g, g + 8, …, g + 56 of its warp's 64: filters 8·g to 8·g + 7.
     const int k = block * BN + row / WN * WN + row % 8 * 8 + row / 8 % 8;
     const int c = i % (BK / 8) * 8, from_c = step / 3 * BK + c;
     const __half* from = &weight[((k * 3 + step % 3) * 3 + s) * C + from_c];
@@ -108,7 +108,7 @@ pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int 
         k < K && from_c < C ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
 }
 
-// Two blocks on an SM.
+// Two blocks of 128 threads on an SM leave 255 registers a thread, for 128 sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
        __half* __restrict__ output, int N, int H, int W, int C, int K) {

@@ -3,18 +3,14 @@ title  = "Three taps from the same registers"
 parent = "v7"
 change = "The image is walked with a column of zeros between rows and a row of them between images, so every tap is a plain shift; and row g of 8×8 matrix f holds pixel 8·g + f, so a shift by one pixel is the next matrix: ten of them serve all three taps of a filter row, where each tap loaded eight. Filters are the rows of the product now, because a single matrix of pixels can only be its columns."
 requires     = "C % 8 == 0 and K % 8 == 0 and max((N*(H + 1)*(W + 1) + 127)*max(C, K), 9*(K + 127)*C) < 2**31 and W <= 256"
-requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image stand in shared memory twice"
-
-[defines]
-WM = 64
-WN = 64
+requires_why = "it copies eight channels and stores eight filters at a time, its indices are 32-bit integers, and two rows of the image, which stand in shared memory twice, may have 256 pixels"
 
 [[launch]]
 kernel = "conv2d"
 grid   = ["cdiv(N*(H + 1)*(W + 1), 128)", "cdiv(K, 128)"]
-block  = ["128//WM * (128//WN) * 32"]
+block  = [128]
 args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
-dynamic_shared = "cdiv(132 + 2*W, WM//8) * (WM//8) * (2*64 + 4) + cdiv(132 + 2*W, WM//8) * 32 + 2*3*128*64"
+dynamic_shared = "cdiv(132 + 2*W, 8) * 8 * (2*64 + 4) + cdiv(132 + 2*W, 8) * 32 + 2*3*128*64"
 
 [[expect]]
 counter = "shared_wavefronts"
@@ -46,6 +42,8 @@ why     = "a warp issues a product every eight cycles while it does nothing else
 #define BM 128  // pixels a block
 #define BN 128  // filters a block
 #define BK 32   // channels in a tile
+#define WM 64   // pixels a warp
+#define WN 64   // filters a warp
 #define F (WM / 8)  // matrices of eight pixels a warp
 #define THREADS (BM / WM * (BN / WN) * 32)
 #define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
@@ -84,7 +82,7 @@ __device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4], uns
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two blocks on an SM.
+// Two blocks of 128 threads on an SM leave 255 registers a thread, for 128 sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
        __half* __restrict__ output, int N, int H, int W, int C, int K) {
