@@ -117,7 +117,9 @@ def describe_check(check: Check) -> str:
     if check.error is None:
         first = f"{check.not_a_number:,} of {check.compared:,} elements are not a number"
     else:
-        first = f"‖out − ref‖ / ‖ref‖ = {digits3(check.error)}, tolerance {digits3(check.tolerance)}"
+        first = (
+            f"‖out − ref‖ / ‖ref‖ = {digits3(check.error)}, tolerance {digits3(check.tolerance)}"
+        )
     lines = [first]
     if check.worst is not None:
         place = ", ".join(str(i) for i in check.worst.index)
