@@ -12,16 +12,15 @@ is counted without them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.emulator.cfg import Block, Graph, arguments, results
+from workbench.emulator.divergence import fenced, hammocks, varying, walk
 from workbench.emulator.ir import Addr, Imm, Instr, Operand, Reg, Sym, Variable
 
 #: Loops up to this many instructions are unrolled by ptxas, if nothing in them forbids it.
 _UNROLL_BELOW = 64
 _UNROLL = 4
-#: A branch around at most so many instructions becomes predicates on them.
-_PREDICATED = 7
 _ROUTINES = {  # instructions of ptxas's in-line sequences, common path
     ("div", "f32"): 10.0, ("div", "f64"): 20.0, ("sqrt", "f32"): 8.0, ("sqrt", "f64"): 16.0,
     ("rcp", "f32"): 6.0, ("rcp", "f64"): 10.0, ("rem", "s32"): 22.0, ("rem", "u32"): 18.0,
@@ -32,17 +31,8 @@ _ADDS = ("add", "sub")
 _LOGIC = ("and", "or", "xor")
 _WORDS = ("s32", "u32", "b32")
 _WIDE = ("s64", "u64", "b64")
-#: What gives each lane a value of its own.
-_PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
-_LANES = ("%tid", "%laneid", "%lanemask")
-
-
-def _walk(blocks: Iterable[Block]) -> Iterator[tuple[Block, Instr]]:
-    for block in blocks:
-        for instr in block.instrs:
-            yield block, instr
-        if block.last is not None:
-            yield block, block.last
+#: 64-bit integers are two registers, and most of what is done with them is done twice.
+_BY_HALVES = ("mul", "mad", "shl", "shr", "setp", "selp", "min", "max", "neg", "abs", *_LOGIC)
 
 
 class Weights:
@@ -72,21 +62,21 @@ class Weights:
         self._users: dict[str, list[Instr]] = defaultdict(list)
         self._makers: dict[str, list[Instr]] = defaultdict(list)
         blocks = [graph.blocks[index] for index in graph.order]
-        for _, instr in _walk(blocks):
+        for _, instr in walk(blocks):
             for name in arguments(instr):
                 self._uses[name] += 1
                 self._users[name].append(instr)
             for name in results(instr):
                 self._makers[name].append(instr)
         self._absorbers = self._find_absorbed(blocks)
-        predicated = dict(_hammocks(graph))
+        predicated = dict(hammocks(graph))
         #: Block -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
-        self._varying = self._find_varying(blocks)
+        self._varying = varying(blocks)
         self._of: dict[int, float] = {}
         for block in blocks:
             share = 1 / _UNROLL if self._unrolled(block) else 1.0
-            for _, instr in _walk([block]):
+            for _, instr in walk([block]):
                 weight = self._plain(instr)
                 if instr is block.last and block.kind == "branch":
                     weight = 0.0 if block.index in predicated else self._branch(graph, block)
@@ -105,21 +95,24 @@ class Weights:
         self, blocks: list[Block], params: Sequence[Variable], spaces: Mapping[str, str]
     ) -> None:
         """Loads that every kernel makes before its own work, charged to where they belong."""
-        start = next((instr for _, instr in _walk(blocks)), None)
+        start = next((instr for _, instr in walk(blocks)), None)
         if start is None:
             return
         self._of[id(start)] += 1.0  # the stack pointer, whether used or not
-        if any(_is_global(instr) for _, instr in _walk(blocks)):
+        if any(_is_global(instr) for _, instr in walk(blocks)):
             self._of[id(start)] += 1.0  # the descriptor of global memory
         if not self._loads_constants:
             return
         self._load_params(blocks, params)
         seen: set[str] = set()
-        for _, instr in _walk(blocks):
+        for block, instr in walk(blocks):
             for name in _symbols(instr):
+                space = spaces.get(name, "")
+                if space == "shared" and block.index in self.host:
+                    self._of[id(instr)] += 3.0  # made anew under its predicate
+                    continue
                 if name in seen:
                     continue
-                space = spaces.get(name, "")
                 if space == "shared":
                     # The window's place in the cluster, once; then an offset and a shift.
                     first = not any(spaces[known] == "shared" for known in seen)
@@ -140,7 +133,7 @@ class Weights:
             place[each.name] = at
             at += each.size
         loaded: set[int] = set()
-        for _, instr in _walk(blocks):
+        for _, instr in walk(blocks):
             where = instr.operands[1] if instr.op == "ld" and "param" in instr.parts else None
             if not isinstance(where, Addr) or not isinstance(where.base, Sym):
                 continue
@@ -161,7 +154,7 @@ class Weights:
         taken: set[int] = set()
         absorbed: set[int] = set()
         for kinds in (("mul", "shl", "shr"), ("cvt",), _ADDS, _LOGIC):
-            for _, instr in _walk(blocks):
+            for _, instr in walk(blocks):
                 if instr.op not in kinds or instr.guard is not None:
                     continue
                 users = self._absorbers_of(instr)
@@ -190,8 +183,9 @@ class Weights:
         if instr.op == "mul" and instr.parts[1] not in ("wide", "lo"):
             return []
         if instr.op in ("mul", "shl", "shr"):
-            wanted = ("s64", "u64") if instr.parts[1:2] == ("wide",) else ("s32", "u32")
-            if kind in _WIDE:
+            wide = instr.parts[1] == "wide" or kind in _WIDE
+            wanted = ("s64", "u64") if wide else ("s32", "u32")
+            if kind in _WIDE and instr.op != "shl":
                 return []
             fits = all(
                 user.op == "add" and user.parts[-1] in wanted and not _literal(user)
@@ -207,39 +201,9 @@ class Weights:
         fits = user.op in _LOGIC or (user.op == "setp" and _zero(user.operands[-1]))
         return users if fits else []
 
-    # --- branches
-
-    def _find_varying(self, blocks: list[Block]) -> set[str]:
-        """Registers that may differ between the lanes of a warp."""
-        varying: set[str] = set()
-        changed = True
-        while changed:
-            before = len(varying)
-            for _, instr in _walk(blocks):
-                own = instr.op in _PER_LANE and "param" not in instr.parts
-                if own or any(
-                    name in varying or name.startswith(_LANES) for name in arguments(instr)
-                ):
-                    varying.update(results(instr))
-            changed = len(varying) > before
-        return varying
-
     def _branch(self, graph: Graph, block: Block) -> float:
         """A branch that may part a warp is fenced by BSSY and, where it ends, BSYNC."""
-        guard = block.last.guard if block.last is not None else None
-        fenced = (
-            guard is not None
-            and guard.name in self._varying
-            and all(graph.blocks[goal].rank > block.rank for goal in block.targets)
-            and self._meet(graph, block)
-        )
-        return 3.0 if fenced else 1.0
-
-    @staticmethod
-    def _meet(graph: Graph, block: Block) -> bool:
-        """Do both ways of a branch come together before the kernel ends?"""
-        one, two = ({goal} | graph.reach[goal] for goal in block.targets)
-        return any(not _leaves(graph.blocks[index]) for index in one & two)
+        return 3.0 if fenced(graph, block, self._varying) else 1.0
 
     # --- loops
 
@@ -284,6 +248,10 @@ class Weights:
             return self._wide_add(instr)
         if op == "wmma":
             return _fragment(instr)
+        if op == "cp" and "wait_all" in instr.parts:
+            return 2.0
+        if kind in _WIDE and op in _BY_HALVES:
+            return 4.0 if op in ("mul", "mad") else 2.0
         if (op, kind) in _ROUTINES and "approx" not in instr.parts and "full" not in instr.parts:
             return _ROUTINES[op, kind]
         return 1.0
@@ -322,7 +290,8 @@ class Weights:
             if isinstance(operand, Reg)
             for maker in self._makers[operand.name]
         ]
-        return 1.0 if any(id(maker) in self._absorbers for maker in makers) else 2.0
+        wide = any(id(maker) in self._absorbers and maker.op == "mul" for maker in makers)
+        return 1.0 if wide else 2.0  # one IMAD.WIDE, or two halves
 
 
 def _fragment(instr: Instr) -> float:
@@ -333,10 +302,6 @@ def _fragment(instr: Instr) -> float:
     if instr.parts[2] in ("a", "b"):
         return 4.0 if "global" in instr.parts else 1.0
     return 8.0 if turned else 4.0
-
-
-def _leaves(block: Block) -> bool:
-    return block.kind == "exit" and not block.instrs
 
 
 def _literal(instr: Instr) -> bool:
@@ -362,25 +327,6 @@ def _symbols(instr: Instr) -> list[str]:
         elif isinstance(operand, Sym) and instr.op == "mov":
             out.append(operand.name)
     return out
-
-
-def _hammocks(graph: Graph) -> Iterator[tuple[int, int]]:
-    """Branches that only skip a few instructions: (block of the branch, block skipped)."""
-    before: Counter[int] = Counter()
-    for block in graph.blocks:
-        before.update(block.targets)
-    for block in graph.blocks:
-        if block.kind != "branch" or block.rank < 0:
-            continue
-        taken, after = block.targets
-        inner = graph.blocks[after]
-        if (
-            inner.kind == "jump"
-            and inner.targets == (taken,)
-            and before[after] == 1
-            and len(inner.instrs) <= _PREDICATED
-        ):
-            yield block.index, after
 
 
 def estimate(weights: Weights, executed: Iterable[tuple[Instr, int, int]]) -> list[float]:
