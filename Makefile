@@ -10,7 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help agreement bench-emulator demo test test-slow test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement bench-emulator demo test test-slow test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and comput
 
 docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 	$(BIN)/python -m workbench.views.catalogdoc > docs/counters.md
+
+screenshots: $(VENV)/.dev ## Pictures of the report in a real browser, into docs/images/
+	$(BIN)/python docs/screenshots.py
 
 goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you commit it
 	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/views tests/commands || true

@@ -13,6 +13,8 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
+#: Percentages below this are told as that: one sample of half a million is no measurement.
+_LEAST = 0.01
 #: Most decimal places: what is smaller is nothing to any counter.
 _PLACES = 8
 
@@ -84,7 +86,9 @@ def quantity(value: Number | str | None, unit: str = "") -> str:
     if math.isinf(value):
         return "∞" if value > 0 else f"{_MINUS}∞"
     if unit == "%":
-        return f"{_fixed(value)}%"
+        if 0 < abs(value) < _LEAST:
+            return f"< {_LEAST}%" if value > 0 else f"> {_MINUS}{_LEAST}%"
+        return f"{digits3(value)}%"
     symbol = _SYMBOLS.get(unit)
     if symbol is None:
         return count(value)

@@ -45,9 +45,9 @@ def code_row(row: CodeRow, same: bool) -> str:
         same: Unchanged on both sides: the new side's cell also says what the old one was.
     """
     if row.kind == "gap":
-        return f'<tr><td class="g" colspan="6">⋯ {row.words}\n'
+        return f'<tr><td class="g" colspan="6">⋯ {row.words}'
     old = row.old if same else LineSide()
-    return f"<tr>{_cell(row.old, 'o', LineSide())}{_cell(row.new, 'n', old)}\n"
+    return f"<tr>{_cell(row.old, 'o', LineSide())}{_cell(row.new, 'n', old)}"
 
 
 def _cell(side: LineSide, name: str, was: LineSide) -> str:
@@ -78,4 +78,4 @@ class Chunk(Record, frozen=True):
     @property
     def markup(self) -> Markup:
         """The rows as HTML."""
-        return Markup("".join(code_row(row, self.kind == "same") for row in self.rows))
+        return Markup("\n".join(code_row(row, self.kind == "same") for row in self.rows))

@@ -52,13 +52,13 @@ class SourceView(Record, frozen=True):
         Written here and not in the template: a page has hundreds of them, and a template's
         loop takes ten times as long. Tags that HTML lets out are left out, for the bytes.
         """
-        return Markup("".join(_source_row(line, self.anchor) for line in self.lines))
+        return Markup("\n".join(_source_row(line, self.anchor) for line in self.lines))
 
 
 def _source_row(line: SourceLine, prefix: str) -> str:
     """A row; `prefix`, numbers and widths are ours, everything else is escaped."""
     if line.number == 0:
-        return f'<tr class="gap"><td colspan="4">{line.code}\n'
+        return f'<tr class="gap"><td colspan="4">{line.code}'
     name = f"{prefix}{line.number}"
     joined = f' data-n="{line.number}" data-at="{line.at}"' if line.at else ""
     shown = note = ""
@@ -67,7 +67,7 @@ def _source_row(line: SourceLine, prefix: str) -> str:
         shown = f"{bars(bar, excess)}<span>{escape(text)}</span>"
     return (
         f'<tr id="{name}"{joined}><td class="n"><a href="#{name}">{line.number}</a>'
-        f'<td class="v">{shown}<td class="w">{escape(note)}<td class="c">{line.code}\n'
+        f'<td class="v">{shown}<td class="w">{escape(note)}<td class="c">{line.code}'
     )
 
 

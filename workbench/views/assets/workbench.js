@@ -232,6 +232,7 @@
       const bar = document.createElement("i");
       bar.style.width = `${width}%`;
       samples.append(bar, part("span", share));
+      samples.title = word(sass.stall, sass.stalls, n);
     }
     const [, guard, operation, operands] = /^(@\S+\s+)?(\S*)(.*)$/s.exec(texts[n]);
     const text = document.createElement("td");
