@@ -1,7 +1,7 @@
 /* ---
-title  = "8×16 outputs a thread, operands ahead"
+title  = "16×8 outputs a thread, operands ahead"
 parent = "v7"
-change = "Each thread keeps 8×16 outputs, each of four warps 64×64: six 16-byte loads feed 128 multiply-adds instead of four feeding 64. The operands of the next k are loaded while this one is multiplied, across tiles too, and three buffers give a tile two tiles' time to arrive."
+change = "Each thread keeps 16×8 outputs, each of four warps 128×32: six 16-byte loads feed 128 multiply-adds instead of four feeding 64. The operands of the next k are loaded while this one is multiplied, across tiles too, and three buffers give a tile two tiles' time to arrive."
 requires     = "max((M + 127) * (K + 31), (K + 31) * (N + 127), (M + 127) * (N + 127)) < 2**31"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile that is fetched"
 
@@ -49,8 +49,8 @@ why     = "more independent multiply-adds between two waits"
 #define BM 128  // rows of C a block
 #define BN 128  // columns of C a block
 #define BK 8    // depth of a tile
-#define TM 8    // rows of C a thread
-#define TN 16   // columns of C a thread
+#define TM 16   // rows of C a thread
+#define TN 8    // columns of C a thread
 #define STAGES 3
 
 // Copies one float from global to shared memory, or writes a zero where it lies outside.
@@ -105,12 +105,12 @@ sgemm(const float* __restrict__ A, const float* __restrict__ B, float* __restric
         asm volatile("cp.async.commit_group;\n");
     };
 
-    // Computing: warps are 2×2 of 64×64 outputs, lanes 8×4 of 4×4, eight times over. A lane's
+    // Computing: four warps of 128×32 outputs side by side, lanes 8×4 of 4×4, eight times over. A lane's
     // bit 0 counts columns and bit 1 rows: then of four neighbours two want the same rows and
     // two the same columns, and the hardware joins what both halves of a warp load.
     const int warp = tid / 32, lane = tid % 32;
     const int lane_row = lane / 8 * 2 + lane / 2 % 2, lane_col = lane / 4 % 2 * 2 + lane % 2;
-    const int row = warp / 2 * 64 + lane_row * 4, col = warp % 2 * 64 + lane_col * 4;
+    const int row = lane_row * 4, col = warp * 32 + lane_col * 4;
     float sum[TM][TN] = {};
     float ra[2][TM], rb[2][TN];  // the operands of this k and of the next
     auto load = [&](int to, int stage, int k) {
