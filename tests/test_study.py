@@ -153,6 +153,13 @@ def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> 
     assert plain.split("\n")[ten.front_matter_lines[1] - 1] == "--- */"
 
 
+def test_work_is_counted_in_operations_where_results_are_integers(maker: Maker) -> None:
+    maker.write("v0.cu", VERSION.replace('parent = ""\n', ""))
+    assert maker.load().work == "flop"
+    maker.write("study.py", STUDY.replace(',), "float32")}', ',), "int32")}'))
+    assert maker.load().work == "op"
+
+
 def test_a_study_without_a_baseline_has_none(maker: Maker) -> None:
     maker.write("v0.cu", VERSION)
     assert maker.load().baseline is None

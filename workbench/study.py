@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from workbench.discovery import load_versions
 from workbench.errors import UsageError
@@ -167,6 +167,12 @@ class Study:
                 "It must give a count, an integer of 0 or more.",
             )
         return count
+
+    @property
+    def work(self) -> Literal["flop", "op"]:
+        """What `flops` counts: ``op`` where all results are integers."""
+        kinds = [kind for _, kind in self.outputs(next(iter(self.problems.values()))).values()]
+        return "op" if all(kind.startswith(("int", "uint")) for kind in kinds) else "flop"
 
     # --- finding things by name ------------------------------------------------
 

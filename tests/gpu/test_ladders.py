@@ -49,7 +49,7 @@ def test_every_version_is_right_on_every_verify_problem(ladders: Ladders, name: 
             wrong[each.key] = verdict.error.message
         else:
             assert verdict.check is not None and verdict.check.error is not None
-            assert verdict.check.error <= study.tolerance
+            assert verdict.check.error <= verdict.check.tolerance
     assert wrong == {}
     assert checked >= {version.id for version in versions if version.kind == "cuda"}
 

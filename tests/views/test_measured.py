@@ -174,6 +174,12 @@ def test_the_first_launch_stands_apart_and_is_said_to() -> None:
     assert unknown.shown[0][-1] == "—" and "first launch:" not in " ".join(unknown.notes)
 
 
+def test_integer_work_is_counted_in_operations() -> None:
+    sheet = time_sheet(timings(), "op")
+    assert "OP/s" in sheet.header and "FLOP/s" not in sheet.header
+    assert "6.77 TOP/s" in sheet.shown[0]
+
+
 def test_a_time_that_does_not_grow_is_warned_of() -> None:
     flat = [
         make_timing(

@@ -138,6 +138,8 @@ def test_memory_bound_studies_are_shown_in_bytes_per_second() -> None:
     assert rate_unit([timing("v0", 4096, 1e12)]) == "flop/s"
     # The largest problem decides: a product of 16×16 matrices has 2.7 operations a byte.
     assert rate_unit([timing("v0", 16, 1e9), timing("v0", 4096, 1e12)]) == "flop/s"
+    assert rate_unit([timing("v0", 4096, 1e12)], "op") == "op/s"
+    assert rate_unit([add], "op") == "byte/s"
     unknown = msgspec.structs.replace(add, device=Device(name="Some Chip", slug="some-chip"))
     assert rate_unit([unknown]) == "byte/s"
     assert rate_unit([make_timing(flops=5, bytes=0)]) == "flop/s" and rate_unit([]) == "flop/s"
@@ -155,6 +157,11 @@ def test_memory_bound_studies_are_shown_in_bytes_per_second() -> None:
         80,
     )
     assert "TB/s" in text and "4.16" in text and "speed to" not in text
+
+
+def test_integer_work_is_counted_in_operations() -> None:
+    text = to_text(sweep_view(sweep(work="op")), 120)
+    assert "TOP/s" in text and "FLOP/s" not in text
 
 
 def test_a_study_without_counts_has_no_rates() -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from workbench.commands.measuring import Failures, Progress, pass_over
 
@@ -246,7 +246,7 @@ class Campaign:
             self._failures.passed()
             self.timings[key] = outcome
             if place:
-                self._shown.say(f"{place} {_line(outcome)}")
+                self._shown.say(f"{place} {_line(outcome, self._runner.study.work)}")
             return
         if not pass_over(subject.version, outcome, self._every):
             self._fail(key, outcome)
@@ -266,12 +266,12 @@ class Campaign:
         self.gaps[key] = Gap(kind=kind, why=error.message.splitlines()[0])
 
 
-def _line(timing: Timing) -> str:
+def _line(timing: Timing, work: Literal["flop", "op"]) -> str:
     """A result in one line: ``v2 n1024: 437 µs, 4.92 TFLOP/s, 0.146× cublas``."""
     from workbench.units import factor, quantity
     from workbench.views.measured_sweep import rate, rate_unit
 
-    unit = rate_unit([timing])
+    unit = rate_unit([timing], work)
     parts = [quantity(timing.time.value, "s")]
     if (speed := rate(timing, unit)) is not None:
         parts.append(quantity(speed, unit))

@@ -190,7 +190,7 @@ def command(
         )
         campaign.measure(profiled)
         if campaign.timings:
-            print_sheet(time_sheet(list(campaign.timings.values())), "table")
+            print_sheet(time_sheet(list(campaign.timings.values()), loaded.work), "table")
     failures.finish()
     if not done:
         raise MissingError("nothing was profiled", "Name a version that can run here.")

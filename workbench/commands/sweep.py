@@ -210,6 +210,7 @@ def _sweep(
         timings=timings,
         gaps=dict.fromkeys(combinations.keys - timings.keys(), missing) | gaps,
         stale=stale,
+        work=study.work,
     )
 
 

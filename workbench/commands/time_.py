@@ -109,7 +109,7 @@ def command(
         if (version.id, name) in campaign.timings
     ]
     if timings:
-        print_sheet(time_sheet(timings), format_)
+        print_sheet(time_sheet(timings, loaded.work), format_)
     failures.finish()
     if not timings:
         raise MissingError("nothing was timed", "Name a version that can run here.")

@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 _NUMERIC = frozenset(
-    ("median", "±", "FLOP/s", "error", "of tolerance", "compared", "samples", "first launch")
+    (
+        "median",
+        "±",
+        "FLOP/s",
+        "OP/s",
+        "error",
+        "of tolerance",
+        "compared",
+        "samples",
+        "first launch",
+    )
 )
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
 
-Unit = Literal["flop/s", "byte/s"]
+Unit = Literal["flop/s", "op/s", "byte/s"]
+Work = Literal["flop", "op"]
 #: Operations per byte from which arithmetic decides, on chips that the table does not list.
 _RIDGE = 10.0
 _BEST, _STALE, _WIDE = "*", "†", "±"
@@ -29,7 +30,7 @@ class Sweep(Record, frozen=True):
 
     `problems` stand from the least work to the most, `versions` in ladder order, the
     baselines (the names in `baselines`) last. Every key has a timing or a gap. `stale`
-    names timings of older sources.
+    names timings of older sources, `work` is what `Timing.flops` counts.
     """
 
     study: str
@@ -41,6 +42,7 @@ class Sweep(Record, frozen=True):
     timings: dict[Key, Timing]
     gaps: dict[Key, Gap]
     stale: frozenset[Key] = frozenset()
+    work: Work = "flop"
 
     @property
     def ordered(self) -> list[Timing]:
@@ -70,23 +72,24 @@ class Sweep(Record, frozen=True):
         return next((timing.baseline for timing in self.ordered if timing.baseline), "")
 
 
-def rate_unit(timings: Sequence[Timing]) -> Unit:
+def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> Unit:
     """Whether arithmetic or memory bounds the study: by the intensity of its largest problem.
 
     The problem's operations per byte of least traffic, against those at which the chip's
     float32 peak and its memory bandwidth meet.
     """
+    arithmetic: Unit = "op/s" if work == "op" else "flop/s"
     largest = max(timings, key=lambda t: (t.flops, t.bytes), default=None)
     if largest is None or not largest.bytes:
-        return "flop/s"
+        return arithmetic
     chip = chip_for(largest.device)
     ridge = chip.fp32_peak() / chip.memory_bandwidth if chip and chip.memory_bandwidth else 0.0
-    return "byte/s" if largest.flops / largest.bytes < (ridge or _RIDGE) else "flop/s"
+    return "byte/s" if largest.flops / largest.bytes < (ridge or _RIDGE) else arithmetic
 
 
 def rate(timing: Timing, unit: Unit) -> float | None:
     """Work of the problem per second of this version; None where the study gives none."""
-    work = timing.flops if unit == "flop/s" else timing.bytes
+    work = timing.bytes if unit == "byte/s" else timing.flops
     return work / timing.time.value if work and timing.time.value else None
 
 
@@ -125,7 +128,7 @@ def _blocks(sweep: Sweep) -> Iterator[_Block]:
             for key, timing in sweep.timings.items()
         },
     )
-    unit = rate_unit(sweep.ordered)
+    unit = rate_unit(sweep.ordered, sweep.work)
     rates = {key: value for key, t in sweep.timings.items() if (value := rate(t, unit))}
     if rates:
         largest = max(rates.values())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from workbench.analysis import growth
 from workbench.model import Estimate, Timing
-from workbench.units import count, factor, quantity
+from workbench.units import count, factor, quantity, symbol
 from workbench.views.measured import Sheet, notices_text
 from workbench.views.terminal import when
 
@@ -59,7 +59,7 @@ def _conditions(timing: Timing) -> str:
     return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))}\u00a0°C"
 
 
-def _cells(timing: Timing) -> tuple[str, ...]:
+def _cells(timing: Timing, work: str) -> tuple[str, ...]:
     ratio = timing.ratio
     rate = timing.flops / timing.time.value if timing.flops and timing.time.value else None
     return (
@@ -68,7 +68,7 @@ def _cells(timing: Timing) -> tuple[str, ...]:
         quantity(timing.time.value, "s"),
         _margin(timing.time),
         f"{factor(ratio.value)} {_margin(ratio)}" if ratio is not None else "—",
-        quantity(rate, "flop/s"),
+        quantity(rate, f"{work}/s"),
         _how(timing),
         count(timing.time.n),
         quantity(timing.first_launch or None, "s"),
@@ -107,11 +107,12 @@ def columns_of(timing: Timing) -> tuple[Any, ...]:
     )
 
 
-def time_sheet(timings: Sequence[Timing]) -> Sheet:
+def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
     """The table of ``workbench time``; what all rows share stands in its title.
 
     Args:
         timings: At least one, of one study and device.
+        work: What `Timing.flops` counts.
     """
     first = timings[0]
     notes: list[str] = []
@@ -129,7 +130,7 @@ def time_sheet(timings: Sequence[Timing]) -> Sheet:
     how = f", {first.cache} caches, by {_METHODS[first.method]}" if same else ""
     speed = f"speed to {baselines.pop()}" if len(baselines) == 1 else "speed"
     header = (
-        *("version", "problem", "median", "±", speed, "FLOP/s"),
+        *("version", "problem", "median", "±", speed, symbol(f"{work}/s")),
         *("how", "samples", "first launch"),
     )
     return Sheet(
@@ -139,7 +140,7 @@ def time_sheet(timings: Sequence[Timing]) -> Sheet:
         shown=tuple(
             tuple(
                 cell
-                for name, cell in zip(header, _cells(timing), strict=True)
+                for name, cell in zip(header, _cells(timing, work), strict=True)
                 if not (same and name == "how")
             )
             for timing in timings
