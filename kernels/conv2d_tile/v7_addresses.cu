@@ -42,7 +42,7 @@ why     = "multiply-adds were 85% of what v6 issued, and issue slots are what it
 #define PITCH 136        // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
 #define TILE_BYTES (4 * (BH + 5) * PITCH)
 #define TAPS_BYTES (4 * 36 * KT)
-#define PIECES ((BH + 5) * (PITCH / 4))               // of 16 bytes in a tile
+#define PIECES ((BH + 5) * (PITCH / 4))           // of 16 bytes in a tile
 #define TURNS ((PIECES + THREADS - 1) / THREADS)  // pieces a thread
 
 // Asynchronous copies from global to shared memory, which pass no register.

@@ -45,12 +45,12 @@ change  = "down"
 why     = "the same multiply-adds at a higher rate"
 --- */
 #define THREADS (32 * DOWN * GROUPS)
-#define BH (DOWN * TR)  // rows of outputs a block; its columns are 128, four a lane
+#define BH (DOWN * TR)    // rows of outputs a block; its columns are 128, four a lane
 #define BK (GROUPS * KT)  // output channels a block
-#define PITCH 136        // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
+#define PITCH 136         // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
 #define TILE_BYTES (4 * (BH + 5) * PITCH)
 #define TAPS_BYTES (4 * 36 * BK)
-#define PIECES ((BH + 5) * (PITCH / 4))               // of 16 bytes in a tile
+#define PIECES ((BH + 5) * (PITCH / 4))           // of 16 bytes in a tile
 #define TURNS ((PIECES + THREADS - 1) / THREADS)  // pieces a thread
 
 // Asynchronous copies from global to shared memory, which pass no register.
