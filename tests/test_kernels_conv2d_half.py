@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import ladders
 import numpy as np
@@ -15,7 +16,7 @@ from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study import Study, resolve_launches
 
-TENSOR = ("v3", "v4", "v5", "v6", "v7", "v8")
+TENSOR = ("v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,8 @@ def test_single_outputs_are_those_of_the_whole(study: Study, name: str) -> None:
 
 
 def test_inputs_are_halves_of_both_signs_and_never_small(study: Study) -> None:
-    inputs = study.inputs(problem_of(2, 9, 9, 16, 24), np.random.default_rng(5))
+    problem = problem_of(2, 9, 9, 16, 24)
+    inputs: Mapping[str, Any] = study.inputs(problem, np.random.default_rng(5))
     for array in inputs.values():
         assert array.dtype == np.float16
         assert np.abs(array).min() >= 0.5
@@ -69,7 +71,7 @@ def test_inputs_are_halves_of_both_signs_and_never_small(study: Study) -> None:
 
 def test_tolerance_is_one_rounding_and_not_a_sum_in_half(study: Study) -> None:
     problem = problem_of(1, 6, 6, 128, 16)
-    inputs = study.inputs(problem, np.random.default_rng(6))
+    inputs: Mapping[str, Any] = study.inputs(problem, np.random.default_rng(6))
     reference = study.reference(problem, inputs)["output"]
     assert ladders.relative_error(reference.astype("float16"), reference) < study.tolerance / 2
     # The worst that one rounding to ten bits can do to a single output, and still no more.
@@ -110,7 +112,7 @@ def test_each_step_is_in_the_instructions(study: Study) -> None:
     """What a step is about appears with it, and what it replaces is gone."""
     counts: dict[str, Callable[[str], int]] = {
         "wmma": lambda ptx: ptx.count("wmma.mma.sync"),
-        "mma": lambda ptx: ptx.count("\tmma.sync.aligned.m16n8k16"),
+        "mma": lambda ptx: ptx.count("mma.sync.aligned.m16n8k16.row.col.f32"),
         "ldmatrix": lambda ptx: ptx.count("ldmatrix.sync"),
         "async": lambda ptx: ptx.count("cp.async.cg.shared.global"),
         "vectors": lambda ptx: ptx.count("ld.global.nc.v4") + ptx.count("ld.global.v4"),
@@ -123,16 +125,18 @@ def test_each_step_is_in_the_instructions(study: Study) -> None:
     assert has["v1"] == {"wmma"}
     assert has["v2"] == {"wmma", "vectors"}
     assert has["v3"] == has["v4"] == {"mma", "ldmatrix", "vectors"}
-    for name in TENSOR[2:]:
+    for name in TENSOR[2:7]:
         assert has[name] == {"mma", "ldmatrix", "async"}, name
+    for name in TENSOR[7:]:  # the filters are packed eight channels at a time
+        assert has[name] == {"mma", "ldmatrix", "async", "vectors"}, name
 
 
 @ladders.needs_compiler
 def test_two_blocks_of_every_warp_tile_fit_on_an_sm(study: Study) -> None:
     for name in TENSOR[2:]:
         version = study.version(name)
-        (kernel,) = ladders.built(version).resources
-        (launch,) = resolve_launches(study, version, study.problem())
+        (kernel,) = [each for each in ladders.built(version).resources if each.name == "conv2d"]
+        launch = resolve_launches(study, version, study.problem())[-1]
         threads = launch.block[0]
         assert kernel.registers * 2 * threads <= 64 * 1024, name
         assert 2 * (launch.dynamic_shared + 1024) <= 228 * 1024, name
@@ -172,7 +176,12 @@ def test_the_swizzle_leaves_no_conflict_and_its_parent_is_full_of_them(study: St
         ),
         ("v6", "c72_k136", "c < C && first_k + row < K", "first_k + row < K", "wrong|bounds"),
         ("v7", "p257", "inside[i] >> tap & 1", "true", "wrong result"),
-        ("v7", "c136_k24", "(8 + chunk % 2 * rows + row)", "(8 + row)", "wrong|uninit"),
+        ("v7", "c136_k24", "(8 + chunk % 2 * rows + row)", "(8 + row)", "race"),
+        ("v8", "c136_k24", "load((step + 1) % STAGES, 0)", "load(step % STAGES, 0)", "race"),
+        ("v9", "p128", "h % (H + 1) < H", "true", "wrong|bounds"),
+        ("v10", "c72_k136", "k < K && from_c < C", "k < K", "wrong|bounds"),
+        ("v11", "c136_k24", "wait_group 1", "wait_group 2", "never|uninit|wrong"),
+        ("v12", "p254", "row < rows; row += 2 * ROWS", "false;", "uninit|wrong"),
     ],
 )
 def test_a_mistake_is_caught(
@@ -187,8 +196,13 @@ def test_a_mistake_is_caught(
     ("versions", "sizes", "sentence"),
     [
         (("v2",), (1, 4, 4, 12, 8), "it copies eight channels at a time"),
-        (TENSOR[:4], (1, 4, 4, 8, 7), "it copies eight channels and stores two filters"),
-        (TENSOR[4:], (1, 4, 257, 8, 8), "two rows of the image stand in shared memory"),
+        (TENSOR[:6], (1, 4, 4, 8, 7), "it copies eight channels and stores two filters"),
+        (TENSOR[6:], (1, 4, 4, 8, 12), "it copies eight channels and stores eight filters"),
+        (
+            TENSOR[4:],
+            (1, 4, 257, 8, 8),
+            "two rows of the image, which stand in shared memory twice",
+        ),
         (("v0", "v1", "v2", *TENSOR), (1024, 256, 256, 8, 64), "its indices are 32-bit integers"),
     ],
 )
