@@ -19,7 +19,7 @@ why     = "v8's loop is compiled to 1206 instructions for 1024 multiply-adds, th
 [[expect]]
 counter = "dispatch_stall"
 change  = "down"
-why     = "an instruction waits there for its operands' register banks. A quarter of v8's multiply-adds read a bank twice, or all three operands anew; half as many do here"
+why     = "an instruction waits there for its operands' register banks: of 1024 multiply-adds 379 read two new operands from one bank in v8's loop, and 134 in this one"
 
 [[expect]]
 counter = "fma_utilization"
