@@ -3,7 +3,7 @@ title  = "A straight inner loop, 16-byte stores"
 parent = "v14"
 change = "All 128 channels of a tap are multiplied without a branch between, zeros where there are fewer, so that operands are fetched while the last ones are multiplied. Neighbouring lanes swap sums, and each stores four filters at once instead of two."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17 and C % 16 == 0 and C <= 128 and K % 4 == 0"
-requires_why = "its indices and its sums are 32-bit integers, and it loads 16 channels and stores four filters at once; and shared memory holds 128 filters of at most 128 channels"
+requires_why = "its indices and its sums are 32-bit integers, and it loads 16 channels at once, stores four filters at once, and its shared memory holds 128 filters of at most 128 channels"
 
 [defines]
 TH = 10      # lines of pixels a rectangle
