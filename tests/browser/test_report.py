@@ -6,6 +6,8 @@ changes a template or the stylesheet to look at.
 
 from __future__ import annotations
 
+import itertools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,12 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import kinds, wait_for_charts
+from tests.factories import make_timing
+from tests.views import site_data
 from tests.views.site_data import INJECTION
+from workbench.project import find_project
+from workbench.store import Store
+from workbench.views.html import build_report
 
 pytestmark = pytest.mark.browser
 
@@ -100,13 +107,6 @@ def test_the_gutter_switches_by_keyboard(kernel_page: Path, open_page: Open) -> 
     assert row.locator(".v").inner_text() == "16.1%"
 
 
-def test_the_gutter_answers_before_the_charts_do(kernel_page: Path, open_page: Open) -> None:
-    page = open_page(kernel_page, wait=False)
-    ready = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    # Plotly's own start takes about a second; nothing but charts may wait for it.
-    assert ready < 1_000
-
-
 def test_a_link_to_a_line_shows_the_line(kernel_page: Path, open_page: Open) -> None:
     page = open_page(kernel_page, anchor="L71")
     row = page.locator("#L71")
@@ -132,6 +132,70 @@ def test_hovering_a_line_marks_its_instructions(kernel_page: Path, open_page: Op
     assert marked.count() > 1
     lines = {marked.nth(i).get_attribute("data-at") for i in range(marked.count())}
     assert lines == {page.locator("#L28").get_attribute("data-at")}
+
+
+def test_all_instructions_are_read_when_they_are_looked_at(
+    kernel_page: Path, open_page: Open
+) -> None:
+    page = open_page(kernel_page)
+    rows = page.locator(".sass tbody tr:not(.gap)")
+    first = rows.count()
+    assert page.evaluate("window.workbenchCode") is None
+    page.locator(".machine").scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelectorAll('.sass tbody tr').length > 100")
+    assert first <= 60 < rows.count()
+    hottest = page.locator(".sass tr:not(.cold)")
+    assert hottest.filter(has=page.locator("td i")).count() >= 5
+    page.get_by_role("radio", name="PTX").check()
+    page.locator(".ptx tbody tr[data-at]").first.wait_for()
+    assert "ld.shared" in page.locator(".ptx tbody").inner_text()
+
+
+def test_a_page_without_its_file_keeps_the_hottest_instructions(
+    kernel_page: Path, tmp_path: Path, chromium: Any
+) -> None:
+    site = kernel_page.parents[2]
+    shutil.copytree(site, tmp_path / "site")
+    page_path = tmp_path / "site" / kernel_page.relative_to(site)
+    page_path.with_name(kernel_page.stem + ".code.js").unlink()
+    page = chromium.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(page_path.as_uri() + "#k0-i60")
+    page.wait_for_timeout(500)
+    assert 10 < page.locator(".sass tbody tr:not(.gap)").count() <= 60
+    assert errors == []
+    page.close()
+
+
+def test_a_phone_shows_what_every_step_did(site: Path, open_page: Open) -> None:
+    page = open_page(kinds(site)["ladder"], width=360)
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="v2"))
+    assert row.locator(".what p").is_visible()
+    assert "faster than v0" in row.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_sweep_of_families_is_chosen_by_two_things(tmp_path: Path, open_page: Open) -> None:
+    site_data.study(tmp_path)
+    store = Store(tmp_path / "profiles")
+    for n, stride in itertools.product((64, 128, 256), (1, 2)):
+        shape = {"N": n, "U": stride}
+        for version in ("v0", "v2"):
+            store.save_timing(
+                make_timing(
+                    n * 1e-6, version=version, problem=f"n{n}_s{stride}", parameters=shape, flops=n
+                )
+            )
+    build_report(tmp_path / "reports", project=find_project(tmp_path))
+    page = open_page(tmp_path / "reports/studies/demo/h200/n64_s1/index.html")
+    shown = page.locator("#sweep > :visible")
+    assert shown.count() == 1 and page.locator("#sweep-rate").is_visible()
+    page.get_by_role("radio", name="U = 2").check()
+    assert shown.count() == 1 and page.locator("#sweep-rate1").is_visible()
+    page.get_by_role("radio", name="Time").check()
+    wait_for_charts(page)
+    assert shown.count() == 1 and page.locator("#sweep-time1 .scatterlayer .trace").count() == 2
 
 
 def test_the_filter_filters(site: Path, open_page: Open) -> None:

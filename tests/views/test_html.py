@@ -130,6 +130,17 @@ def test_nothing_is_asked_of_a_network(site: Path) -> None:
                     assert not attributes.get(name, "").startswith(("http", "//")), attributes
 
 
+def test_a_page_waits_for_one_small_script(site: Path, repo: Path) -> None:
+    """The charts' library and the instructions are read when the page has become usable."""
+    small = repo / "workbench/views/assets/workbench.js"
+    assert small.stat().st_size < 40_000
+    for path in pages(site):
+        scripts = [a for tag, a in Page(path).tags if tag == "script" and "src" in a]
+        started = [a for a in scripts if a.get("type", "") != "text/x-later"]
+        assert [Path(a["src"]).name for a in started] == [small.name]
+        assert "defer" in started[0]
+
+
 def test_ids_are_unique_and_headings_in_order(site: Path) -> None:
     for path in pages(site):
         page = Page(path)

@@ -15,10 +15,17 @@ from workbench.model import Profile, Record
 from workbench.views.html_common import Chip, day, kernel_seconds, parameters, profiled
 from workbench.views.html_data import Ladder
 from workbench.views.html_ladder import LadderView, RungView
+from workbench.views.html_speed import seconds
+
+#: Parameters that can stand for a problem's name.
+_SPOKEN = 3
 
 
 class LadderSummary(Record, frozen=True):
-    """What the index says of one ladder; `href` is relative to the site."""
+    """What the index says of one ladder; `href` is relative to the site.
+
+    `problem` is its parameters, or its name and `detail` them where they are many.
+    """
 
     study: str
     title: str
@@ -28,6 +35,12 @@ class LadderSummary(Record, frozen=True):
     href: str
     folder: str
     rungs: tuple[RungView, ...]
+    detail: str = ""
+    profiled: int = 0
+    fastest: str = ""
+    fastest_time: str = ""
+    fastest_share: str = ""
+    fastest_width: str = "0"
 
 
 class ReportSummary(Record, frozen=True):
@@ -42,11 +55,12 @@ class ReportSummary(Record, frozen=True):
 
 
 class StudyGroup(Record, frozen=True):
-    """All ladders of one study."""
+    """All ladders of one study: one in full for each device, the others in a row each."""
 
     name: str
     title: str
     ladders: tuple[LadderSummary, ...]
+    others: tuple[LadderSummary, ...]
 
 
 class IndexView(Record, frozen=True):
@@ -59,15 +73,26 @@ class IndexView(Record, frozen=True):
 
 def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
     """The index's words on a ladder, taken from its page."""
+    own = [rung for rung in ladder.order if not rung.is_baseline and seconds(rung)]
+    best = min(own, key=lambda rung: seconds(rung) or 0.0, default=None)
+    said = parameters(ladder.parameters)
+    many = len(ladder.parameters) > _SPOKEN
+    shown = next((row.rung for row in view.rows if best and row.rung.id == best.id), None)
     return LadderSummary(
         study=ladder.name,
         title=ladder.study.title,
         device=ladder.device_name,
-        problem=parameters(ladder.parameters) or ladder.problem,
+        problem=ladder.problem if many else said or ladder.problem,
+        detail=said if many else "",
         captured=view.captured,
         href=f"{ladder.folder}/index.html",
         folder=ladder.folder,
         rungs=tuple(row.rung for row in view.rows),
+        profiled=sum(bool(rung.entries) for rung in ladder.order),
+        fastest=shown.id if shown else "",
+        fastest_time=shown.time if shown else "",
+        fastest_share=shown.share if shown else "",
+        fastest_width=shown.width if shown else "0",
     )
 
 
@@ -109,7 +134,7 @@ def index_view(
         summary = msgspec.convert(raw, LadderSummary)
         groups.setdefault(summary.study, []).append(summary)
     studies = tuple(
-        StudyGroup(name=name, title=found[0].title, ladders=tuple(found))
+        StudyGroup(name=name, title=found[0].title, ladders=_first(found), others=_others(found))
         for name, found in groups.items()
     )
     files = tuple(msgspec.convert(raw, ReportSummary) for raw in reports)
@@ -117,3 +142,18 @@ def index_view(
     return IndexView(
         chips=tuple(Chip(text=device) for device in sorted(devices)), studies=studies, reports=files
     )
+
+
+def _first(found: list[LadderSummary]) -> tuple[LadderSummary, ...]:
+    """For each device the ladder that most versions were profiled on, the last one of equals."""
+    best: dict[str, LadderSummary] = {}
+    for summary in found:
+        known = best.get(summary.device)
+        if known is None or summary.profiled >= known.profiled:
+            best[summary.device] = summary
+    return tuple(best.values())
+
+
+def _others(found: list[LadderSummary]) -> tuple[LadderSummary, ...]:
+    shown = {summary.href for summary in _first(found)}
+    return tuple(summary for summary in found if summary.href not in shown)

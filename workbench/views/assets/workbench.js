@@ -284,7 +284,7 @@
       if (!entries.some((entry) => entry.isIntersecting)) return;
       near.disconnect();
       idle(fillMachines);
-    }, { rootMargin: "100% 0px" });
+    }, { rootMargin: "30% 0px" });
     for (const box of machines) near.observe(box);
     if (window.workbenchCode) idle(fillMachines);
   }
