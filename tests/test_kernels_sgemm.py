@@ -3,47 +3,60 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import itertools
+import re
 import shutil
 from pathlib import Path
 
 import cpu_shim
-import msgspec
+import ladders
 import numpy as np
 import pytest
 
-from workbench import build as building
-from workbench import compilers, frontmatter
+from workbench import frontmatter
+from workbench.errors import UsageError
 from workbench.launches import ScalarArg
 from workbench.model import Problem
-from workbench.project import find_project
-from workbench.study import Study, load_study, resolve_launches
+from workbench.study import Study, resolve_launches
 
-LADDER = ("v0", "v1", "v2", "v3", "v4")
+LADDER = ("v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10")
+# What the CPU shim can run; float2, asynchronous copies and matrix units need the emulator.
+PLAIN = LADDER[:5]
+# v5 is a second answer to v3, and v6 goes on from v4.
+PARENTS = {"v5": "v3", "v6": "v4"}
+# Registers that keep as many threads on an SM as the rung means to have there.
+REGISTERS = {
+    **dict.fromkeys(("v0", "v1", "v2", "v3"), 40),
+    **dict.fromkeys(("v4", "v5", "v6", "v7"), 128),
+    **dict.fromkeys(("v8", "v9", "v10"), 255),
+}
+TILE_FLOATS = {
+    "v0": 0,
+    "v1": 2 * 32 * 32,
+    "v2": 2 * 32 * 32,
+    "v3": 32 * 33 + 32 * 32,
+    "v4": 2 * 8 * 128,
+    "v5": 8 * (132 + 128),
+    "v6": 2 * 8 * (132 + 128),
+    "v7": 2 * 8 * (132 + 128),
+    "v8": 3 * 8 * (132 + 128),
+    "v9": 3 * 8 * (132 + 256),
+    "v10": 0,  # all of it dynamic
+}
 
-needs_compiler = pytest.mark.skipif(
-    not compilers.available(), reason="neither nvcc nor NVRTC is on this machine"
-)
 needs_host_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="the CPU shim needs g++"
 )
 
 
 @pytest.fixture(scope="module")
-def study(repo: Path) -> Study:
-    project = find_project(repo)
-    assert project is not None
-    return load_study(project, "sgemm")
-
-
-def relative_error(out: np.ndarray, reference: np.ndarray) -> float:
-    return float(np.linalg.norm(out - reference) / np.linalg.norm(reference))
+def study() -> Study:
+    return ladders.shipped("sgemm")
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("version", LADDER)
-def test_every_rung_computes_the_product_at_every_awkward_size(
+@pytest.mark.parametrize("version", PLAIN)
+def test_every_plain_rung_computes_the_product_at_every_awkward_size(
     study: Study, version: str, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(20261121)
@@ -56,7 +69,7 @@ def test_every_rung_computes_the_product_at_every_awkward_size(
     for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
         reference = study.reference(problem, arrays)["C"]
         assert not np.isnan(out["C"]).any(), f"{problem.name}: an output was never written"
-        assert relative_error(out["C"], reference) < study.tolerance, problem.name
+        assert ladders.relative_error(out["C"], reference) < study.tolerance, problem.name
 
 
 @needs_host_compiler
@@ -73,46 +86,88 @@ def test_every_rung_computes_the_product_at_every_awkward_size(
 def test_the_shim_finds_a_kernel_that_is_wrong(
     study: Study, version: str, right: str, wrong: str, symptom: str, tmp_path: Path
 ) -> None:
-    broken = study.version(version)
-    assert broken.text.count(right) == 1
-    broken = msgspec.structs.replace(broken, text=broken.text.replace(right, wrong))
+    broken = ladders.mutated(study.version(version), right, wrong)
     problem = study.problem("m33_n65_k17")
     inputs = study.inputs(problem, np.random.default_rng(1))
     if symptom == "wrong":
         (out,) = cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
-        assert not relative_error(out["C"], study.reference(problem, inputs)["C"]) < 1e-3
+        reference = study.reference(problem, inputs)["C"]
+        assert not ladders.relative_error(out["C"], reference) < 1e-3
     else:
         with pytest.raises(AssertionError, match=symptom):
             cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
 
 
-@needs_compiler
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_every_rung_compiles_without_spills_or_warnings(
-    repo: Path, study: Study, arch: str
+@ladders.needs_compiler
+@pytest.mark.parametrize(
+    ("version", "right", "wrong", "symptom"),
+    [
+        ("v5", "a_wide = K % 2 == 0", "a_wide = true", "misaligned"),
+        ("v5", "+ i / 2 * 32 + i % 2;", "+ i;", "a wrong result"),
+        # Without the barrier a warp reads what another's copies have not brought yet.
+        ("v6", "        __syncthreads();\n", "", "race"),
+        ("v6", "block_row + a_row + i < M && t + a_k < K", "t + a_k < K", "out of bounds"),
+        ("v7", "lane / 4 % 2 * 2 + lane % 2", "lane / 4 % 2 * 2", "never written"),
+        ("v8", "fetch(stage == 0 ? STAGES - 1 : stage - 1,", "fetch(stage,", "race"),
+        ("v8", "load((k + 1) % 2, next, 0);", "load((k + 1) % 2, stage, 0);", "race"),
+        ("v9", "a_row + i * 32, M - 1)", "a_row + i * 32, M)", "out of bounds"),
+        ("v9", "N % 4 == 0", "true", "misaligned"),
+        # One of the three products left out: TF32 with one operand rounded.
+        ("v10", "mma(part[n], a_small[k], b_big[k][j + n])", "", "a wrong result"),
+        ("v10", "min(block_col + b_col, N - WIDTH)", "block_col + b_col", "out of bounds"),
+    ],
+)
+def test_the_emulator_finds_a_kernel_that_is_wrong(
+    study: Study, version: str, right: str, wrong: str, symptom: str
 ) -> None:
-    project = find_project(repo)
-    assert project is not None
-    for name in LADDER:
-        made = building.build(project, study.version(name), arch).build
-        (kernel,) = made.resources
-        assert kernel.name == "sgemm"
-        assert (kernel.stack, kernel.spill_stores, kernel.spill_loads) == (0, 0, 0), name
-        assert made.log == "", name
-        # 128 registers let two blocks of 256 threads share an SM; the tiles need far fewer.
-        assert kernel.registers <= (128 if name == "v4" else 40), name
-        tiles = {"v0": 0, "v1": 2 * 32 * 32, "v2": 2 * 32 * 32, "v3": 32 * 33 + 32 * 32}
-        assert kernel.static_shared == 4 * tiles.get(name, 2 * 8 * 128), name
+    broken = ladders.mutated(study.version(version), right, wrong)
+    problem = study.problem("m33_n65_k17")
+    assert symptom in ladders.verdict(study, broken, problem)
 
 
-@needs_compiler
-def test_v4_moves_four_floats_at_a_time(repo: Path, study: Study) -> None:
-    project = find_project(repo)
-    assert project is not None
-    ptx = building.build(project, study.version("v4"), "sm_90").build.ptx
-    assert ptx.count("ld.global.nc.v4.f32") == 2
-    assert "st.shared.v4.f32" in ptx
-    assert ptx.count("st.global.v4.f32") == 16
+@ladders.needs_compiler
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("version", LADDER)
+def test_every_rung_compiles_without_spills_or_warnings(
+    study: Study, version: str, arch: str
+) -> None:
+    ladders.check_clean_build(study.version(version), arch)
+    (kernel,) = ladders.built(study.version(version), arch).resources
+    assert kernel.name == "sgemm"
+    assert kernel.registers <= REGISTERS[version]
+    assert kernel.static_shared == 4 * TILE_FLOATS[version]
+
+
+@ladders.needs_compiler
+def test_v4_moves_four_floats_at_a_time_and_v5_two(study: Study) -> None:
+    four = ladders.built(study.version("v4")).ptx
+    assert four.count("ld.global.nc.v4.f32") == 2
+    assert "st.shared.v4.f32" in four
+    assert four.count("st.global.v4.f32") == 16
+    two = ladders.built(study.version("v5")).ptx
+    assert two.count("ld.global.nc.v2.f32") >= 4
+    # Eight k of four pairs of A and four of B; ptxas cannot join them, they are 32 apart.
+    assert two.count("ld.shared.v2.f32") == 8 * 8
+    assert two.count("st.global.v2.f32") == 32
+    assert ".v4.f32" not in two
+
+
+@ladders.needs_compiler
+def test_v6_and_its_heirs_copy_past_the_registers(study: Study) -> None:
+    for name in ("v6", "v7", "v8", "v9", "v10"):
+        ptx = ladders.built(study.version(name)).ptx
+        assert "ld.global" not in ptx, name
+        assert "cp.async.ca.shared.global" in ptx, name
+        assert "cp.async.cg.shared.global" in ptx, name
+
+
+@ladders.needs_compiler
+def test_v10_multiplies_on_the_matrix_units_alone(study: Study) -> None:
+    ptx = ladders.built(study.version("v10")).ptx
+    # Two ways of loading; 4 by 8 tiles of a warp, two steps of eight k, three products.
+    assert ptx.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") == 2 * 4 * 8 * 2 * 3
+    assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in ptx
+    assert not re.search(r"\bfma\.rn\.f32\b", ptx)
 
 
 def test_v3_is_v2_with_one_float_of_padding(study: Study) -> None:
@@ -126,33 +181,76 @@ def test_v3_is_v2_with_one_float_of_padding(study: Study) -> None:
 
 
 def test_each_rung_says_what_it_changed_and_what_it_expects(study: Study) -> None:
-    assert tuple(each.id for each in study.versions.values() if not each.baseline) == LADDER
+    assert tuple(version.id for version in ladders.rungs(study)) == LADDER
+    ladders.check_story(study)
     for before, name in itertools.pairwise(LADDER):
-        version = study.version(name)
-        assert version.parent == before
-        assert version.change.endswith(".")
-        assert version.expectations
-        assert all(each.why for each in version.expectations), name
+        assert study.version(name).parent == PARENTS.get(name, before)
 
 
 def test_the_default_problem_is_n1024_and_verify_sizes_are_small(study: Study) -> None:
     assert study.problem().name == "n1024"
     assert [each.name for each in study.problems_for("profile")] == ["n1024", "n4096"]
     sizes = [each.parameters["M"] for each in study.problems_for("sweep")]
-    assert min(sizes) == 128
-    assert max(sizes) == 8192
+    assert sorted(sizes) == [128, 512, 1024, 2048, 4096, 8192, 16384]
     assert max(study.flops(each) for each in study.problems_for("verify")) <= 2 * 256**3
 
 
 def test_sampled_reference_equals_the_full_one(study: Study) -> None:
-    problem = study.problem("m33_n65_k17")
-    rng = np.random.default_rng(3)
-    inputs = study.inputs(problem, rng)
-    indices = {"C": rng.integers(0, 33 * 65, size=50)}
-    sample = study.reference_at(problem, inputs, indices)["C"]
-    full = study.reference(problem, inputs)["C"].ravel()[indices["C"]]
     assert study.can_sample
-    np.testing.assert_allclose(sample, full, rtol=1e-12)
+    # K below, at and beyond one slab of 256.
+    for problem in (
+        study.problem("m33_n65_k17"),
+        study.problem("n256"),
+        Problem(name="slabs", parameters={"M": 5, "N": 7, "K": 600}),
+    ):
+        ladders.check_sampled_reference(study, problem, atol=1e-13)
+
+
+def _rounded_to_zero(x: np.ndarray) -> np.ndarray:
+    """float32 as a matrix unit reads it for TF32: the upper 19 bits."""
+    bits = np.ascontiguousarray(x, dtype="float32").view("uint32") & np.uint32(0xFFFFE000)
+    return bits.view("float32")
+
+
+def test_tolerance_refuses_tf32_and_passes_three_products_of_it(study: Study) -> None:
+    problem = Problem(name="n", parameters={"M": 64, "N": 64, "K": 4096})
+    inputs = study.inputs(problem, np.random.default_rng(5))
+    reference = study.reference(problem, inputs)["C"]
+    big = {name: _rounded_to_zero(array) for name, array in inputs.items()}
+    small = {name: _rounded_to_zero(inputs[name] - big[name]) for name in inputs}
+    wide = {name: array.astype("float64") for name, array in big.items()}
+    rest = {name: array.astype("float64") for name, array in small.items()}
+    once = wide["A"] @ wide["B"]
+    assert ladders.relative_error(once, reference) > 20 * study.tolerance
+    two_terms = once + wide["A"] @ rest["B"]
+    assert ladders.relative_error(two_terms, reference) > 10 * study.tolerance
+    three_terms = two_terms + rest["A"] @ wide["B"]
+    assert ladders.relative_error(three_terms, reference) < 1e-6
+
+
+def test_tolerance_refuses_sums_truncated_all_along(study: Study) -> None:
+    """Eight products at a time, cut to 24 bits towards zero, as matrix units add them."""
+    problem = Problem(name="n", parameters={"M": 64, "N": 64, "K": 4096})
+    inputs = study.inputs(problem, np.random.default_rng(6))
+    reference = study.reference(problem, inputs)["C"]
+    a, b = inputs["A"].astype("float64"), inputs["B"].astype("float64")
+
+    def product(promote: int) -> np.ndarray:
+        """Sums of `promote` products are truncated; those are added up in float32, rounded."""
+        total = np.zeros((64, 64), dtype="float32")
+        for start in range(0, 4096, promote):
+            part = np.zeros((64, 64), dtype="float32")
+            for k in range(start, start + promote, 8):
+                exact = part + a[:, k : k + 8] @ b[k : k + 8]
+                part = exact.astype("float32")
+                # astype rounds to nearest: one step back where that led away from zero.
+                away = np.abs(part.astype("float64")) > np.abs(exact)
+                part = np.where(away, np.nextafter(part, np.float32(0)), part)
+            total += part
+        return total
+
+    assert ladders.relative_error(product(4096), reference) > study.tolerance
+    assert ladders.relative_error(product(16), reference) < study.tolerance / 5
 
 
 def test_work_and_traffic(study: Study) -> None:
@@ -169,22 +267,28 @@ def test_launch_arguments_are_three_matrices_and_three_integers(study: Study) ->
         assert launch.args[3:] == tuple(ScalarArg(value=n) for n in (33, 65, 17))
 
 
-def test_indices_beyond_32_bits_are_refused_with_the_reason(study: Study) -> None:
-    from workbench.errors import UsageError
+def test_v10_asks_for_the_shared_memory_that_its_tiles_fill(study: Study) -> None:
+    (launch,) = resolve_launches(study, study.version("v10"), study.problem("n256"))
+    a_tile, b_tile = 128 * (16 + 4), 16 * (256 + 8)
+    stages = int(study.version("v10").defines["STAGES"])
+    assert launch.dynamic_shared == 4 * stages * (a_tile + b_tile)
+    assert launch.block == (256, 1, 1)
+    assert launch.grid == (1, 2, 1)
 
+
+def test_indices_beyond_32_bits_are_refused_with_the_reason(study: Study) -> None:
     huge = Problem(name="huge", parameters={"M": 65536, "N": 1, "K": 65536})
-    with pytest.raises(UsageError, match="v4 cannot do problem huge: its indices are 32-bit"):
-        study.check_requirements(study.version("v4"), huge)
+    for name in LADDER:
+        with pytest.raises(UsageError, match=f"{name} cannot do problem huge: its indices are 32"):
+            study.check_requirements(study.version(name), huge)
+    for name in LADDER:
+        study.check_requirements(study.version(name), study.problem("n16384"))
 
 
 def test_cublas_says_why_it_cannot_run_here(study: Study) -> None:
     assert study.baseline is not None
     assert study.baseline.id == "cublas"
-    spec = importlib.util.spec_from_file_location("cublas", study.folder / "cublas.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ladders.python_file(study, "cublas")
     try:
         import torch
 
