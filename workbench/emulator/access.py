@@ -237,6 +237,8 @@ class Access:
         assert view.cells is not None
         if rt.arena.written is not None:
             self._follow(view, start, low, M)
+        if rt.origins is not None:
+            rt.origins.touch(self.kind, "global", start, view.cells, self.width, self.count, M)
         return rt.arena.view(self.dtype)[start:], view.cells, "global"
 
     def _follow(self, view: View, start: int, low: int, M: Mask) -> None:
@@ -283,6 +285,8 @@ class Access:
         each = "block" if space == "shared" else "thread"
         index = flat_index(base, self.width, M, rt.lanes, size // self.width, each)
         start = low // self.width
+        if rt.origins is not None:
+            rt.origins.touch(self.kind, space, start, index, self.width, self.count, M)
         return rt.memory(space, self.dtype)[start:], index, space
 
 

@@ -137,6 +137,7 @@ class Runtime:
         self.wide: list[tuple[Any, Any]] = []
         self.alive: Callable[[], Mask]
         self.copies: Any = None  # `asynccopy.Pipeline` of the batch
+        self.origins: Any = None  # `origins.Origins`, where a wrong result is explained
         self.finding: KernelError | None = None  # raised at the end, unless worse comes first
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
@@ -148,6 +149,8 @@ class Runtime:
         self._views.clear()
         sizes = {"shared": lanes.B * self.shared_bytes,
                  "local": lanes.B * lanes.T * self.local_bytes}  # fmt: skip
+        if self.origins is not None:
+            self.origins.start(lanes, sizes)
         for space, size in sizes.items():
             memory = self._memory.get(space)
             if memory is None or len(memory) != size:

@@ -12,6 +12,7 @@ from workbench.emulator import cfg, inline
 from workbench.emulator.context import Context, Limits, Runtime
 from workbench.emulator.ir import Function, Module, Variable
 from workbench.emulator.lanes import Dim3, Geometry
+from workbench.emulator.origins import Origins
 from workbench.emulator.program import Program
 from workbench.emulator.space import GLOBAL_BASE, Arena
 from workbench.emulator.values import Array
@@ -126,8 +127,16 @@ def module_buffers(module: Module) -> dict[str, Array]:
     return out
 
 
-def prepare(module: Module, launch: Launch, arena: Arena) -> Program:
+def prepare(
+    module: Module, launch: Launch, arena: Arena, origins: Origins | None = None
+) -> Program:
     """Compile a kernel for one launch over an arena.
+
+    Args:
+        module: The parsed PTX.
+        launch: Kernel, shape and arguments.
+        arena: Global memory.
+        origins: Told of every value's lines, where they are wanted.
 
     Raises:
         KernelError: an unsupported instruction, with file and line.
@@ -164,6 +173,7 @@ def prepare(module: Module, launch: Launch, arena: Arena) -> Program:
     arena.bytes[arena_at : arena_at + len(params)] = np.frombuffer(params, np.uint8)
     symbols |= {n: ("param", base + at) for n, at in offsets.items()}
     rt = Runtime(arena, shared_bytes, local_bytes)
+    rt.origins = origins
     ctx = Context(flat.registers, symbols, lambda i: module.where(i.loc), launch.kernel, rt)
     ctx.params, ctx.param_base = params, base
     ctx.variables = [(_plain(v.name), "shared", places[v.name], v.size) for v in shared]

@@ -92,7 +92,8 @@ class Program:
         if block.rank < 0:
             return code
         sites = {id(instr): self._site(instr) for instr in block.instrs}
-        for item in fuse.schedule(block.instrs):
+        origins = self.rt.origins
+        for item in block.instrs if origins is not None else fuse.schedule(block.instrs):
             if isinstance(item, list):
                 alive = self.graph.shared_registers
                 code.ops.append((-1, fuse.build(item, self.ctx, alive.__contains__)))
@@ -111,6 +112,8 @@ class Program:
             elif target >= 0 and names[0] in self.graph.shared_registers:
                 run = _merging(run, target, size)
             code.ops.append((target, run))
+            if origins is not None:
+                code.ops.append((-1, origins.shadow(instr, self.ctx)))
         last = block.last
         code.count = len(block.instrs) + (last is not None)
         if last is not None:

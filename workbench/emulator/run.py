@@ -21,6 +21,7 @@ from workbench.emulator.lanes import Geometry, Lanes
 from workbench.emulator.launch import BATCH_LANES, Launch, prepare
 from workbench.emulator.machine import run_batch
 from workbench.emulator.machinecode import Weights, estimate
+from workbench.emulator.origins import Origins
 from workbench.emulator.program import Program
 from workbench.emulator.space import Arena
 from workbench.errors import KernelError, WorkbenchError
@@ -209,6 +210,7 @@ def run(
     blocks: Blocks | None = None,
     check: bool = False,
     workers: int | None = None,
+    origins: Origins | None = None,
 ) -> Outcome:
     """Run one launch and count.
 
@@ -219,16 +221,19 @@ def run(
         blocks: Block numbers to run; None: all.
         check: Watch for races and uninitialised shared memory (slower).
         workers: Processes; None: one for each core.
+        origins: Told which lines every value comes from (slow, in one process).
 
     Raises:
         KernelError: what the kernel does wrong or the emulator cannot do.
         UsageError: the launch does not fit the kernel.
     """
-    program = prepare(module, launch, arena)
+    program = prepare(module, launch, arena, origins)
     program.rt.check = check
     geometry = launch.geometry
     chosen = np.arange(geometry.blocks, dtype=np.int64) if blocks is None else blocks
     workers = workers_here() if workers is None else workers
+    if origins is not None:
+        workers = 1
     parts = _parts(geometry, chosen, workers, len(chosen) == geometry.blocks)
     lists = [part.blocks for part in parts]
     with _sharing(program, geometry):

@@ -21,9 +21,12 @@ from workbench.emulator import ptx
 from workbench.emulator.context import Limits
 from workbench.emulator.ir import Module
 from workbench.emulator.launch import Argument, Buffer, Launch, Scalar, arena_for
+from workbench.emulator.origins import Origins
 from workbench.emulator.run import Outcome, run, sample
 from workbench.emulator.space import Arena
+from workbench.engines import emulated_blame as blame
 from workbench.engines.check import compare, poison_byte
+from workbench.engines.emulated_blame import Blame
 from workbench.engines.emulated_profile import device_of, launch_record, sources_of
 from workbench.engines.job import Check
 from workbench.errors import KernelError, MissingError, UsageError
@@ -39,6 +42,8 @@ from workbench.units import quantity
 DEFAULT_ARCH = "sm_90"
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
 _FULL_BELOW_FLOPS = 1_000_000_000_000
+#: Wrong results of runs of fewer thread instructions are explained by a second run.
+_EXPLAINED_BELOW = 200_000_000
 #: What the first line of a profile run says.
 CANNOT_KNOW = "it cannot know time, stalls, cache hits, achieved occupancy or SASS"
 
@@ -63,6 +68,8 @@ class Emulation(NamedTuple):
     built: BuildResult
     module: Module
     seconds: float
+    #: Runs once more to say what made a result wrong; None where that cannot be said.
+    explain: Callable[[], Blame | None] = lambda: None
 
 
 class Memory(NamedTuple):
@@ -188,7 +195,31 @@ def emulate(
         outcomes.append(run(module, launch, arena, blocks=chosen, check=watch, workers=workers))
     whole = all(outcome.sampled == 1 for outcome in outcomes)
     check = _check(study, version, problem, memory, arena, seed) if whole else None
-    return Emulation(outcomes, check, built, module, time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+
+    def explain() -> Blame | None:
+        if sum(outcome.thread_instructions for outcome in outcomes) > _EXPLAINED_BELOW:
+            return None
+        return _blame(study, version, problem, module, seed, limits or Limits())
+
+    return Emulation(outcomes, check, built, module, seconds, explain)
+
+
+def _blame(
+    study: Study, version: Version, problem: Problem, module: Module, seed: int, limits: Limits
+) -> Blame | None:
+    """The version once more, with the lines behind every value followed."""
+    memory = memory_of(study, version, problem, seed)
+    arena = arena_for(module, memory.all)
+    origins = Origins(module, arena)
+    for resolved in resolve_launches(study, version, problem):
+        run(module, launch_of(resolved, limits), arena, origins=origins)
+    outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
+    reference = study.reference(problem, memory.inputs)
+    tolerance = study.tolerance_of(version.id)
+    return blame.missing(module, origins, outputs) or blame.wrong(
+        module, origins, outputs, reference, tolerance
+    )
 
 
 def _check(
@@ -218,8 +249,12 @@ def verified(emulation: Emulation, version: Version, problem: Problem) -> Check:
     check = emulation.check
     assert check is not None
     if not check.ok:
+        found = emulation.explain()
+        place = f"{found.place}: " if found and found.place else ""
+        words = f"\n{found.words}" if found else ""
         raise KernelError(
-            f"{version.id} gives a wrong result on {problem.name}: {describe_check(check)}",
+            f"{place}{version.id} gives a wrong result on {problem.name}: "
+            f"{describe_check(check)}{words}",
             "The emulator ran the version's own PTX; the same inputs again with --seed.",
         )
     return check
