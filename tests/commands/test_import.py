@@ -68,16 +68,16 @@ def test_a_source_that_is_the_version_s_is_not_stale(run, tmp_path):
     start = source.index(b"// Probe ladder")
     # The report holds the whole ladder; as a version's file it needs a front matter.
     text = source[start : source.index(b"\n}\n", source.index(b"sgemm_v4(", start)) + 3].decode()
-    path = tmp_path / "kernels" / "sgemm" / "v9_ladder.cu"
+    path = tmp_path / "kernels" / "sgemm" / "v99_ladder.cu"
     path.write_text(
         '/* ---\ntitle = "Ladder"\n[[launch]]\nkernel = "sgemm_v3"\n'
         'grid = ["cdiv(N, 32)", "cdiv(M, 32)"]\nblock = [32, 32]\nargs = ["A", "B", "C", "M"]\n'
         "--- */\n" + text
     )
-    code, out, err = run(REPORT, "--version", "v9")
+    code, out, err = run(REPORT, "--version", "v99")
     assert code == 0, err
     assert "stale" not in out
-    assert "the code of kernels/sgemm/v9_ladder.cu under another front matter" in out
+    assert "the code of kernels/sgemm/v99_ladder.cu under another front matter" in out
 
 
 def test_kernels_can_be_chosen(run, report):

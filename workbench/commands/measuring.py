@@ -34,7 +34,7 @@ def machine_options(function: F) -> F:
             default=300.0,
             show_default=True,
             metavar="SECONDS",
-            help="End a run and all its processes after this long.",
+            help="End a version on a problem, and all its processes, after this long.",
         ),
         click.option(
             "--arch",
