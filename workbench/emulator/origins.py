@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from workbench.emulator.cfg import registers_of, results
 from workbench.emulator.context import Context, Registers, Run
 from workbench.emulator.integers import invert
-from workbench.emulator.ir import Instr, Loc, Module
+from workbench.emulator.ir import SIZES, Instr, Loc, Module, Vec
 from workbench.emulator.lanes import WARP, Lanes, Mask
 from workbench.emulator.space import Arena
 from workbench.emulator.values import Array, truth
@@ -122,6 +122,8 @@ class Origins:
             for name in registers_of(operand)
             if name != "_" and (name not in written or _rereads(instr, name))
         ]
+        items = self._items(instr, ctx)
+        sources = [slot for slot in sources if slot not in items]
         own = self.bit(instr.loc)
         guard = None if instr.guard is None else ctx.register(instr.guard.name)
         negated = instr.guard is not None and instr.guard.negated
@@ -150,27 +152,51 @@ class Origins:
                 one, two = (self._registers.get(slot, nothing) for slot in chosen)
                 taken = np.broadcast_to(truth(R[sources[0]]), self.lanes.shape)
                 value = value | np.where(taken[..., None], one, two)
+            if items and touched:
+                self._vector(instr, items, touched[0], value, mask)
+                return
             for each in touched:
                 if each.load:
-                    value = value | self._loaded(each)
+                    for word in self._loaded(each):
+                        value = value | word
             if across:
                 value = self._exchanged(value)
             for each in touched:
                 if not each.load:
-                    self._stored(each, value, instr)
+                    self._stored(each, [value] * each.each, instr)
             for slot in targets:
                 self._put(slot, value, mask)
 
         return run
 
-    def _loaded(self, touch: _Touch) -> Bits:
+    def _items(self, instr: Instr, ctx: Context) -> list[int]:
+        """Registers of a vector load or store, whose elements keep apart; else nothing."""
+        if instr.op not in ("ld", "st") or SIZES.get(instr.parts[-1], 0) < _WORD:
+            return []
+        operand = instr.operands[0 if instr.op == "ld" else 1]
+        if not isinstance(operand, Vec):
+            return []
+        names = [registers_of(item) for item in operand.items]
+        return [ctx.register(name[0]) if name and name[0] != "_" else -1 for name in names]
+
+    def _vector(
+        self, instr: Instr, items: list[int], touch: _Touch, value: Bits, mask: Mask
+    ) -> None:
+        words = touch.each // len(items)
+        if touch.load:
+            found = self._loaded(touch)
+            for number, slot in enumerate(items):
+                parts = found[number * words : (number + 1) * words]
+                self._put(slot, np.bitwise_or.reduce([value | part for part in parts]), mask)
+            return
+        nothing = np.zeros_like(value)
+        each = [value | self._registers.get(slot, nothing) for slot in items]
+        self._stored(touch, [part for part in each for _ in range(words)], instr)
+
+    def _loaded(self, touch: _Touch) -> list[Bits]:
+        """The lines behind each word of an access."""
         memory = self._memory(touch.space)
-        out: Bits | None = None
-        for word in range(touch.each):
-            part = memory.take(touch.words + word, axis=0, mode="clip")
-            out = part if out is None else out | part
-        assert out is not None
-        return out
+        return [memory.take(touch.words + word, axis=0, mode="clip") for word in range(touch.each)]
 
     def _exchanged(self, value: Bits) -> Bits:
         lanes = self.lanes
@@ -179,13 +205,13 @@ class Origins:
         every = np.bitwise_or.reduce(split, axis=2, keepdims=True)
         return np.broadcast_to(every, split.shape).reshape(*lanes.shape, self.planes)
 
-    def _stored(self, touch: _Touch, value: Bits, instr: Instr) -> None:
+    def _stored(self, touch: _Touch, parts: list[Bits], instr: Instr) -> None:
         lanes = self.lanes
         on = lanes.full(touch.mask)
         words = np.broadcast_to(touch.words, lanes.shape)[on]
-        values = np.broadcast_to(value, (*lanes.shape, self.planes))[on]
         memory = self._memory(touch.space)
-        for step in range(touch.each):
+        for step, part in enumerate(parts):
+            values = np.broadcast_to(part, (*lanes.shape, self.planes))[on]
             if touch.partly:
                 np.bitwise_or.at(memory, words + step, values)
             else:
