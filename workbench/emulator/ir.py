@@ -122,7 +122,7 @@ class Function:
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Module:
     """A parsed PTX module."""
 

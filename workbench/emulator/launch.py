@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -142,7 +143,7 @@ def prepare(
         KernelError: an unsupported instruction, with file and line.
         UsageError: grid, block or arguments do not fit the kernel.
     """
-    flat = inline.flatten(module, launch.kernel)
+    flat, graph = _flat(module, launch.kernel)
     _check(launch, module.functions[launch.kernel])
     params, offsets = _pack(flat.params, launch, arena)
     shared = [v for v in module.variables.values() if v.space == "shared" and v.size]
@@ -178,7 +179,14 @@ def prepare(
     ctx.params, ctx.param_base = params, base
     ctx.variables = [(_plain(v.name), "shared", places[v.name], v.size) for v in shared]
     ctx.variables += [(_plain(v.name), "shared", start, launch.dynamic_shared) for v in dynamic]
-    return Program(flat, cfg.build(flat), ctx, launch.limits)
+    return Program(flat, graph, ctx, launch.limits)
+
+
+@lru_cache(maxsize=8)
+def _flat(module: Module, kernel: str) -> tuple[inline.Flat, cfg.Graph]:
+    """A kernel without calls and its control flow; neither depends on the launch."""
+    flat = inline.flatten(module, kernel)
+    return flat, cfg.build(flat)
 
 
 def _used(flat: inline.Flat) -> set[str]:

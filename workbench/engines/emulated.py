@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,6 +143,12 @@ def _built(project: Project, study: Study, version: Version, arch: str) -> Build
         raise
 
 
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> Module:
+    """The same PTX is run on one problem after another."""
+    return ptx.parse(text)
+
+
 def emulate(
     project: Project,
     study: Study,
@@ -183,7 +190,7 @@ def emulate(
         )
     study.check_requirements(version, problem)
     built = built or _built(project, study, version, arch)
-    module = ptx.parse(built.build.ptx)
+    module = _parsed(built.build.ptx)
     memory = memory_of(study, version, problem, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()
     arena = arena_for(module, memory.all, blank)

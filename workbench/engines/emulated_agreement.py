@@ -120,31 +120,32 @@ def compare(
     return column
 
 
-def _affordable(outcome: Outcome) -> int:
+def _affordable(outcome: Outcome, budget: int) -> int:
     """Blocks of a launch that fit in the budget, judged by a few of them."""
     cost = sum(
         row.threads * (_TENSOR if row.instr.op in ("mma", "wmma") else 1) for row in outcome.rows
     )
     each = cost / outcome.launch.geometry.blocks
-    return int(BUDGET / max(each, 1.0))
+    return int(budget / max(each, 1.0))
 
 
-def _run(module: Module, launch: EmulatedLaunch, arena: Arena) -> Outcome:
+def _run(module: Module, launch: EmulatedLaunch, arena: Arena, budget: int) -> Outcome:
     geometry = launch.geometry
     if geometry.blocks > _PILOT:
         pilot = run(module, launch, arena, blocks=sample(geometry, _PILOT))
-        wanted = max(_affordable(pilot), 4 * _PILOT)
+        wanted = max(_affordable(pilot, budget), 4 * _PILOT)
         if wanted < geometry.blocks:
             return run(module, launch, arena, blocks=sample(geometry, wanted))
     return run(module, launch, arena)
 
 
-def agreement(study: Study, profile: Profile) -> list[Agreement]:
+def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agreement]:
     """Compare every launch of a recorded profile; empty where it keeps no PTX.
 
     Args:
         study: The study that the profile belongs to.
         profile: Recorded under ncu.
+        budget: Thread instructions of one launch that are run at most; of more, a sample.
 
     Raises:
         KernelError: the emulator cannot run its PTX.
@@ -159,7 +160,7 @@ def agreement(study: Study, profile: Profile) -> list[Agreement]:
     for resolved, launch in zip(
         resolve_launches(study, version, problem), profile.launches, strict=True
     ):
-        outcome = _run(module, launch_of(resolved, Limits()), arena)
+        outcome = _run(module, launch_of(resolved, Limits()), arena, budget)
         columns = {}
         for name in COUNTERS:
             seen, margin = counted_lines(outcome, module, name)
