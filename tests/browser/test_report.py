@@ -272,6 +272,9 @@ def test_hostile_strings_are_shown_and_inert(hostile: Path, open_page: Open) -> 
         page = open_page(path)
         page.evaluate("document.querySelectorAll('details').forEach((node) => (node.open = true))")
         wait_for_charts(page)
+        if page.locator(".machine").count():
+            page.locator(".machine").scroll_into_view_if_needed()
+            page.wait_for_function("window.workbenchCode")
         for radio in page.get_by_role("radio").all():
             radio.check()
         page.wait_for_timeout(100)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.factories import RULE, make_launch, make_profile, make_timing
+from tests.factories import RULE, make_instructions, make_launch, make_profile, make_timing
 from workbench.model import Notice, Profile, RuleFocus, SourceFile, Verification
 from workbench.store import Store
 
@@ -41,7 +41,15 @@ def hostile_profile(name: str = "v1", line: str = "a") -> Profile:
         message=f"{INJECTION} @url:{INJECTION}:javascript:alert(1)@ @section:x:{INJECTION}@",
         focus=(RuleFocus(metric=INJECTION, value=1.0),),
     )
-    launch = make_launch(kernel=f"k{INJECTION}", signature=INJECTION, rules=(rule,))
+    table = make_instructions()
+    table = msgspec.structs.replace(
+        table,
+        text=tuple(f"{text} {INJECTION}" for text in table.text),
+        ptx=tuple(f"{place}: {INJECTION}" for place in table.address),
+    )
+    launch = make_launch(
+        kernel=f"k{INJECTION}", signature=INJECTION, rules=(rule,), instructions=table
+    )
     string = f'const char* s = "{INJECTION}";'
     text = "\n".join([f"// {INJECTION}", "#define X", string, line, INJECTION])
     base = make_profile()

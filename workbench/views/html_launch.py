@@ -71,6 +71,7 @@ class LaunchView(Record, frozen=True):
     kernel: str
     signature: str
     shape: str
+    duration: str
     light: tuple[Bar, ...]
     pipes: tuple[Bar, ...]
     roofline: charts.Figure | None
@@ -263,6 +264,7 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
         kernel=launch.kernel,
         signature=launch.signature if launch.signature != launch.kernel else "",
         shape=shape(launch),
+        duration=text(launch, "duration") if value(launch, "duration") else "",
         light=_bars(launch, _LIGHT),
         pipes=_bars(launch, _PIPES),
         roofline=figure,

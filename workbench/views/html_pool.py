@@ -63,7 +63,13 @@ def _processes(groups: list[list[Page]]) -> int:
     # Forking is only safe in a process of one thread; a server has several.
     if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
         return 1
-    return min(len(os.sched_getaffinity(0)), len(groups), _MOST_PROCESSES)
+    return min(_processors(), len(groups), _MOST_PROCESSES)
+
+
+def _processors() -> int:
+    """How many this process may use; not every system tells."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def _write_planned(out: Path, number: int) -> _Done:
