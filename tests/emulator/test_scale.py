@@ -1,0 +1,97 @@
+"""Memory and samples as grids grow."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from tests.emulator.conftest import Compile
+from workbench.emulator import run as running
+from workbench.emulator.ir import Module
+from workbench.emulator.launch import Buffer, Launch, Scalar, arena_for
+from workbench.emulator.run import Outcome, run, sample
+
+TILES = """
+extern "C" __global__ void k(const float* x, float* y, int steps) {
+  __shared__ float tile[256];
+  int i = blockIdx.x * 256 + threadIdx.x;
+  float sum = 0, other = 1;
+  for (int step = 0; step < steps; ++step) {
+    tile[threadIdx.x] = x[(i + 37 * step) % (256 * 16)];
+    __syncthreads();
+    sum += tile[255 - threadIdx.x] * other;
+    other += tile[(threadIdx.x * 7 + step) % 256];
+    __syncthreads();
+  }
+  y[i % (256 * 16)] = sum + other;
+}
+"""
+
+
+def peak(module: Module, blocks: int, steps: int) -> int:
+    """Bytes that a run allocates at most, beyond the arrays of the launch."""
+    data = np.ones(256 * 16, "f4")
+    arena = arena_for(module, {"x": data, "y": data})
+    launch = Launch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(steps)])
+    tracemalloc.start()
+    try:
+        run(module, launch, arena, workers=1)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_follows_the_blocks_in_flight_not_the_grid(
+    cuda: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = cuda(TILES)
+    few, many = peak(module, 64, 3), peak(module, 1024, 3)
+    assert many < 1.3 * few, "sixteen times the grid takes more memory"
+    # What is remembered of addresses is limited, however long a loop runs.
+    assert peak(module, 64, 1200) < 1.3 * peak(module, 64, 400), "more steps take more memory"
+    monkeypatch.setattr(running, "BATCH_LANES", 4 * running.BATCH_LANES)
+    wide = peak(module, 1024, 3)
+    # Four times the blocks in flight: memory is linear in them, and that is what is measured.
+    assert 2 * many < wide < 5 * many
+
+
+def sampled(module: Module, blocks: int, wanted: int) -> Outcome:
+    data = np.ones(256 * 16, "f4")
+    arena = arena_for(module, {"x": data, "y": data})
+    launch = Launch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(2)])
+    chosen = None if wanted >= blocks else sample(launch.geometry, wanted)
+    return run(module, launch, arena, blocks=chosen, workers=1)
+
+
+UNEVEN = """
+extern "C" __global__ void k(const float* x, float* y, int steps) {
+  int i = threadIdx.x;
+  float sum = 0;
+  for (int step = 0; step <= blockIdx.x % 5; ++step) sum += x[(i * (step + 1)) % 4096];
+  y[i] = sum;
+}
+"""
+
+
+def test_a_samples_error_covers_its_deviation(cuda: Compile) -> None:
+    """Line by line, the whole count lies within a few of the stated errors."""
+    module = cuda(UNEVEN)
+    whole, part = sampled(module, 600, 600), sampled(module, 600, 120)
+    checked = 0
+    for all_rows, some in zip(whole.rows, part.rows, strict=True):
+        error = part.margin(some.site, "sectors")
+        assert abs(some.site.sectors - all_rows.site.sectors) <= max(4 * error, 0.5)
+        checked += error > 0
+        assert error < 0.2 * max(all_rows.site.sectors, 1)
+        assert whole.margin(all_rows.site, "sectors") == 0
+    assert checked
+
+
+def test_even_blocks_have_no_error(cuda: Compile) -> None:
+    module = cuda(TILES)
+    whole, part = sampled(module, 256, 256), sampled(module, 256, 24)
+    for all_rows, some in zip(whole.rows, part.rows, strict=True):
+        assert part.margin(some.site, "wavefronts") == 0
+        assert some.site.wavefronts == all_rows.site.wavefronts
