@@ -2,7 +2,8 @@
 
 Recorded profiles are stored again under other names until there are as many as asked
 for: studies of ten versions on five problems, with sources that differ from study to
-study. Times are those of whole processes; the memory is the largest of any process.
+study. Times are those of whole commands, on the clock and of all processors together, which a
+busy machine disturbs less; the memory is that of the largest process.
 
     python benchmarks/report.py site [--profiles 100 200 1000]
     python benchmarks/report.py pages SITE          # in Chromium, from the disk
@@ -66,28 +67,31 @@ def say(text: str) -> None:
 
 
 def run(argv: list[str], cwd: Path) -> tuple[float, float]:
-    """Wall seconds of a command, and the largest memory of any child so far, in MB."""
+    """Wall and processor seconds of a command and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run(argv, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - start
-    return wall, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def site(counts: list[int]) -> None:
     """Times over numbers of profiles, as a table."""
-    say("profiles  pages     first    again start-up  memory  largest page")
+    say("profiles  pages    first  processors   again start-up  memory  largest page")
     for count in sorted(counts):
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
             store_many(root, count)
-            first, memory = run([*RUN, "report"], root)
+            first, busy = run([*RUN, "report"], root)
+            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             again = min(run([*RUN, "report"], root)[0] for _ in range(5))
             start = min(run([*RUN, "--version"], root)[0] for _ in range(5))
             pages = list((root / "reports").rglob("*.html"))
             largest = max(page.stat().st_size for page in pages)
             say(
-                f"{count:>8} {len(pages):>6} {first:>7.1f} s {again:>6.2f} s {start:>6.2f} s"
-                f" {memory:>4.0f} MB {largest:>11,} B"
+                f"{count:>8} {len(pages):>6} {first:>6.1f} s {busy:>9.1f} s {again:>5.2f} s"
+                f" {start:>6.2f} s {memory:>4.0f} MB {largest:>11,} B"
             )
 
 
