@@ -38,7 +38,7 @@ why     = "a warp reads the floats of 16 taps in 48 passes, all its lanes differ
 [[expect]]
 counter = "duration"
 change  = "< 0.8x"
-why     = "tensor cores do TF32 at eight times the rate of the FMA pipe, and need three products and the splitting for one"
+why     = "tensor cores do TF32 at seven times the rate of the FMA pipe, and need three products and the splitting for one"
 --- */
 #define BM 128  // filters a block
 #define BN 64   // outputs a block
