@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -44,7 +45,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     _plan[:] = groups
     groups.clear()
     try:
-        with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        with ProcessPoolExecutor(processes, context, _leave_interrupts) as pool:
             # The largest first, so that no process is left with them at the end.
             order = sorted(range(len(_plan)), key=lambda number: -len(_plan[number]))
             waiting = [pool.submit(_write_planned, out, number) for number in order]
@@ -55,6 +56,11 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
                 pool.shutdown(cancel_futures=True)
     finally:
         _plan.clear()
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's to answer: it drops what has not begun and waits for the rest."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _processes(groups: list[list[Page]]) -> int:
