@@ -169,6 +169,28 @@ def test_a_profile_counts_what_addresses_say(profiles: dict[str, Profile]) -> No
     assert value(v3, "theoretical_occupancy") == 100
 
 
+def test_the_mix_and_the_arithmetic_add_up(profiles: dict[str, Profile]) -> None:
+    for name in ("v3", "v4"):
+        metrics = profiles[name].launches[0].metrics
+        numbers = {
+            key: metric.value
+            for key, metric in metrics.items()
+            if not isinstance(metric.value, str)
+        }
+        mix = {
+            key: each for key, each in numbers.items() if key.startswith("ptx__inst_executed_class")
+        }
+        assert sum(mix.values()) == numbers["ptx__inst_executed"]
+        assert mix["ptx__inst_executed_class_float32"] >= 256**3 / 32
+        assert numbers["ptx__operations"] == 2 * 256**3
+        sectors = numbers["memory_l2_theoretical_sectors_global"]
+        assert numbers["ptx__operations_per_l2_byte"] == 2 * 256**3 / (32 * sectors)
+        loads = numbers["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+        assert numbers["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == sectors - loads
+    v2 = profiles["v2"].launches[0].metrics
+    assert v2["ptx__shared_conflict_ways_max"].value == 32
+
+
 def test_what_it_cannot_know_is_missing(profiles: dict[str, Profile]) -> None:
     launch = profiles["v3"].launches[0]
     for counter in ("duration", "cycles", "mio_throttle", "l2_hit_rate", "achieved_occupancy"):

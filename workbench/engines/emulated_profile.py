@@ -12,6 +12,8 @@ from workbench.analysis.occupancy import Resources, occupancy
 from workbench.build import BuildResult
 from workbench.emulator.bound import bound
 from workbench.emulator.ir import Module
+from workbench.emulator.memory import SECTOR
+from workbench.emulator.mix import mix, operations
 from workbench.emulator.run import Outcome, Row
 from workbench.gpus import chip_for
 from workbench.model import (
@@ -132,11 +134,20 @@ def instruction_table(
     )
 
 
-def _is(*ops: str, space: str = "") -> Callable[[Row], bool]:
-    def test(row: Row) -> bool:
-        return row.instr.op in ops and (not space or row.site.space == space)
-
-    return test
+def _arithmetic(rows: list[Row]) -> dict[str, Metric]:
+    """The mix of instructions, operations, and operations a byte to and from L2 at most."""
+    out = {
+        f"ptx__inst_executed_class_{name}": Metric(value=_plain(warps), unit="inst")
+        for name, warps in mix(rows).items()
+    }
+    work = sum(operations(row) for row in rows)
+    out["ptx__operations"] = Metric(value=_plain(work), unit="op")
+    moved = SECTOR * sum(
+        row.site.sectors + row.site.bypassed for row in rows if row.site.space in _GLOBAL
+    )
+    if moved:
+        out["ptx__operations_per_l2_byte"] = Metric(value=work / moved, unit="op/byte")
+    return out
 
 
 def _metrics(outcome: Outcome) -> dict[str, Metric]:
@@ -147,20 +158,18 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
         return _plain(sum(get(row) for row in rows if which(row)))
 
     out = {name: Metric(value=total(get), unit=unit) for name, (get, unit) in COLUMNS.items()}
-    loads, stores = _is("ld", "cp"), _is("st")
-
-    def on_global(row: Row) -> bool:
-        return row.site.space in _GLOBAL
-
-    requests = total(lambda row: row.site.requests, lambda r: loads(r) and on_global(r))
-    sectors = total(lambda row: row.site.sectors, lambda r: loads(r) and on_global(r))
-    out["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] = Metric(value=requests, unit="request")
-    out["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] = Metric(value=sectors, unit="sector")
-    for name, which in (("ld", loads), ("st", stores)):
-        chosen = [row for row in rows if which(row)]
-        moved = sum(row.site.sectors for row in chosen if on_global(row))
+    for name, ops, store in (("ld", ("ld", "ldu", "cp", "wmma"), False),
+                             ("st", ("st", "wmma"), True)):  # fmt: skip
+        chosen = [row for row in rows if row.instr.op in ops and row.site.store == store]
+        spread = [row for row in chosen if row.site.space in _GLOBAL]
+        requests = sum(row.site.requests for row in spread)
+        # Unlike the line counters, these know of copies past the first-level cache.
+        moved = sum(row.site.sectors + row.site.bypassed for row in spread)
+        key = f"pipe_lsu_mem_global_op_{name}.sum"
+        out[f"l1tex__t_requests_{key}"] = Metric(value=_plain(requests), unit="request")
+        out[f"l1tex__t_sectors_{key}"] = Metric(value=_plain(moved), unit="sector")
         if moved:
-            used = sum(row.site.bytes for row in chosen if on_global(row))
+            used = sum(row.site.bytes for row in spread)
             key = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{name}.ratio"
             out[key] = Metric(value=used / moved, unit="byte/sector")
         for space in ("global", "shared", "local"):
@@ -169,8 +178,10 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
             )
             key = f"ptx__inst_executed_op_{space}_{name}"
             out[key] = Metric(value=_plain(warps), unit="inst")
+    out |= _arithmetic(rows)
     past = total(lambda row: row.site.bypassed)
     out["ptx__async_copy_sectors_past_l1"] = Metric(value=past, unit="sector")
+    out["ptx__shared_conflict_ways_max"] = Metric(value=max((r.site.ways for r in rows), default=0))
     for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):
         threads = sum(
             row.on for row in rows if row.instr.op in names and row.instr.parts[-1] == "f32"
