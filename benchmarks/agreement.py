@@ -2,7 +2,8 @@
 
 ``make agreement`` prints the table per study and version in Markdown, the lines that
 differ to the error stream, and at the end what holds in all. Options name studies
-(default: all of the project) and another project's folder.
+(default: all of the project), another project's folder, and a document whose table, between
+two marks, is to be replaced by this one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ HEADINGS = {
     WAVES + "_ideal": "ideal wavefronts",
     "memory_l2_theoretical_sectors_local": "local sectors",
 }
+MARKS = ("<!-- agreement -->", "<!-- end of agreement -->")
 #: Lines that must agree, in all, and the largest deviation of a total and of instructions.
 GOALS = {SECTORS: 0.98, WAVES: 0.95}
 TOTAL, INSTRUCTIONS = 0.02, 0.15
@@ -74,10 +76,24 @@ def summary(every: list[tuple[str, Agreement]]) -> tuple[str, bool]:
     return "\n".join(lines) + "\n", met and inside == len(every)
 
 
+def replace(document: Path, text: str) -> None:
+    """Put the table between the marks of a document.
+
+    Raises:
+        ValueError: the document has no such marks.
+    """
+    before, first, rest = document.read_text(encoding="utf-8").partition(MARKS[0])
+    _, second, after = rest.partition(MARKS[1])
+    if not first or not second:
+        raise ValueError(f"{document} has no place for the table between {MARKS[0]} and {MARKS[1]}")
+    document.write_text(f"{before}{first}\n{text}{second}{after}", encoding="utf-8")
+
+
 def main() -> int:
     """Print the table; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--project", type=Path, default=None, help="folder of workbench.toml")
+    parser.add_argument("--write", type=Path, help="document whose table is replaced")
     parser.add_argument("studies", nargs="*", help="studies (default: all)")
     options = parser.parse_args()
     project = require_project(options.project)
@@ -86,7 +102,8 @@ def main() -> int:
     for name, heading in HEADINGS.items():
         heads += [f"{heading}: lines", "total"] if name in GOALS else [heading]
     heads += ["instructions", "sampled"]
-    sys.stdout.write("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads) + "\n")
+    table = ["| " + " | ".join(heads) + " |\n", "|" + " --- |" * len(heads) + "\n"]
+    sys.stdout.write("".join(table))
     every: list[tuple[str, Agreement]] = []
     unable: dict[str, str] = defaultdict(str)
     begin = time.perf_counter()
@@ -99,7 +116,8 @@ def main() -> int:
             if study.version(entry.version).kind != "cuda":
                 continue
             for found in agreement(study, store.load(entry.path)):
-                sys.stdout.write(row(title, entry.problem, found))
+                table.append(row(title, entry.problem, found))
+                sys.stdout.write(table[-1])
                 sys.stdout.flush()
                 every.append((title, found))
                 for name in COUNTERS:
@@ -113,6 +131,8 @@ def main() -> int:
         return 1
     text, met = summary(every)
     sys.stdout.write("\n" + text)
+    if options.write is not None:
+        replace(options.write, "".join(table) + "\nIn all: " + "; ".join(text.splitlines()) + ".\n")
     sys.stderr.write(f"{time.perf_counter() - begin:.0f} s, {len(unable)} could not be run\n")
     return 0 if met else 1
 
