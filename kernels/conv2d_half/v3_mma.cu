@@ -19,12 +19,12 @@ why     = "one ldmatrix.x4 where WMMA may need several loads, half as many store
 [[expect]]
 counter = "shared_bank_conflicts"
 change  = "down"
-why     = "only the detour of the sums falls away: the tiles lie as they did, eight rows of a matrix in the same four banks, and ldmatrix takes eight wavefronts for each"
+why     = "only the detour of the sums falls away: the tiles lie as they did, eight rows of a matrix in the same four banks, and ldmatrix takes eight wavefronts for each. Learned: that detour was 0.6% of them"
 
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "a little: the tiles and their conflicts are the same"
+why     = "a little: the tiles and their conflicts are the same. Learned: by 5%, which is the counter's noise"
 --- */
 #include <cuda_fp16.h>
 
