@@ -38,6 +38,15 @@ def test_the_table_shows_ladder_times_and_dates(project: Path) -> None:
     assert "2026-11-20" in text and "stale" not in text
 
 
+def test_a_ladder_that_nobody_timed_has_the_profilers_durations(project: Path) -> None:
+    for path in (project / "profiles").rglob("*.time.json.zst"):
+        path.unlink()
+    text = run()
+    assert "208 µs*" in text and "* under the profiler; `workbench sweep demo`" in text
+    document = json.loads(run("--format", "json"))
+    assert all(not version["times"] for version in document["studies"][0]["versions"])
+
+
 def test_json_has_the_documented_shape(project: Path) -> None:
     document = json.loads(run("--format", "json"))
     assert list(document) == ["default_study", "studies"]
@@ -57,6 +66,7 @@ def test_json_has_the_documented_shape(project: Path) -> None:
             "device": "NVIDIA H200",
             "captured": "2026-11-20T10:00:00Z",
             "stale": False,
+            "duration": 208e-6,
         }
     ]
     (time,) = v3["times"]

@@ -14,7 +14,7 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from workbench.model import Timing, Version
+    from workbench.model import Profile, Timing, Version
     from workbench.project import Project
     from workbench.store import Store
     from workbench.views.ladder import Ladder, Rung
@@ -112,6 +112,7 @@ def _rung(project: Project, store: Store, version: Version, timings: list[Timing
                 device=profile.device.name,
                 captured=profile.captured,
                 stale=profile.source_hash not in ("", now),
+                duration=_duration(profile),
             )
         )
     times = tuple(
@@ -131,6 +132,15 @@ def _rung(project: Project, store: Store, version: Version, timings: list[Timing
         profiles=tuple(profiles),
         times=times,
     )
+
+
+def _duration(profile: Profile) -> float | None:
+    """Seconds of all launches under the profiler; None where one has no duration."""
+    from workbench.counters import Reading, read
+
+    found = [read(launch, "duration") for launch in profile.launches if launch.profiled]
+    known = [float(each.value) for each in found if isinstance(each, Reading)]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def _devices(rungs: tuple[Rung, ...]) -> list[str]:

@@ -11,22 +11,27 @@ from workbench.model import Estimate, Record
 
 
 class RecordedProfile(Record, frozen=True):
-    """One recorded profile. `stale`: the source was edited after the capture."""
+    """One recorded profile. `stale`: the source was edited after the capture.
+
+    `duration` is its launches' time under the profiler, in seconds; None: not known.
+    """
 
     problem: str
     engine: str
     device: str
     captured: str
     stale: bool
+    duration: float | None = None
 
 
 class RecordedTime(Record, frozen=True):
-    """One recorded time, in seconds, outside of any profiler."""
+    """One recorded time, in seconds; `profiled`: seen by the profiler, not outside of it."""
 
     problem: str
     device: str
     time: Estimate
     stale: bool = False
+    profiled: bool = False
 
 
 class Rung(Record, frozen=True):
@@ -51,11 +56,27 @@ class Ladder(Record, frozen=True):
     device: str = ""
 
     def time_of(self, rung: Rung) -> RecordedTime | None:
-        """The time of a version on the ladder's problem and device."""
+        """The time of a version on the ladder's problem and device.
+
+        Where none of the versions was timed, all have the durations of their profiles:
+        the two differ by a few percent, so a ladder is of one kind or the other.
+        """
+        if not self._timed:
+            profile = self.profile_of(rung)
+            if profile is None or not profile.duration:
+                return None
+            value = profile.duration
+            seen = Estimate(value=value, low=value, high=value)
+            return RecordedTime(problem=self.problem, device=self.device, time=seen, profiled=True)
         for time in rung.times:
             if (time.problem, time.device) == (self.problem, self.device):
                 return time
         return None
+
+    @property
+    def _timed(self) -> bool:
+        here = (self.problem, self.device)
+        return any((t.problem, t.device) == here for rung in self.versions for t in rung.times)
 
     def profile_of(self, rung: Rung) -> RecordedProfile | None:
         """The profile of a version on the ladder's problem and device (ncu first)."""
@@ -68,9 +89,8 @@ class Ladder(Record, frozen=True):
 
     @property
     def baseline_time(self) -> RecordedTime | None:
-        """The fastest baseline's time: what the others are percentages of."""
-        times = [time for rung in self.versions if rung.baseline and (time := self.time_of(rung))]
-        return min(times, key=lambda time: time.time.value, default=None)
+        """The study's own baseline's time, its first: what the others are percentages of."""
+        return next((self.time_of(rung) for rung in self.versions if rung.baseline), None)
 
 
 def list_document(ladders: list[Ladder], default_study: str) -> dict[str, Any]:
@@ -102,6 +122,7 @@ def _rung(rung: Rung) -> dict[str, Any]:
                 "device": profile.device,
                 "captured": profile.captured,
                 "stale": profile.stale,
+                "duration": profile.duration,
             }
             for profile in rung.profiles
         ],

@@ -57,7 +57,10 @@ def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
         title = Text(clean(rung.title))
         if rung.baseline:
             title.append(" (baseline)", style=DIM)
-        row = [name, title, Text(quantity(time.time.value if time else None, "s"))]
+        shown = Text(quantity(time.time.value if time else None, "s"))
+        if time and time.profiled:
+            shown.append("*", style=DIM)
+        row = [name, title, shown]
         row.append(_step(ladder, rung))
         share = base.time.value / time.time.value if base and time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
@@ -67,7 +70,11 @@ def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
             row.append(Text(length, style="blue"))
         row.append(_profiled(ladder, rung))
         table.add_row(*row)
-    return Group(head, where, table)
+    parts: list[RenderableType] = [head, where, table]
+    if any(time.profiled for rung in ladder.versions if (time := ladder.time_of(rung))):
+        note = f"* under the profiler; `workbench sweep {ladder.name}` times outside of it"
+        parts.append(Text(note, style=DIM))
+    return Group(*parts)
 
 
 def _recorded_problems(ladder: Ladder) -> list[str]:
