@@ -116,11 +116,8 @@ def count_global(site: Site, base: Base, view: View, low: int, mask: Mask, rt: R
     site.requests += cost[0]
     site.tags += cost[3]
     site.bytes += cost[4]
-    if site.bypass:
-        site.bypassed += cost[1]
-    else:
-        site.sectors += cost[1]
-        site.ideal += cost[2]
+    site.sectors += cost[1]
+    site.ideal += cost[2]
 
 
 def count_shared(

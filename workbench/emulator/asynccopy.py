@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.emulator.access import Access, add_shared, scatter, where_of
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site
-from workbench.emulator.ir import Imm, Instr, Reg
+from workbench.emulator.ir import Imm, Instr
 from workbench.emulator.lanes import WARP, Mask
 from workbench.emulator.memory import copy_cost
 from workbench.emulator.space import view_of
@@ -65,29 +65,6 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     return _copy(instr, ctx, site)
 
 
-def _bypasses(instr: Instr, ctx: Context) -> bool:
-    """Does the copy go past the first-level cache?
-
-    ``.cg`` does; where the source size can only be all or nothing it stays a copy with
-    a predicate, else it becomes one that fills zeros, for which ncu counts as usual.
-    """
-    if "cg" not in instr.parts:
-        return False
-    size = instr.operands[3] if len(instr.operands) > 3 else None
-    if not isinstance(size, Reg):
-        return True
-    whole = instr.operands[2]
-    assert isinstance(whole, Imm)
-    return all(
-        maker.op in ("selp", "mov")
-        and all(
-            isinstance(value, Imm) and value.bits in (0, whole.bits)
-            for value in maker.operands[1:3]
-        )
-        for maker in ctx.makers.get(size.name, [])
-    )
-
-
 def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
     target, source, size = instr.operands[:3]
     assert isinstance(size, Imm)
@@ -102,7 +79,7 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
                    instr.ptx_line, instr.text)  # fmt: skip
     write = Access(stored, ctx, site, target, "store")
     load = Access(read, ctx, site, source, "load")
-    site.space, site.bypass = "global", _bypasses(instr, ctx)
+    site.space = "global"
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     rt = ctx.rt
@@ -121,8 +98,7 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
         if reading.count:
             origin, where, _ = load.locate(R, reading)
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
-        if not site.bypass:
-            _charge(load, write, R, reading, M)
+        _charge(load, write, R, reading, M)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:

@@ -38,8 +38,6 @@ class Site:
     """
 
     __slots__ = (
-        "bypass",
-        "bypassed",
         "bytes",
         "divergent",
         "ideal",
@@ -59,7 +57,7 @@ class Site:
     )  # fmt: skip
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
-        "wideal", "divergent", "bypassed",
+        "wideal", "divergent",
     )  # fmt: skip
 
     on: int
@@ -72,7 +70,6 @@ class Site:
     wavefronts: int
     wideal: int
     divergent: int
-    bypassed: int
     ways: int
 
     def __init__(self, instr: Instr) -> None:
@@ -81,7 +78,6 @@ class Site:
         self.store = False
         self.width = 0
         self.joined = False  # ptxas makes it part of another load
-        self.bypass = False  # a copy past the first-level cache, whose sectors ncu leaves out
         self.reset()
 
     def reset(self) -> None:

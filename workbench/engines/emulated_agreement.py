@@ -17,7 +17,7 @@ import numpy as np
 from workbench.build import BuildResult
 from workbench.emulator import ptx
 from workbench.emulator.context import Limits
-from workbench.emulator.ir import Module
+from workbench.emulator.ir import Instr, Module
 from workbench.emulator.launch import Launch as EmulatedLaunch
 from workbench.emulator.launch import arena_for
 from workbench.emulator.run import Outcome, run, sample
@@ -103,6 +103,40 @@ def counted_lines(
     return out, margin
 
 
+def inlined(module: Module) -> dict[Place, Place]:
+    """Lines of inlined functions and of their calls -> one line for each such group.
+
+    ptxas leaves some instructions of an inlined function on the line of its call, which
+    ones does not follow from PTX; so these lines are compared together.
+    """
+    parent: dict[Place, Place] = {}
+
+    def root(place: Place) -> Place:
+        while parent.get(place, place) != place:
+            place = parent[place]
+        return place
+
+    def place_of(file: int, line: int) -> Place:
+        return Path(module.files.get(file, "?")).name, line
+
+    for function in module.functions.values():
+        for item in function.body:
+            if isinstance(item, Instr) and item.loc.inlined_at is not None:
+                one = root(place_of(item.loc.file, item.loc.line))
+                two = root(place_of(*item.loc.inlined_at))
+                parent[max(one, two)] = min(one, two)
+                parent.setdefault(min(one, two), min(one, two))
+    return {place: root(place) for place in parent}
+
+
+def grouped(lines: dict[Place, float], groups: dict[Place, Place]) -> dict[Place, float]:
+    """Sums over groups of lines."""
+    out: dict[Place, float] = defaultdict(float)
+    for place, value in lines.items():
+        out[groups.get(place, place)] += value
+    return out
+
+
 def compare(
     seen: dict[Place, float], want: dict[Place, float], margin: dict[Place, float]
 ) -> Column:
@@ -155,6 +189,7 @@ def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agre
         return []
     version, problem = study.version(profile.version), study.problem(profile.problem)
     module = ptx.parse(built.build.ptx)
+    groups = inlined(module)
     arena = arena_for(module, memory_of(study, version, problem, seed=1).all)
     out = []
     for resolved, launch in zip(
@@ -164,7 +199,8 @@ def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agre
         columns = {}
         for name in COUNTERS:
             seen, margin = counted_lines(outcome, module, name)
-            columns[name] = compare(seen, recorded_lines(profile, launch, name), margin)
+            want = recorded_lines(profile, launch, name)
+            columns[name] = compare(*(grouped(each, groups) for each in (seen, want, margin)))
         executed = sum(recorded_lines(profile, launch, "inst_executed").values())
         estimate = float(np.sum(outcome.machine_instructions()))
         out.append(Agreement(launch.kernel, columns, estimate / executed - 1, outcome.sampled))

@@ -142,9 +142,7 @@ def _arithmetic(rows: list[Row]) -> dict[str, Metric]:
     }
     work = sum(operations(row) for row in rows)
     out["ptx__operations"] = Metric(value=_plain(work), unit="op")
-    moved = SECTOR * sum(
-        row.site.sectors + row.site.bypassed for row in rows if row.site.space in _GLOBAL
-    )
+    moved = SECTOR * sum(row.site.sectors for row in rows if row.site.space in _GLOBAL)
     if moved:
         out["ptx__operations_per_l2_byte"] = Metric(value=work / moved, unit="op/byte")
     return out
@@ -163,8 +161,7 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
         chosen = [row for row in rows if row.instr.op in ops and row.site.store == store]
         spread = [row for row in chosen if row.site.space in _GLOBAL]
         requests = sum(row.site.requests for row in spread)
-        # Unlike the line counters, these know of copies past the first-level cache.
-        moved = sum(row.site.sectors + row.site.bypassed for row in spread)
+        moved = sum(row.site.sectors for row in spread)
         key = f"pipe_lsu_mem_global_op_{name}.sum"
         out[f"l1tex__t_requests_{key}"] = Metric(value=_plain(requests), unit="request")
         out[f"l1tex__t_sectors_{key}"] = Metric(value=_plain(moved), unit="sector")
@@ -179,8 +176,6 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
             key = f"ptx__inst_executed_op_{space}_{name}"
             out[key] = Metric(value=_plain(warps), unit="inst")
     out |= _arithmetic(rows)
-    past = total(lambda row: row.site.bypassed)
-    out["ptx__async_copy_sectors_past_l1"] = Metric(value=past, unit="sector")
     out["ptx__shared_conflict_ways_max"] = Metric(value=max((r.site.ways for r in rows), default=0))
     for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):
         threads = sum(
