@@ -1,10 +1,11 @@
-"""What ptxas does to memory instructions after the PTX: merging neighbouring loads.
+"""What ptxas does to memory instructions after the PTX: joining loads and leaving some out.
 
 ptxas joins loads of one basic block from shared (or local) memory that read
 neighbouring words from one base register into a 64- or 128-bit load, if it can prove
 the alignment. The proof here is the same kind: the number of low zero bits of a
 register, followed through its definitions. Pointers that come from outside are aligned
-to nothing, so global loads stay as they are.
+to nothing, so global loads stay as they are. A load of shared memory that has been made
+already on every way to it, with nothing written since, is not made again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from workbench.emulator.cfg import Graph, results
+from workbench.emulator.cfg import Block, Graph, results
 from workbench.emulator.ir import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 
 _MANY = 64
@@ -81,10 +82,14 @@ def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
         group, and 0 for the loads that it swallows.
     """
     alignment = Alignment(graph, symbol)
+    repeated = _repeated(graph)
     out: dict[int, int] = {}
     for block in graph.blocks:
         open_groups: dict[tuple[object, ...], list[Instr]] = {}
         for instr in block.instrs:
+            if id(instr) in repeated:
+                out[id(instr)] = 0
+                continue
             key = _key(instr)
             if key is not None:
                 open_groups.setdefault(key, []).append(instr)
@@ -95,6 +100,62 @@ def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
                 stale = [k for k in open_groups if k[0] == name]
                 _close((open_groups.pop(k) for k in stale), alignment, out)
         _close(open_groups.values(), alignment, out)
+    return out
+
+
+Loaded = frozenset[tuple[object, ...]]
+
+
+def _again(instr: Instr) -> tuple[object, ...] | None:
+    """Loads of shared memory with the same key read the same, if nothing is written."""
+    if instr.op != "ld" or instr.guard is not None or "volatile" in instr.parts:
+        return None
+    if not any(part.split("::")[0] == "shared" for part in instr.parts[1:]):
+        return None
+    where = instr.operands[1]
+    if not isinstance(where, Addr) or where.base is None:
+        return None
+    return (where.base.name, where.offset, instr.parts)
+
+
+def _after(block: Block, known: Loaded, repeated: set[int] | None) -> Loaded:
+    """What is loaded after a block; notes loads of what is there already."""
+    tail = [block.last] if block.last is not None else []
+    for instr in [*block.instrs, *tail]:
+        again = _again(instr)
+        if again is not None and again in known and repeated is not None:
+            repeated.add(id(instr))
+        if instr.op in _BREAKS and "global" not in instr.parts[1:2]:
+            known = frozenset()
+        written = set(results(instr))
+        if written:
+            known = frozenset(each for each in known if each[0] not in written)
+        if again is not None and again[0] not in written:
+            known |= {again}
+    return known
+
+
+def _repeated(graph: Graph) -> set[int]:
+    """Loads of shared memory whose value is there already on every way to them."""
+    before: dict[int, list[int]] = defaultdict(list)
+    for block in graph.blocks:
+        for goal in block.targets:
+            before[goal].append(block.index)
+    after: dict[int, Loaded | None] = dict.fromkeys(graph.order)  # None: not known yet
+    start: dict[int, Loaded] = {}
+    changed = True
+    while changed:
+        changed = False
+        for index in graph.order:
+            ways = [found for b in before[index] if (found := after.get(b)) is not None]
+            first = index == graph.order[0]
+            start[index] = frozenset() if first or not ways else frozenset.intersection(*ways)
+            found = _after(graph.blocks[index], start[index], None)
+            if found != after[index]:
+                after[index], changed = found, True
+    out: set[int] = set()
+    for index in graph.order:
+        _after(graph.blocks[index], start[index], out)
     return out
 
 
