@@ -26,7 +26,7 @@ dynamic_shared = "((TH + 2) * (TW + 2) + STAGES * BN) * BK"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "what an SM reads from the L2 falls from 295 KB a block, half of it input, to 172 KB, and tiles are exchanged nine times a block instead of 18"
+why     = "what a block asks for falls from 295 KB, half of it input, to 172 KB (what the L1 does not have, from 275 KB to 131 KB), and tiles are exchanged nine times a block instead of 18"
 
 [[expect]]
 counter = "l2_read_sectors"

@@ -29,7 +29,7 @@ why     = "a store of the input's tile goes to 32 pixels, which were one bank"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "a third of the wavefronts of the loads, and nearly all of those of the stores"
+why     = "a quarter of the wavefronts of the loads, and nearly all of those of the stores"
 --- */
 #define THREADS 256
 #define BM 64    // pixels a block

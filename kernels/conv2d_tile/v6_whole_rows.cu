@@ -24,7 +24,7 @@ why     = "32 floats in a row touch four or five sectors; every fourth of 128 to
 [[expect]]
 counter = "l2_write_sectors"
 change  = "< 0.5x"
-why     = "v5 sent each sector once for each of the four floats that a lane stored into it"
+why     = "v5 sent each sector once for each of the four floats that a lane stored into it. Learned: 0.80x. The L1 had gathered them: 1.20 M sectors that v5's stores touched went to the L2 as 412 k; now it is 354 k and 328 k, and 290 k is the least"
 
 [[expect]]
 counter = "shared_stores"
@@ -34,7 +34,7 @@ why     = "twelve wide stores a thread, at the very end"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "the blocks all store at the same time, at the end, when no arithmetic is left to hide it"
+why     = "the blocks all store at the same time, at the end, when no arithmetic is left to hide it. Learned: 27.2 µs before and after. Stores held 3% of v5's samples and the L2 was at 23%; the way through shared memory takes as long as it saves"
 --- */
 #define THREADS (32 * WARPS)
 #define BH (WARPS * TR)  // rows of outputs a block; its columns are 128, four a lane
