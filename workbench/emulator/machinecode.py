@@ -27,6 +27,7 @@ _ROUTINES = {  # instructions of ptxas's in-line sequences, common path
     ("div", "s32"): 20.0, ("div", "u32"): 16.0, ("div", "s64"): 70.0, ("div", "u64"): 60.0,
     ("rem", "s64"): 70.0, ("rem", "u64"): 60.0,
 }  # fmt: skip
+_RECIPROCAL = 6.0
 _ADDS = ("add", "sub")
 _LOGIC = ("and", "or", "xor")
 _WORDS = ("s32", "u32", "b32")
@@ -74,10 +75,11 @@ class Weights:
         self.host = {inner: outer for outer, inner in predicated.items()}
         self._varying = varying(blocks)
         self._of: dict[int, float] = {}
+        self._divided: dict[object, set[tuple[Operand, ...]]] = defaultdict(set)
         for block in blocks:
             share = 1 / _UNROLL if self._unrolled(block) else 1.0
             for _, instr in walk([block]):
-                weight = self._plain(instr)
+                weight = self._plain(instr, block)
                 if instr is block.last and block.kind == "branch":
                     weight = 0.0 if block.index in predicated else self._branch(graph, block)
                 if share < 1 and self._counts(block, instr):
@@ -230,7 +232,7 @@ class Weights:
 
     # --- single instructions
 
-    def _plain(self, instr: Instr) -> float:
+    def _plain(self, instr: Instr, block: Block) -> float:
         op, kind = instr.op, instr.parts[-1]
         if self._joined.get(id(instr)) == 0 or op in ("cvta", "pragma"):
             return 0.0
@@ -238,23 +240,68 @@ class Weights:
             return 0.0
         if op == "mov":
             return self._move(instr)
+        if op == "cvt" and self._loaded_narrow(instr):
+            return 0.0
         if op == "bra":
             return 0.0 if instr.guard is None else 1.0
         if op in (*_LOGIC, "not") and kind == "pred":
-            return 0.0
+            return 0.0 if op == "not" or self._in_comparison(instr) else 1.0
         if id(instr) in self._absorbers:
             return 0.0
         if op in _ADDS and kind in _WIDE:
             return self._wide_add(instr)
+        if op == "add" and kind in _WORDS and _literal(instr) and self._only_addresses(instr):
+            return 0.0  # becomes the offset in the address
         if op == "wmma":
             return _fragment(instr)
         if op == "cp" and "wait_all" in instr.parts:
             return 2.0
         if kind in _WIDE and op in _BY_HALVES:
             return 4.0 if op in ("mul", "mad") else 2.0
+        if op in ("div", "rem") and kind in ("s32", "u32"):
+            return self._division(instr, self._divided[block.loops])
         if (op, kind) in _ROUTINES and "approx" not in instr.parts and "full" not in instr.parts:
             return _ROUTINES[op, kind]
         return 1.0
+
+    def _only_addresses(self, instr: Instr) -> bool:
+        """Is the result used as the base of addresses, and for nothing else?"""
+        name = results(instr)[0]
+        users = self._users[name]
+        bases = [
+            operand
+            for user in users
+            for operand in user.operands
+            if isinstance(operand, Addr) and operand.base == Reg(name)
+        ]
+        return bool(users) and len(bases) == len(users) == self._uses[name]
+
+    def _loaded_narrow(self, instr: Instr) -> bool:
+        """A load of one or two bytes widens them by itself."""
+        source = instr.operands[1]
+        makers = self._makers[source.name] if isinstance(source, Reg) else []
+        kind = instr.parts[-1]
+        return (
+            kind in ("u16", "u8", "s16", "s8")
+            and instr.parts[-2] in ("u32", "s32")
+            and bool(makers)
+            and all(maker.op == "ld" and maker.parts[-1][0] == kind[0] for maker in makers)
+        )
+
+    def _division(self, instr: Instr, seen: set[tuple[Operand, ...]]) -> float:
+        """The reciprocal of a divisor is found once a loop; a remainder follows a quotient."""
+        first, second = instr.operands[1:3]
+        again, pair = (second,) in seen, (first, second) in seen
+        seen |= {(second,), (first, second)}
+        if pair:
+            return 2.0
+        whole = _ROUTINES[instr.op, instr.parts[-1]]
+        return whole - _RECIPROCAL if again else whole
+
+    def _in_comparison(self, instr: Instr) -> bool:
+        """Predicates are combined by the comparison that makes one of them for this alone."""
+        names = [name for name in arguments(instr) if self._uses[name] == 1]
+        return any(maker.op == "setp" for name in names for maker in self._makers[name])
 
     def _move(self, instr: Instr) -> float:
         source = instr.operands[1]
