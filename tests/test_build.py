@@ -209,9 +209,9 @@ def test_both_compilers_give_the_same_lines(maker: Maker, repo: Path) -> None:
             ptx = build(project, version, "sm_90", compiler=name).build.ptx  # type: ignore[arg-type]
             tables.append(_own_lines(ptx))
         assert tables[0], version.id
-        # Unrolled code is laid out by one front end or the other: a line of fifty may differ.
+        # Unrolled code is laid out by one front end or the other: one line may differ.
         differ = tables[0] ^ tables[1]
-        assert 50 * len(differ) <= len(tables[0]), (version.id, differ)
+        assert len(differ) <= 1, (version.id, differ)
 
 
 def test_spills_and_stack_are_reported(maker: Maker, compiler: str) -> None:
