@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import Judgement, judge, parse, side_effects
 from workbench.errors import UsageError
-from workbench.model import Expectation, Metric, Number
+from workbench.model import Expectation, Metric, Number, Spread
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 
@@ -134,6 +134,28 @@ def test_within_the_noise_nothing_is_decided() -> None:
     # Durations under the profiler carry a noise of some percent by default.
     found = one("-1%", metric, "duration", 1e-3, 0.9999e-3)
     assert found.verdict == "inconclusive" and "noise" in found.reason
+
+
+def test_overlapping_captures_are_not_called_a_change_below_the_noise() -> None:
+    metric = "gpu__time_duration.sum"
+    sides = [
+        make_profile(
+            launches=(
+                make_launch(
+                    metrics={metric: Metric(value=middle)},
+                    spreads={
+                        metric: Spread(n=3, low=middle - 1e-6, median=middle, high=middle + 1e-6)
+                    },
+                    instructions=_NONE,
+                ),
+            )
+        )
+        for middle in (70e-6, 72.2e-6)
+    ]
+    comparison = compare(sides[0], sides[1], old_time=None, new_time=None)
+    (found,) = judge([Expectation(counter="duration", change="up")], comparison)
+    assert found.verdict == "inconclusive"
+    assert found.reason == "the ranges of the repeated captures overlap"
 
 
 def test_an_unknown_counter_and_an_ncu_name() -> None:

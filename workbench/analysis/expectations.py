@@ -166,6 +166,9 @@ def _decide(
         return ("refuted", "it moved") if moved else ("confirmed", "it did not leave its noise")
     if form in ("up", "down"):
         if not moved:
+            if abs(new - old) > noise:
+                # Few captures: their ranges, widened for their number, decide.
+                return "inconclusive", "the ranges of the repeated captures overlap"
             return "inconclusive", f"the change lies within the noise, {quantity(noise, unit)}"
         right = (new > old) == (form == "up")
         return ("confirmed", "") if right else ("refuted", "it moved the other way")
