@@ -23,7 +23,8 @@ MAY_DIFFER = {
     "v2": (0, 2, "64-bit sums in shared memory: which lane wins a turn is the chip's choice"),
     "v3": (3, 0, "sums that the compiler makes once a warp stand on the caller's line"),
     "v4": (0, 0, ""),
-    "v5": (3, 9, "cp.async.cg whose source size is computed"),
+    # Those of the studies are counted, and agree: only the probe's are not.
+    "v5": (57, 67, "ncu counts nothing for this kernel's copies past the first-level cache"),
     "v6": (0, 0, ""),
     "v7": (3, 4, "halves read back by a header's function, which ptxas joins"),
     "v8": (0, 0, ""),
@@ -61,7 +62,7 @@ def test_probes_cost_what_the_hardware_says(version: str) -> None:
         assert len(column.apart) <= allowed[name], (why, name, column.apart)
         assert column.same + len(column.apart) == column.lines
     # Patterns were compared at all: each version is about one of these.
-    assert max(column.lines for column in one.columns.values()) > 50
+    assert max(column.same for column in one.columns.values()) > 50
 
 
 def test_a_line_that_differs_is_named() -> None:
@@ -70,6 +71,7 @@ def test_a_line_that_differs_is_named() -> None:
     assert column.deviation == pytest.approx(-0.1)
     near = compare({("k.cu", 3): 8.0}, {("k.cu", 3): 9.0}, {("k.cu", 3): 0.4})
     assert near.same == 1
+    assert compare({("k.cu", 3): 99.5}, {("k.cu", 3): 98.9}, {}, least=0.01).same == 1
 
 
 @pytest.mark.slow

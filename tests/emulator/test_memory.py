@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from workbench.emulator.memory import (
     SharedCost,
     atomic_cost,
+    bypass_sectors,
     copy_cost,
     global_cost,
     local_cost,
@@ -266,6 +267,18 @@ def test_floats_are_added_in_turns(
 ) -> None:
     """Float sums in shared memory, per request, as an H200 counts them."""
     assert spin_cost(addresses[None], None, width).wavefronts == wavefronts, what
+
+
+def test_copies_past_the_cache_fetch_a_sector_for_each_distance() -> None:
+    source = (LANE * 16)[None]
+    assert bypass_sectors(source, source + 4096, None, 16) == (16, 16)
+    # Neighbours that change places are moved by different distances.
+    assert bypass_sectors(source, (LANE ^ 1)[None] * 16, None, 16) == (32, 16)
+    # Rows of 48 bytes, 16 bytes further apart in the tile: a sector may be torn in two.
+    torn = bypass_sectors(source, (LANE * 16 + LANE // 3 * 16)[None], None, 16)
+    assert torn == (21, 16)
+    some = (LANE < 5)[None]
+    assert bypass_sectors(source, source, some, 16) == (3, 3)
 
 
 def test_rows_of_matrices() -> None:

@@ -13,7 +13,7 @@ from workbench.emulator.access import Access, add_shared, scatter, where_of
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site
 from workbench.emulator.ir import Imm, Instr
 from workbench.emulator.lanes import WARP, Mask
-from workbench.emulator.memory import copy_cost
+from workbench.emulator.memory import bypass_sectors, copy_cost
 from workbench.emulator.space import view_of
 from workbench.emulator.values import Array, unsigned
 
@@ -80,6 +80,7 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
     write = Access(stored, ctx, site, target, "store")
     load = Access(read, ctx, site, source, "load")
     site.space = "global"
+    past = "cg" in instr.parts
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     rt = ctx.rt
@@ -96,9 +97,12 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
         memory, index, _ = write.locate(R, M)
         pieces = [np.zeros((1, 1), write.dtype)] * count
         if reading.count:
+            counted = site.sectors, site.ideal
             origin, where, _ = load.locate(R, reading)
+            if past:
+                site.sectors, site.ideal = counted
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
-        _charge(load, write, R, reading, M)
+        _charge(load, write, R, reading, M, past=past)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
@@ -108,12 +112,20 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
     return run
 
 
-def _charge(load: Access, write: Access, R: Registers, reading: Mask, writing: Mask) -> None:
-    """Add a copy's wavefronts, which follow from both its addresses."""
+def _charge(
+    load: Access, write: Access, R: Registers, reading: Mask, writing: Mask, *, past: bool
+) -> None:
+    """Add what follows from both of a copy's addresses.
+
+    That is its wavefronts and, if it goes `past` the first-level cache, its sectors.
+    """
     lanes, width = write.rt.lanes, write.site.width
-    source, _ = where_of(R, load.slot, load.size)
+    source, offset = where_of(R, load.slot, load.size)
     target, _ = where_of(R, write.slot, write.size)
-    key = ("copy", source, reading, writing, width)
+    low = 0
+    if reading.count:
+        low = view_of(source, load.width, reading, lanes).low + offset + load.imm & 127
+    key = ("copy", source, low, reading, writing, width)
     cost = target.memo.get(key)
     if cost is None:
         places: list[Array] = []
@@ -124,8 +136,15 @@ def _charge(load: Access, write: Access, R: Registers, reading: Mask, writing: M
                 rel = np.zeros((1, 1), np.int64)
             places.append(np.broadcast_to(rel, lanes.shape).reshape(-1, WARP))
         took, gave = (lanes.full(mask).reshape(-1, WARP) for mask in (reading, writing))
-        cost = target.remember(key, tuple(copy_cost(places[0], places[1], took, gave, width)))
-    add_shared(write.site, cost)
+        cost = (
+            *copy_cost(places[0], places[1], took, gave, width),
+            *bypass_sectors(places[0] + low, places[1], took, width),
+        )
+        target.remember(key, cost)
+    add_shared(write.site, cost[:4])
+    if past and reading.count:
+        write.site.sectors += cost[4]
+        write.site.ideal += cost[5]
 
 
 def _kept(value: Array, limit: Array, start: int, word: int) -> Array:

@@ -273,6 +273,20 @@ def copy_cost(
     return _summed(passes.reshape(len(target), -1), writing, width)
 
 
+def bypass_sectors(
+    source: Ints, target: Ints, reading: Bools | None, width: int
+) -> tuple[int, int]:
+    """Sectors, and ideal ones, of a ``cp.async`` past the first-level cache.
+
+    A sector is fetched once for each distance, modulo a line, by which its bytes are
+    moved: a swizzled or unaligned target takes more than one.
+    """
+    sectors = distinct((source >> 5) * LINE + (target - source) % LINE, reading)
+    lanes = np.full(len(sectors), WARP) if reading is None else reading.sum(axis=1)
+    wanted = -(-lanes * width // SECTOR)
+    return int(sectors.sum()), int(np.minimum(sectors, wanted).sum())
+
+
 def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
     """The cost of a local access: `offsets` within each thread's own memory.
 
