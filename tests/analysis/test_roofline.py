@@ -41,6 +41,13 @@ def test_a_level_that_nobody_measured_has_no_intensity() -> None:
     assert traffic(make_launch(metrics={})) == {}
 
 
+def test_bulk_copies_leave_no_traffic_at_the_l1() -> None:
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    seen, passed = place(**{sectors: 32}), place(**{sectors: 1})
+    assert isinstance(seen, Position) and seen.traffic["L1"] == 1024
+    assert isinstance(passed, Position) and "L1" not in passed.traffic and "L2" in passed.traffic
+
+
 @pytest.mark.parametrize(
     ("metrics", "word"),
     [

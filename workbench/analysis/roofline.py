@@ -22,6 +22,9 @@ Level = Literal["L1", "L2", "DRAM"]
 LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
 
 _SECTOR_BYTES = 32
+#: Every byte of device memory that SMs ask for by loads and stores crosses the L1. Less than
+#: this part of it there means that other instructions (bulk copies) moved the rest.
+_PASSED_BY = 0.1
 
 
 class Position(Record, frozen=True):
@@ -75,6 +78,9 @@ def traffic(launch: Launch) -> dict[Level, float]:
     dram = _value(launch, "dram_bytes")
     if dram is not None:
         out["DRAM"] = dram
+        # Bulk copies pass the counted loads by; what is left of L1 traffic then says nothing.
+        if out.get("L1", dram) < dram * _PASSED_BY:
+            del out["L1"]
     return out
 
 
