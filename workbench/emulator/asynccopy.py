@@ -13,7 +13,7 @@ from workbench.emulator.access import Access, add_shared, scatter, where_of
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site
 from workbench.emulator.ir import Imm, Instr
 from workbench.emulator.lanes import WARP, Mask
-from workbench.emulator.memory import bypass_sectors, copy_cost
+from workbench.emulator.memory import LINE, bypass_sectors, copy_cost
 from workbench.emulator.space import view_of
 from workbench.emulator.values import Array, unsigned
 
@@ -121,11 +121,12 @@ def _charge(
     """
     lanes, width = write.rt.lanes, write.site.width
     source, offset = where_of(R, load.slot, load.size)
-    target, _ = where_of(R, write.slot, write.size)
+    target, shift = where_of(R, write.slot, write.size)
     low = 0
     if reading.count:
-        low = view_of(source, load.width, reading, lanes).low + offset + load.imm & 127
-    key = ("copy", source, low, reading, writing, width)
+        low = (view_of(source, load.width, reading, lanes).low + offset + load.imm) % LINE
+    high = (view_of(target, write.width, writing, lanes).low + shift + write.imm) % LINE
+    key = ("copy", source, low, high, reading, writing, width)
     cost = target.memo.get(key)
     if cost is None:
         places: list[Array] = []
@@ -138,7 +139,7 @@ def _charge(
         took, gave = (lanes.full(mask).reshape(-1, WARP) for mask in (reading, writing))
         cost = (
             *copy_cost(places[0], places[1], took, gave, width),
-            *bypass_sectors(places[0] + low, places[1], took, width),
+            *bypass_sectors(places[0] + low, places[1] + high, took, width),
         )
         target.remember(key, cost)
     add_shared(write.site, cost[:4])

@@ -278,12 +278,21 @@ def bypass_sectors(
 ) -> tuple[int, int]:
     """Sectors, and ideal ones, of a ``cp.async`` past the first-level cache.
 
-    A sector is fetched once for each distance, modulo a line, by which its bytes are
-    moved: a swizzled or unaligned target takes more than one.
+    A sector is fetched for each line of the target that its bytes go to, and as often as
+    lanes ask for the same bytes of it for that line.
     """
-    sectors = distinct((source >> 5) * LINE + (target - source) % LINE, reading)
-    lanes = np.full(len(sectors), WARP) if reading is None else reading.sum(axis=1)
-    wanted = -(-lanes * width // SECTOR)
+    reading = _whole(reading, source.shape)
+    line = target // LINE
+    both = reading[:, :, None] & reading[:, None, :] & (line[:, :, None] == line[:, None, :])
+    bytes_, sector = source // width, source // SECTOR
+    same = both & (bytes_[:, :, None] == bytes_[:, None, :])
+    group = both & (sector[:, :, None] == sector[:, None, :])
+    often = same.sum(axis=2)
+    most = np.where(group, often[:, None, :], 0).max(axis=2)
+    # Every lane of a group carries its share of the group's fetches.
+    shares = np.where(reading, most / np.maximum(group.sum(axis=2), 1), 0.0)
+    sectors = np.rint(shares.sum(axis=1)).astype(np.int64)
+    wanted = -(-reading.sum(axis=1) * width // SECTOR)
     return int(sectors.sum()), int(np.minimum(sectors, wanted).sum())
 
 

@@ -45,6 +45,8 @@ _ERRORS = 3.0
 #: Batches are few, so where blocks differ the error itself is known badly.
 _SAMPLED = 0.01
 
+_MEMORY = ("ld", "st", "atom", "red", "cp", "wmma", "ldmatrix")
+
 Place = tuple[str, int]
 
 
@@ -106,7 +108,7 @@ def counted_lines(
 
 
 def inlined(module: Module) -> dict[Place, Place]:
-    """Lines of inlined functions and of their calls in one file -> one line for each group.
+    """Lines of inlined memory accesses and of their calls -> one line for each such group.
 
     ptxas leaves some instructions of an inlined function on the line of its call, which
     ones does not follow from PTX; so these lines are compared together.
@@ -124,7 +126,7 @@ def inlined(module: Module) -> dict[Place, Place]:
     for function in module.functions.values():
         for item in function.body:
             if isinstance(item, Instr) and item.loc.inlined_at is not None:
-                if item.loc.file != item.loc.inlined_at[0]:
+                if item.op not in _MEMORY:
                     continue
                 one = root(place_of(item.loc.file, item.loc.line))
                 two = root(place_of(*item.loc.inlined_at))
