@@ -108,7 +108,7 @@ def counted_lines(
 
 
 def inlined(module: Module) -> dict[Place, Place]:
-    """Lines of inlined memory accesses and of their calls -> one line for each such group.
+    """Lines of inlined functions and of their calls -> one line for each such group.
 
     ptxas leaves some instructions of an inlined function on the line of its call, which
     ones does not follow from PTX; so these lines are compared together.
@@ -126,7 +126,8 @@ def inlined(module: Module) -> dict[Place, Place]:
     for function in module.functions.values():
         for item in function.body:
             if isinstance(item, Instr) and item.loc.inlined_at is not None:
-                if item.op not in _MEMORY:
+                # A header's function is everywhere; only what it loads or stores counts.
+                if item.loc.file != item.loc.inlined_at[0] and item.op not in _MEMORY:
                     continue
                 one = root(place_of(item.loc.file, item.loc.line))
                 two = root(place_of(*item.loc.inlined_at))
