@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from workbench.views import charts, charts_roof
 from workbench.views.charts import Column, Mark, Segment
+from workbench.views.charts_waterfall import Fall, Total, waterfall
 
 
 def traces(figure: charts.Figure) -> list[dict[str, Any]]:
@@ -116,3 +118,43 @@ def test_labels_of_points_that_coincide_are_left_to_hovering() -> None:
     (trace,) = traces(charts_roof.roofline("x", "label", [("L1", dots)], [roof], path=True))
     assert trace["text"] == ["v0", "v1", ""]
     assert trace["customdata"] == ["v0", "v1", "v2"]
+
+
+def test_a_library_is_on_no_path() -> None:
+    roof = charts_roof.Roof(67e12, 4.8e12)
+    names = ("v0", "v1", "lib", "lib_nhwc")
+    dots = [
+        charts_roof.Dot(name, 10.0**place, 1e12, name, alone=name.startswith("lib"))
+        for place, name in enumerate(names)
+    ]
+    (trace,) = [
+        trace
+        for trace in traces(charts_roof.roofline("x", "label", [("L1", dots)], [roof], path=True))
+        if trace.get("name")
+    ]
+    assert trace["x"] == [1.0, 10.0, None, 100.0, None, 1000.0]
+    assert trace["text"] == ["v0", "v1", "", "lib", "", "lib_nhwc"]
+    assert trace["customdata"] == ["v0", "v1", "", "lib", "", "lib_nhwc"]
+
+
+def test_a_roof_over_integers_counts_operations() -> None:
+    dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
+    roof = charts_roof.Roof(2e15, 4.8e12)
+    for unit, word in (("op/s", "OP"), ("flop/s", "FLOP")):
+        figure = charts_roof.roofline("x", "l", [("L1", [dot])], [roof], path=False, unit=unit)
+        layout = figure.spec["layout"]
+        assert layout["xaxis"]["title"]["text"] == f"{word} per byte"
+        assert all(text.endswith(f"{word}/s") for text in layout["yaxis"]["ticktext"])
+
+
+def test_a_waterfall_says_once_what_its_numbers_share() -> None:
+    falls = [Fall(f"Hunk {n}", -1.0, "-1", "hover", "good") for n in range(30)]
+    total = [Total(name, size, "t") for name, size in (("v0", 50.0), ("v1", 20.0))]
+    figure = waterfall("x", "label", total[0], falls, total[1], "s", "time")
+    assert len(json.dumps(figure.spec["layout"]["annotations"])) < 80 * 32
+    assert "annotations" not in figure.spec["narrow"]
+    sizes = [
+        layout["template"]["layout"]["annotationdefaults"]["font"]["size"]
+        for layout in (figure.spec["layout"], figure.spec["narrow"])
+    ]
+    assert sizes == [12, 10]

@@ -23,7 +23,7 @@ from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html import ReportFile, Result, build_report
-from workbench.views.html_render import environment, page_part, to_root
+from workbench.views.html_render import environment, page_part, said_once, to_root
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -243,6 +243,15 @@ def test_glossary_explains_every_counter(site: Path) -> None:
     for counter in catalog():
         assert counter.id in page.ids
         assert counter.meaning in page.text
+
+
+def test_a_meaning_is_written_once_on_a_page() -> None:
+    """A page of several launches names each counter several times; its script does the rest."""
+    row = '<a href="../glossary.html#cycles" title="Cycles of an SM.">SM cycles</a>'
+    other = '<a href="../glossary.html#cycles" title="An estimate.">Time</a>'
+    html = said_once(f"<p>{row}</p>{other}<td>{row}</td>")
+    bare = '<a href="../glossary.html#cycles">SM cycles</a>'
+    assert html == f"<p>{row}</p>{other}<td>{bare}</td>"
 
 
 def test_pages_are_small(site: Path) -> None:

@@ -14,9 +14,11 @@ from workbench.errors import UsageError
 from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, SourceFile, Timing
 from workbench.project import find_project
+from workbench.store import Store
 from workbench.views.html import build_report
 from workbench.views.html_data import StudyInfo
 from workbench.views.html_ptx import ptx_view
+from workbench.views.html_render import environment
 from workbench.views.html_sweep import sweep
 from workbench.views.html_whatif import what_if
 
@@ -130,8 +132,6 @@ def test_without_a_build_the_reports_own_ptx_is_shown() -> None:
 
 
 def test_any_pair_gets_a_page_on_request_and_keeps_it(tmp_path: Path) -> None:
-    from workbench.store import Store
-
     root = site_data.plain(tmp_path)
     Store(root / "profiles").save(make_profile(version="v4"))
     project = find_project(root)
@@ -161,6 +161,38 @@ def test_the_ladder_tells_each_step(tmp_path: Path) -> None:
     html = (root / "reports/studies/demo/h200/n1024/index.html").read_text(encoding="utf-8")
     assert "v2 is 2.00× faster than v0." in html
     assert 'href="v0..v2.html"' in html
+
+
+def test_durations_of_the_profiler_are_called_so(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    names = ("index.html", "studies/demo/h200/n1024/index.html")
+    pages = [root / "reports" / name for name in names]
+    said = "no time is recorded", "no time recorded", "which have no interval"
+    build_report(root / "reports", project=find_project(root))
+    assert not any(words in page.read_text(encoding="utf-8") for words in said for page in pages)
+    for timing_file in (root / "profiles").rglob("*.time.json.zst"):
+        timing_file.unlink()
+    build_report(root / "reports", project=find_project(root))
+    index, ladder = (page.read_text(encoding="utf-8") for page in pages)
+    assert "durations under the profiler, no time recorded" in index
+    assert "durations under the profiler; no time is recorded" in ladder
+    assert "which have no interval" in ladder and "95% intervals" not in ladder
+
+
+def test_a_version_of_several_launches_says_what_its_tiles_are_of(tmp_path: Path) -> None:
+    site_data.study(tmp_path)
+    launches = (make_launch(), make_launch(index=1))
+    Store(tmp_path / "profiles").save(make_profile(launches=launches))
+    build_report(tmp_path / "reports", project=find_project(tmp_path))
+    (page,) = (tmp_path / "reports").rglob("v2.html")
+    html = page.read_text(encoding="utf-8")
+    assert "under the profiler, 2 launches" in html
+    assert "of peak; longest launch" in html
+
+
+def test_names_are_broken_at_underscores_alone() -> None:
+    name = environment().from_string('{% import "macros.html" as m %}{{ m.name(id) }}')
+    assert name.render(id="cudnn_tf32<b>") == "cudnn_<wbr>tf32&lt;b&gt;"
 
 
 def test_a_sweep_of_two_sizes_is_shown_by_families() -> None:

@@ -24,6 +24,7 @@ class Dot(Record, frozen=True):
     intensity: float
     rate: float
     hover: str
+    alone: bool = False  # on no path
 
 
 class Roof(Record, frozen=True):
@@ -46,6 +47,11 @@ def decades(low: float, high: float, unit: str = "") -> Json:
         finer = [step * value for value in values for step in (1.0, 2.0, 5.0)]
         values = [value for value in finer if low / 1.5 <= value <= high * 1.5]
     return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
+
+
+def work_word(unit: str) -> str:
+    """What a rate counts, as it is written: ``flop/s`` -> ``FLOP``."""
+    return units.symbol(unit).removesuffix("/s")
 
 
 def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
@@ -79,6 +85,18 @@ def _labels(points: list[Dot]) -> list[str]:
     return out
 
 
+def _with_gaps(points: list[Dot]) -> list[tuple[Dot | None, str]]:
+    """Points with their labels; nothing stands where a path must not go on."""
+    out: list[tuple[Dot | None, str]] = []
+    before: Dot | None = None
+    for dot, text in zip(points, _labels(points), strict=True):
+        if before and (dot.alone or before.alone):
+            out.append((None, ""))
+        out.append((dot, text))
+        before = dot
+    return out
+
+
 def _ceiling_text(roof: Roof, right: float) -> Json:
     return {
         "x": right,
@@ -98,6 +116,7 @@ def roofline(
     roofs: Sequence[Roof],
     *,
     path: bool,
+    unit: str = "flop/s",
 ) -> Figure:
     """Points under a roof, both axes logarithmic.
 
@@ -107,6 +126,7 @@ def roofline(
         series: Name and points; each series has a colour and a symbol of its own.
         roofs: The ceilings, one for each unit in use; they share one memory bandwidth.
         path: Join the points of a series by a line, for a ladder.
+        unit: Of the rates: ``flop/s``, or ``op/s`` where integers are among the work.
     """
     dots = [dot for _, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]
@@ -116,15 +136,16 @@ def roofline(
     low_y, high_y = min(ys) / 4, max(ys) * 3
     data = [line for roof in known for line in _roof_lines(roof, low_x, high_x)]
     for index, (name, points) in enumerate(series):
+        drawn = _with_gaps(points) if path else list(zip(points, _labels(points), strict=True))
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers+text" if path else "markers+text",
                 "name": plain(name),
-                "x": [dot.intensity for dot in points],
-                "y": [dot.rate for dot in points],
-                "text": _labels(points),
-                "customdata": [plain(dot.hover) for dot in points],
+                "x": [dot.intensity if dot else None for dot, _ in drawn],
+                "y": [dot.rate if dot else None for dot, _ in drawn],
+                "text": [text for _, text in drawn],
+                "customdata": [plain(dot.hover) if dot else "" for dot, _ in drawn],
                 "hovertemplate": "%{customdata}<extra></extra>",
                 "textposition": ("top center", "bottom center", "middle right")[index % 3],
                 "textfont": {"size": 11, "color": "@ink"},
@@ -141,8 +162,10 @@ def roofline(
     log_x = [math.log10(low_x), math.log10(high_x)]
     log_y = [math.log10(low_y), math.log10(high_y)]
     layout = layout_of(
-        xaxis=axis_of(title="FLOP per byte", type="log", range=log_x, **decades(low_x, high_x)),
-        yaxis=axis_of(type="log", range=log_y, **decades(low_y, high_y, "flop/s")),
+        xaxis=axis_of(
+            title=f"{work_word(unit)} per byte", type="log", range=log_x, **decades(low_x, high_x)
+        ),
+        yaxis=axis_of(type="log", range=log_y, **decades(low_y, high_y, unit)),
         margin={"l": 8, "r": 16, "t": 10, "b": 36},
     )
     if path or any(len(points) > 1 for _, points in series):

@@ -113,13 +113,14 @@ def waterfall(
     layout = layout_of(
         xaxis=axis_of(title=title, range=[start, end], **steps),
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
-        annotations=_values(places, texts, tones, 12),
+        template=_shared(12),
+        annotations=_values(places, texts, tones),
         shapes=_joints(places, bases, sizes),
         margin={"l": 8, "r": 16 + 7 * max(map(len, texts)), "t": 8, "b": 36},
         bargap=0.34,
     )
     narrow = {
-        "annotations": _values(places, texts, tones, 10),
+        "template": _shared(10),
         "yaxis": _rows(places, [_short(_HUNK.sub("", name), _NARROW) for name in names], 10),
         "margin": {"l": 4, "r": 10 + 6 * max(map(len, texts)), "t": 8, "b": 36},
         "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 2)),
@@ -128,20 +129,33 @@ def waterfall(
     return Figure(id=identity, label=label, height=58 + 27 * len(names), spec=spec)
 
 
-def _values(places: list[str], texts: list[str], tones: list[str], size: int) -> list[Json]:
+def _shared(size: int) -> Json:
+    """What all numbers and all joints have in common, said once: a step has dozens of each."""
+    return {
+        "layout": {
+            "annotationdefaults": {
+                "xref": "paper",
+                "x": 1,
+                "xanchor": "left",
+                "xshift": 6,
+                "showarrow": False,
+                "align": "left",
+                "font": {"size": size, "color": "@ink"},
+            },
+            "shapedefaults": {
+                "type": "line",
+                "line": {"color": "@soft", "width": 1, "dash": "dot"},
+                "layer": "below",
+            },
+        }
+    }
+
+
+def _values(places: list[str], texts: list[str], tones: list[str]) -> list[Json]:
     """The numbers in a column of their own, right of the bars."""
     return [
-        {
-            "xref": "paper",
-            "x": 1,
-            "xanchor": "left",
-            "xshift": 6,
-            "y": place,
-            "showarrow": False,
-            "align": "left",
-            "text": plain(text),
-            "font": {"size": size, "color": _COLOURS[tone] if tone in ("good", "bad") else "@ink"},
-        }
+        {"y": place, "text": plain(text)}
+        | ({"font": {"color": _COLOURS[tone]}} if tone in ("good", "bad") else {})
         for place, text, tone in zip(places, texts, tones, strict=True)
     ]
 
@@ -171,15 +185,5 @@ def _joints(places: list[str], bases: list[float], sizes: list[float]) -> list[J
     out = []
     for place in range(len(places) - 1):
         at = bases[place] + sizes[place]
-        out.append(
-            {
-                "type": "line",
-                "x0": at,
-                "x1": at,
-                "y0": place,
-                "y1": place + 1,
-                "line": {"color": "@soft", "width": 1, "dash": "dot"},
-                "layer": "below",
-            }
-        )
+        out.append({"x0": at, "x1": at, "y0": place, "y1": place + 1})
     return out

@@ -41,6 +41,7 @@ class LadderSummary(Record, frozen=True):
     fastest_time: str = ""
     fastest_share: str = ""
     fastest_width: str = "0"
+    untimed: bool = False  # every duration is one under the profiler
 
 
 class ReportSummary(Record, frozen=True):
@@ -93,6 +94,7 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
         fastest_time=shown.time if shown else "",
         fastest_share=shown.share if shown else "",
         fastest_width=shown.width if shown else "0",
+        untimed=not view.timed,
     )
 
 

@@ -113,6 +113,7 @@ class LadderView(Record, frozen=True):
     notices: tuple[str, ...]
     rows: tuple[LadderRow, ...]
     compared: bool
+    timed: bool  # some version has a time that was taken without the profiler
     pairs: tuple[Link, ...]
     sweep: Sweep | None
     speed_chart: charts.Figure | None
@@ -241,6 +242,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
         notices=tuple(notices),
         rows=rows,
         compared=any(row.rung.share for row in rows),
+        timed=any(rung.timing for rung in ladder.order),
         pairs=tuple(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs),
         sweep=sweep(
             ladder.family.timings,
@@ -251,7 +253,14 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
         speed_chart=speed_chart,
         speed_rows=speed_rows,
         stalls=stack_stalls("stalls", profiles),
-        roof=roof_path("roofline", launches, profiles[0][1]) if profiles else None,
+        roof=roof_path(
+            "roofline",
+            launches,
+            profiles[0][1],
+            apart=frozenset(rung.id for rung in ladder.order if rung.is_baseline),
+        )
+        if profiles
+        else None,
         throughput=throughputs(launches),
         counters=counter_rows(launches, KEY_COUNTERS),
         columns=tuple(Link(rung.id, rung.href) for rung, _ in named_launches(ladder)),

@@ -152,9 +152,8 @@ def dots(place: Position, label: str) -> list[tuple[str, charts_roof.Dot]]:
             continue
         unit = rate_unit(place.unit)
         rate = units.quantity(place.rate, unit)
-        hover = (
-            f"{label} at {level}: {rate}, {units.digits3(intensity)} {units.symbol(unit)[:-2]}/B"
-        )
+        per_byte = f"{units.digits3(intensity)} {charts_roof.work_word(unit)}/B"
+        hover = f"{label} at {level}: {rate}, {per_byte}"
         out.append(
             (level, charts_roof.Dot(label=label, intensity=intensity, rate=place.rate, hover=hover))
         )
@@ -183,13 +182,16 @@ def _roofline(
                 percent(dot.rate / limit) if limit else units.quantity(None),
             )
         )
+    unit = rate_unit(place.unit)
+    work = charts_roof.work_word(unit)
     figure = charts_roof.roofline(
         identity,
-        f"Roofline of {launch.kernel}: FLOP per second against FLOP per byte, "
+        f"Roofline of {launch.kernel}: {work} per second against {work} per byte, "
         "one point for each memory level",
         series,
         [top],
         path=False,
+        unit=unit,
     )
     return figure, "", tuple(rows)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.roofline import LEVELS, Position
@@ -143,9 +145,13 @@ def roof_path(
     profile: Profile,
     *,
     joined: bool = True,
+    apart: frozenset[str] = frozenset(),
     noun: str = "Version",
 ) -> RoofPath | None:
-    """Launches under one roof, one series per memory level, `joined` in order as a path."""
+    """Launches under one roof, one series per memory level, `joined` in order as a path.
+
+    Those named in `apart` (libraries, which are no step of the ladder) stay off the path.
+    """
     places = [
         (name, launch, place)
         for name, launch in named
@@ -158,7 +164,7 @@ def roof_path(
     for name, _, place in places:
         found = dict(dots(place, name))
         for level, dot in found.items():
-            series[level].append(dot)
+            series[level].append(replace(dot, alone=name in apart))
         cells = [units.digits3(found[x].intensity) if x in found else "—" for x in LEVELS]
         rows.append((name, units.quantity(place.rate, rate_unit(place.unit)), place.unit, *cells))
     chip = chip_for(profile.device)
@@ -167,14 +173,19 @@ def roof_path(
     for _, launch, place in places:
         one = roof(chip, launch, place.unit)
         tops[place.unit] = max(tops.get(place.unit, one), one, key=lambda item: item.flops)
+    # Words for both where a ladder leads from float32 to integers.
+    rates = {rate_unit(place.unit) for *_, place in places}
+    unit = "op/s" if "op/s" in rates else "flop/s"
+    work = charts_roof.work_word(unit)
     return RoofPath(
         figure=charts_roof.roofline(
             identity,
-            "Roofline: FLOP per second against FLOP per byte, a series for each memory level",
+            f"Roofline: {work} per second against {work} per byte, a series for each memory level",
             [(level, points) for level, points in series.items() if points],
             list(tops.values()),
             path=joined,
+            unit=unit,
         ),
-        head=(noun, "Rate", "Mostly on", *(f"FLOP per byte at {level}" for level in LEVELS)),
+        head=(noun, "Rate", "Mostly on", *(f"{work} per byte at {level}" for level in LEVELS)),
         rows=tuple(rows),
     )

@@ -13,6 +13,8 @@ from workbench import __version__
 
 _HERE = Path(__file__).parent
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+#: A link to the glossary; escaping leaves neither quotes in its title nor tags in its text.
+_TERM = re.compile(r'(<a href="[./]*glossary\.html#[^"]*")( title="[^"]*")(>[^<]*</a>)')
 
 
 @lru_cache(maxsize=1)
@@ -45,7 +47,25 @@ def render(template: str, path: str, **context: object) -> str:
             links to the site's root are made relative to it.
         context: The view model.
     """
-    return environment().get_template(template).render(root=to_root(path), **context)
+    return said_once(environment().get_template(template).render(root=to_root(path), **context))
+
+
+def said_once(html: str) -> str:
+    """A page that says each counter's meaning at its first mention alone.
+
+    The page's script shows it at the others too. A page of four launches names every
+    counter four times, and would be a third longer.
+    """
+    said: set[tuple[str, str]] = set()
+
+    def once(found: re.Match[str]) -> str:
+        link, title, rest = found.groups()
+        if (title, rest) in said:
+            return link + rest
+        said.add((title, rest))
+        return found[0]
+
+    return _TERM.sub(once, html)
 
 
 def to_root(path: str) -> str:

@@ -69,6 +69,8 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
     tiles = []
     timing = rung.timing if rung else None
     seconds = kernel_seconds(profile)
+    count = len(profiled(profile))
+    several = count > 1
     if timing:
         tiles.append(
             Tile(label="Time", value=units.quantity(timing.time.value, "s"), note=interval(timing))
@@ -84,7 +86,11 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
             )
     elif seconds is not None:
         tiles.append(
-            Tile(label="Duration", value=units.quantity(seconds, "s"), note="under the profiler")
+            Tile(
+                label="Duration",
+                value=units.quantity(seconds, "s"),
+                note=f"under the profiler, {count} launches" if several else "under the profiler",
+            )
         )
     if rung and not rung.is_baseline and (share := of_baseline(rung)):
         baseline = rung.ladder.baseline
@@ -107,7 +113,11 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
             "achieved_occupancy": "Occupancy",
         }
         tiles += [
-            Tile(label=titles[counter], value=text(launch, counter), note=note)
+            Tile(
+                label=titles[counter],
+                value=text(launch, counter),
+                note=f"{note}; longest launch" if several else note,
+            )
             for counter, note in notes.items()
             if value(launch, counter) is not None
         ]

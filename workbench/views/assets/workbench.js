@@ -385,6 +385,18 @@
     if (input.value) apply();
   }
 
+  // --- meanings ----------------------------------------------------------------------
+  // A counter's meaning is written at its first mention; the others get it when they are met.
+  let meanings;
+  function explain(event) {
+    const term = event.target.closest && event.target.closest("a:not([title])");
+    if (!term) return;
+    meanings ??= new Map(all("a[title]").reverse().map((node) => [node.textContent, node.title]));
+    const meaning = meanings.get(term.textContent);
+    if (meaning) term.title = meaning;
+  }
+  for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, explain);
+
   // --- charts ------------------------------------------------------------------------
   // Figures name colours by token ("@c1"), so that one figure serves light and dark.
   const style = () => getComputedStyle(document.documentElement);
