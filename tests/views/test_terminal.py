@@ -242,6 +242,30 @@ def test_diff_names_added_and_removed_launches() -> None:
     new = make_profile(launches=(make_launch(kernel="direct"),), version="v3")
     text = render(diff_view(compare(old, new), width=120), 120)
     assert "im2col (removed)" in text and "direct (added)" in text and "sum of 2 launches" in text
+    one = make_profile(launches=(make_launch(kernel="gemm"),))
+    text = render(diff_view(compare(old, one), width=120), 120)
+    assert "1 launch matched by name and order" in text
+
+
+def test_a_small_change_of_an_exact_counter_is_said_in_full() -> None:
+    metric = "smsp__inst_executed.sum"
+    sides = [
+        make_profile(version=name, launches=(make_launch(metrics=make_metrics(**{metric: count})),))
+        for name, count in (("v0", 10_000_000), ("v1", 10_001_000))
+    ]
+    found = next(
+        delta for delta in compare(*sides).counters if delta.ncu == metric or delta.old == 1e7
+    )
+    text = render(diff_view(compare(*sides)), 80)
+    (line,) = (line for line in text.splitlines() if line.strip().startswith(found.title + " "))
+    assert found.moved
+    assert "+1,000" in line and "±0%" not in line
+
+
+def test_the_busiest_pipe_opens_its_line_with_a_capital() -> None:
+    metric = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+    profile = make_profile(launches=(make_launch(metrics=make_metrics(**{metric: 90.0})),))
+    assert "Tensor pipe busy" in render(shown(profile, 80), 80)
 
 
 def test_diff_shows_what_only_one_side_knows() -> None:

@@ -126,7 +126,7 @@ def _launches(comparison: Comparison) -> list[RenderableType]:
         if mark:
             lines.append(f"{clean(pair.kernel, 60)} ({mark})")
     matched = sum(pair.old is not None and pair.new is not None for pair in comparison.launches)
-    text = f"{matched} launches matched by name and order"
+    text = f"{matched} launch{'' if matched == 1 else 'es'} matched by name and order"
     if lines:
         text += "; " + ", ".join(lines)
     text += ". Counts are summed over launches, rates weighted by duration."
@@ -168,8 +168,10 @@ def _row(delta: Delta, wide: bool) -> list[Text]:
     name = Text(f"  {delta.title}", style="" if delta.moved else DIM)
     verdict = Text(delta.verdict if delta.moved else "", style=style)
     if not wide:
-        # No room for both: the relative change says more, except from zero.
-        short = difference if share in ("", "—") else share
+        # No room for both: the relative change says more, except from zero and where it rounds
+        # to nothing although an exact counter moved.
+        small = share == "±0%" and delta.moved
+        short = difference if small or share in ("", "—") else share
         values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
         return [name, *map(Text, values), Text(short, style=style), verdict]
     if delta.rule:

@@ -186,7 +186,9 @@ def scheduler(readings: Readings) -> RenderableType | None:
     if pipes:
         (name, busiest), *others = pipes
         rest = ", ".join(f"{title} {quantity(value, '%')}" for title, value in others[:3] if value)
-        table.add_row(f"{name} pipe busy", quantity(busiest, "%"), _note(rest))
+        table.add_row(
+            f"{name[:1].upper()}{name[1:]} pipe busy", quantity(busiest, "%"), _note(rest)
+        )
     if value_of(readings, "ipc") is not None:
         table.add_row("Instructions", _q(readings, "ipc"), _note("per cycle and SM"))
     lanes = value_of(readings, "lanes_per_instruction")
