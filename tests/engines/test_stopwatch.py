@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engines.device import DeviceArray
-from workbench.engines.job import BufferSpec
-from workbench.engines.stopwatch import MAX_SETS, make_sets, rotation, wants_graph
+from workbench.engines import stopwatch
+from workbench.engines.device import DeviceArray, Session
+from workbench.engines.job import BufferSpec, TimeOptions
+from workbench.engines.stopwatch import (
+    MAX_SETS,
+    Contestant,
+    Stopwatch,
+    make_sets,
+    rotation,
+    wants_graph,
+)
 
 L2 = 60 << 20
 
@@ -97,3 +107,74 @@ def test_every_set_holds_the_inputs_and_none_overlaps_another(count: int) -> Non
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
     # Two buffers once, then as much again each time.
     assert host.copies <= 2 + count.bit_length()
+
+
+class Clockwork:
+    """A session on a clock of its own: a launch moves it, and nothing else does."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.stream = SimpleNamespace(synchronize=lambda: None, handle=0)
+        self.cuda = SimpleNamespace(Event=lambda: Mark(self), memset_d8_async=lambda *_: None)
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def arena(self, size: int) -> int:
+        return 0
+
+    def doing(self, step: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def contestant(self, seconds: float) -> tuple[Contestant, list[float]]:
+        begun: list[float] = []
+
+        def step() -> None:
+            begun.append(self.now)
+            self.now += seconds
+
+        return Contestant("v0", [(("kernel", step),)] * 2, first_launch=0.0), begun
+
+
+class Mark:
+    """An event of `Clockwork`."""
+
+    def __init__(self, clock: Clockwork) -> None:
+        self._clock = clock
+        self.at = 0.0
+
+    def record(self, stream: object) -> Mark:
+        self.at = self._clock.now
+        return self
+
+    def time_since(self, other: Mark) -> float:
+        return 1e3 * (self.at - other.at)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "executions"),
+    [
+        # Once to warm up, once to estimate, and the six that a 95% interval needs.
+        (18.0, 1 + 1 + 6),
+        # Twice to warm up, which took over a second.
+        (0.6, 2 + 1 + 6),
+        # Five times to estimate, and the six: the limit was passed on the way to 20.
+        (0.4, 2 + 5 + 8),
+        # Warm-up for a tenth of a second, five, and the least number of samples.
+        (0.01, 10 + 5 + 20),
+    ],
+)
+def test_a_kernel_runs_as_often_as_its_interval_needs(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, executions: int
+) -> None:
+    clock = Clockwork()
+    monkeypatch.setattr(stopwatch, "time", clock)
+    version, begun = clock.contestant(seconds)
+    watch = Stopwatch(cast(Session, clock), TimeOptions(limit_s=3.0))
+
+    times = watch.measure(version, None)
+
+    assert times.time.value == pytest.approx(seconds)
+    assert times.converged and times.method == "events"
+    assert abs(len(begun) - executions) <= 1  # a sum of hundredths may miss the tenth by one
+    assert len(version.samples) == min(20, times.time.n)

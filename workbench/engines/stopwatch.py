@@ -37,6 +37,9 @@ _MAX_GRAPHS = 64
 #: Device seconds of one batch of samples between two synchronisations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
+#: After a warm-up of this length no further round is needed, and one execution is estimate
+#: enough.
+_LONG_S = 1.0
 #: A memset of this size holds the device back while the host fills the queue.
 _HOLD_BYTES = 256 * 2**20
 
@@ -157,8 +160,8 @@ class Stopwatch:
         session = self._session
         with session.doing(f"timing {version.name}"):
             self._hold = session.arena(_HOLD_BYTES)
-            self._warm_up(both)
-            first = [self._estimate(contestant) for contestant in both]
+            long = self._warm_up(both) > _LONG_S
+            first = [self._estimate(contestant, 1 if long else 5) for contestant in both]
             device, host = first[0]
             method: str = "events"
             if wants_graph(first, self._options.graph_below_s):
@@ -195,18 +198,22 @@ class Stopwatch:
     def _hold_back(self) -> None:
         self._session.cuda.memset_d8_async(self._hold, 0, _HOLD_BYTES, self._stream)
 
-    def _warm_up(self, both: Sequence[Contestant]) -> None:
+    def _warm_up(self, both: Sequence[Contestant]) -> float:
+        """Run all contestants in turns; the seconds that this took."""
         begin = time.perf_counter()
-        rounds = 0
-        while rounds < 2 or (time.perf_counter() - begin < _WARM_UP_S and rounds < 1000):
+        rounds, took = 0, 0.0
+        while (
+            rounds < 1 or (took < _LONG_S and rounds < 2) or (took < _WARM_UP_S and rounds < 1000)
+        ):
             for contestant in both:
                 self._next(contestant)
             self._stream.synchronize()
             rounds += 1
+            took = time.perf_counter() - begin
+        return took
 
-    def _estimate(self, contestant: Contestant) -> tuple[float, float]:
-        """Device seconds and host seconds of one execution, roughly."""
-        count = 5
+    def _estimate(self, contestant: Contestant, count: int) -> tuple[float, float]:
+        """Device seconds and host seconds of one execution, roughly, by `count` of them."""
         start, stop = self._event(), self._event()
         self._hold_back()
         start.record(self._stream)
