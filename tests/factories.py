@@ -6,6 +6,7 @@ what a test is about and leave the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,9 @@ def make_metrics(**changes: Number | str | None) -> dict[str, Metric]:
     return table
 
 
-def make_instructions(**columns: dict[int, Number]) -> InstructionTable:
+def make_instructions(**columns: Mapping[int, Number]) -> InstructionTable:
     """Five instructions on lines 3, 3, 4, 5, 5 of `SOURCE`; columns are {row: value}."""
-    chosen = columns or {
+    chosen: Mapping[str, Mapping[int, Number]] = columns or {
         "inst_executed": {0: 1024, 1: 1024, 2: 1024, 3: 1024, 4: 1024},
         "thread_inst_executed_true": {0: 32768, 1: 32768, 2: 32768, 3: 32768, 4: 32768},
         "memory_l1_wavefronts_shared": {1: 32768, 3: 1024},

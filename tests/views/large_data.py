@@ -39,6 +39,10 @@ _OPERATIONS = (
 )
 
 
+VERSIONS = tuple(f"v{n}" for n in range(14))
+PROBLEMS = tuple(f"c{c}_h{h}_k{k}" for c in (32, 64) for h in (64, 128) for k in (64, 128, 256))
+
+
 def source(lines: int, seed: int) -> str:
     """CUDA-like text in which some lines differ from seed to seed."""
     rng = random.Random(seed)
@@ -132,11 +136,9 @@ def profile(number: int, instruction_count: int, lines: int, **fields: Any) -> P
 def ladder(
     root: Path,
     study: str = "conv",
-    versions: Sequence[str] = tuple(f"v{n}" for n in range(14)),
+    versions: Sequence[str] = VERSIONS,
     baselines: Sequence[str] = ("cudnn", "cublas_im2col", "cublas_product_only", "pytorch"),
-    problems: Sequence[str] = tuple(
-        f"c{c}_h{h}_k{k}" for c in (32, 64) for h in (64, 128) for k in (64, 128, 256)
-    ),
+    problems: Sequence[str] = PROBLEMS,
     instruction_count: int = 300,
     lines: int = 120,
 ) -> Path:

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -406,7 +407,7 @@ def test_many_pages_are_written_by_several_processes_as_by_one(
     alone = {path: path.read_bytes() for path in pages(root)}
     monkeypatch.setattr(html_pool, "_MANY_PAGES", 1)
     monkeypatch.setattr(html_pool, "_processors", lambda: 2)
-    monkeypatch.setattr(html_pool.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
     assert build(root, force=True).outcome.written == len(alone)
     assert {path: path.read_bytes() for path in pages(root)} == alone
     assert build(root).outcome.written == 0

@@ -114,7 +114,9 @@ def test_ptx_lines_know_their_source_line() -> None:
     tied = {row.text: row.at for row in found.rows if row.at}
     assert tied == {"ld.global.f32 %f1, [%rd1];": "0:3", "ret;": "0:5"}
     assert not any(row.text.startswith(".loc") for row in found.rows)
-    assert found.count == len(found.columns["text"].split("\n")) == len(found.columns["at"])
+    text, at = found.columns["text"], found.columns["at"]
+    assert isinstance(text, str) and isinstance(at, list)
+    assert found.count == len(text.split("\n")) == len(at)
 
 
 def test_without_a_build_the_reports_own_ptx_is_shown() -> None:

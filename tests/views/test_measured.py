@@ -34,14 +34,14 @@ def estimate(value: float, width: float, n: int = 40) -> Estimate:
 
 def timings() -> list[Timing]:
     state = DeviceState(sm_clock=(1.98e9, 1.98e9), power=(140.0, 152.0), temperature=(35.0, 37.0))
-    shared = {
+    shared: dict[str, Any] = {
         "study": "sgemm",
         "flops": 2 * 1024**3,
         "bytes": 3 * 4 * 1024**2,
         "first_launch": 707e-6,
         "state": state,
     }
-    against = {"baseline": "cublas", "baseline_time": estimate(63.5e-6, 0.001)}
+    against: dict[str, Any] = {"baseline": "cublas", "baseline_time": estimate(63.5e-6, 0.001)}
     return [
         make_timing(
             version="v3",

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from workbench.campaign import Gap
-from workbench.model import Device, Estimate
+from workbench.model import Device, Estimate, Timing
 from workbench.views.measured_sweep import Sweep, rate_unit, render, sweep_view
 from workbench.views.terminal import render as to_text
 
@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 SIDES = (128, 512, 1024, 2048, 4096, 8192)
 
 
-def timing(version: str, n: int, rate: float, **more: Any):
+def timing(version: str, n: int, rate: float, **more: Any) -> Timing:
     """A square matrix product at `rate` FLOP/s."""
     ratio = None if version == "cublas" else Estimate(value=rate / 50e12, low=0.0, high=9.0, n=40)
     return make_timing(

@@ -68,7 +68,7 @@ DEVICE = "NVIDIA H200"
 
 
 def rung(name: str, title: str, seconds: float | None, **fields: object) -> Rung:
-    times = ()
+    times: tuple[RecordedTime, ...] = ()
     if seconds is not None:
         estimate = Estimate(value=seconds, low=seconds * 0.995, high=seconds * 1.005)
         times = (RecordedTime(problem="n1024", device=DEVICE, time=estimate),)

@@ -13,6 +13,7 @@ from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sentence import tell
 from workbench.analysis.sourcediff import SourceDiff, compare_sources
 from workbench.analysis.timesplit import TimeSplit, split_time
+from workbench.analysis.weight import Scale
 from workbench.model import Expectation, Profile, Record
 
 
@@ -65,5 +66,5 @@ def explain(
         expectations=judge(expectations, comparison),
         side_effects=effects,
         scores=score(old, new, speedup) if speedup else (),
-        sentence=tell(comparison, attribution, time, effects),
+        sentence=tell(comparison, attribution, time, effects, Scale(old, comparison)),
     )

@@ -1,24 +1,59 @@
 """A step told in a few sentences that are made from its parts and so cannot be false.
 
 Every clause is built from one number of the analysis and is left out where that
-number is missing or within its noise. No clause names a cause: code is *linked to*
-what its lines counted.
+number is missing, within its noise, or too small to matter: which of many counters is
+named, is decided by the time that its change takes at the device's peak (see
+`analysis.weight`), not by how many times larger it grew. No clause names a cause: code
+is *linked to* what its lines counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from workbench.analysis.attribution import Attribution, CounterSplit, Part
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.hunks import Hunk
 from workbench.analysis.timesplit import TimePart, TimeSplit
+from workbench.analysis.weight import Scale
 from workbench.counters import catalog
 from workbench.units import factor, points, quantity, relative, signed
 
-#: A part below this share of its counter's size is no "strongest link".
+#: What weighs less than this part of the time (or, on an unknown device, of its counter's
+#: size) is not worth a clause.
 _WEIGHT = 0.01
+#: A counter that went against the time must weigh more: it explains nothing.
+_AGAINST = 0.05
+#: Points of occupancy, or of a last wave that idles, that are worth one.
+_POINTS = 5.0
 _SAMPLES = "smsp__pcsamp_"
+#: Warp states in which nothing is wrong: the warp issued, or another one did.
+_WELL = frozenset({"selected", "not_selected"})
+#: Instructions by kind: what they cost is in the wavefronts and sectors that they make.
+_KINDS = frozenset(
+    {"shared_accesses", "shared_loads", "shared_stores", "global_loads", "global_stores"}
+)
+#: Counters that another one holds as a part: the part says more where it makes up most of it.
+_PARTS = {
+    "shared_wavefronts": ("shared_bank_conflicts",),
+    "shared_bank_conflicts": ("shared_load_bank_conflicts", "shared_store_bank_conflicts"),
+    "instructions": ("spill_instructions", "local_loads", "local_stores", "branches"),
+    "global_sectors": ("global_load_sectors", "global_store_sectors"),
+    "l2_sectors": ("l2_read_sectors", "l2_write_sectors"),
+    "dram_bytes": ("dram_read_bytes", "dram_write_bytes"),
+}
+
+
+class _Link(NamedTuple):
+    """A hunk's part of a counter's change; `way`: it went where the time went."""
+
+    way: bool
+    weight: float
+    split: CounterSplit
+    hunk: int
+    parts: list[Part]
 
 
 def tell(
@@ -26,6 +61,7 @@ def tell(
     attribution: Attribution,
     time: TimeSplit | None,
     effects: Sequence[Delta],
+    scale: Scale,
 ) -> str:
     """The step in words: time, strongest link, stall time, side effect, what is unexplained.
 
@@ -34,14 +70,16 @@ def tell(
         attribution: The split of the line counters.
         time: The split of the duration, if there is one.
         effects: Counters that moved and that nobody expected (see `expectations`).
+        scale: What counts weigh on this device.
     """
+    link = _strongest(comparison, attribution, scale)
     clauses = [
         _speed(comparison),
         _one_without_the_other(comparison),
-        _strongest(comparison, attribution),
+        _linked(attribution, link) if link else "",
         _stall(time),
-        _side_effect(effects),
-        _unexplained(comparison, attribution, time),
+        _side_effect(comparison, effects, scale, link.split.id if link else ""),
+        _unexplained(comparison, attribution, time, scale),
     ]
     return " ".join(clause for clause in clauses if clause)
 
@@ -77,9 +115,10 @@ def _one_without_the_other(comparison: Comparison) -> str:
 
 
 def _faster(new: str, old: str, speedup: float) -> str:
-    if speedup >= 1:
-        return f"{new} is {factor(speedup)} faster than {old}."
-    return f"{new} is {factor(1 / speedup)} slower than {old}."
+    ratio, word = (speedup, "faster") if speedup >= 1 else (1 / speedup, "slower")
+    if factor(ratio) == factor(1.0):
+        return f"{new} is {quantity(100 * (ratio - 1), '%')} {word} than {old}."
+    return f"{new} is {factor(ratio)} {word} than {old}."
 
 
 def _moved(comparison: Comparison, split: CounterSplit) -> bool:
@@ -98,28 +137,57 @@ def by_hunk(parts: Sequence[Part]) -> dict[int, list[Part]]:
     return out
 
 
-def _strongest(comparison: Comparison, attribution: Attribution) -> str:
-    best: tuple[float, CounterSplit, int, list[Part]] | None = None
+def _faster_now(comparison: Comparison) -> bool | None:
+    """Which way the time went; None where it did not move or is not known."""
+    if comparison.time is not None:
+        return comparison.time.speedup > 1 if comparison.time.moved else None
+    duration = comparison["duration"]
+    if not duration.moved or duration.delta is None:
+        return None
+    return duration.delta < 0
+
+
+def _weight(scale: Scale, split: CounterSplit, amount: float) -> float:
+    """Part of the time that an amount takes; of its counter where the device is not known."""
+    if not scale.known:
+        return abs(amount) / max(abs(split.old), abs(split.new), 1)
+    return scale.share(split.id, abs(amount)) or 0.0
+
+
+def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -> _Link | None:
+    """The hunk and counter whose change weighs most, first among those that went with the time."""
+    faster = _faster_now(comparison)
+    links: list[_Link] = []
     for split in attribution.counters:
         if not _moved(comparison, split) or split.id.endswith(("_ideal", "_excess")):
             continue
-        size = max(abs(split.old), abs(split.new), 1)
         for hunk, parts in by_hunk(split.parts).items():
-            weight = abs(sum(part.delta for part in parts)) / size
-            if weight >= _WEIGHT and (best is None or weight > best[0]):
-                best = (weight, split, hunk, parts)
-    if best is None:
-        return ""
-    _, split, hunk_id, parts = best
+            amount = sum(part.delta for part in parts)
+            # What one hunk gives and another takes away is code that moved: only as much
+            # counts as the counter itself has changed by.
+            effective = min(abs(amount), abs(split.delta)) if amount * split.delta > 0 else 0
+            weight = _weight(scale, split, effective)
+            way = faster is None or (split.delta < 0) == faster
+            if weight >= (_WEIGHT if way else _AGAINST):
+                links.append(_Link(way, weight, split, hunk, parts))
+    return max(links, key=lambda link: (link.way, link.weight), default=None)
+
+
+def _linked(attribution: Attribution, link: _Link) -> str:
+    split, parts = link.split, link.parts
     amount = sum(part.delta for part in parts)
-    what = _subject(attribution.hunks[hunk_id - 1], parts)
+    what = _subject(attribution.hunks[link.hunk - 1], parts)
+    if not link.way:
+        what = f"On the other hand, {what[:1].lower()}{what[1:]}"
     title = catalog()[split.id].title
     name = title[:1].lower() + title[1:] if not title[:2].isupper() else title
     text = f"{what} is linked to {signed(amount, split.unit)} {name}"
-    share = amount / split.delta if split.delta else 0.0
+    share = amount / split.delta
     if amount == split.delta:
         text += ", all of the change"
-    elif 0 < share < 1:
+    elif signed(amount, split.unit) == signed(split.delta, split.unit):
+        text += ", nearly all of the change"
+    elif share < 1:
         text += f", {100 * share:.0f}% of the change"
     else:
         text += f"; the whole change is {signed(split.delta, split.unit)}"
@@ -144,26 +212,35 @@ def _stall(time: TimeSplit | None) -> str:
     for part in time.parts:
         if part.hunk is not None and part.link in ("hunk", "symbol"):
             linked.setdefault(part.hunk, []).append(part)
-    best: tuple[float, float, str, int] | None = None
+    whole = {name: delta for name, (delta, _) in _by_stall(time.parts).items()}
+    found: list[tuple[bool, float, float, float, str, int]] = []
     for hunk, parts in linked.items():
-        sums: dict[str, list[float]] = {}
-        for stall in (stall for part in parts for stall in part.stalls):
-            entry = sums.setdefault(stall.stall, [0.0, 0.0])
-            entry[0] += stall.delta_s
-            # Parts may share the same samples: their errors add, they do not cancel.
-            entry[1] += max(stall.high_s - stall.delta_s, stall.delta_s - stall.low_s)
-        for name, (delta, error) in sums.items():
-            known = name in catalog() and abs(delta) > error
-            if known and (best is None or abs(delta) > abs(best[0])):
-                best = (delta, error, name, hunk)
-    if best is None:
+        for name, (delta, error) in _by_stall(parts).items():
+            # As with counters: what another part took over has not changed.
+            weight = min(abs(delta), abs(whole[name])) if delta * whole[name] > 0 else 0.0
+            if name not in catalog() or name in _WELL or abs(delta) <= error:
+                continue
+            if weight >= _WEIGHT * max(time.old_s, time.new_s):
+                way = (delta < 0) == (time.delta_s < 0)
+                found.append((way, weight, delta, error, name, hunk))
+    if not found:
         return ""
-    delta, error, name, hunk = best
+    _, _, delta, error, name, hunk = max(found, key=lambda entry: entry[:2])
     verb = "fell" if delta < 0 else "rose"
     return (
         f"By warp samples, time in {catalog()[name].title} {verb} by an estimated "
         f"{quantity(abs(delta), 's')} (±{quantity(error, 's')}) on {_lines_of(linked[hunk])}."
     )
+
+
+def _by_stall(parts: Iterable[TimePart]) -> dict[str, tuple[float, float]]:
+    """Warp state -> seconds and their error over several parts."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for stall in (stall for part in parts for stall in part.stalls):
+        sums[stall.stall][0] += stall.delta_s
+        # Parts may share the same samples: their errors add, they do not cancel.
+        sums[stall.stall][1] += max(stall.high_s - stall.delta_s, stall.delta_s - stall.low_s)
+    return {name: (delta, error) for name, (delta, error) in sums.items()}
 
 
 def _lines_of(parts: Sequence[TimePart]) -> str:
@@ -183,21 +260,56 @@ def _listed(symbols: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}{more}"
 
 
-def _side_effect(effects: Sequence[Delta]) -> str:
-    worse = [
-        delta
+def _side_effect(comparison: Comparison, effects: Sequence[Delta], scale: Scale, told: str) -> str:
+    """The largest cost that rose and that nobody expected; `told` was named already."""
+    worse = {
+        delta.id: delta
         for delta in effects
         # A stall's share says where time went, and excess follows from its two terms.
         if delta.verdict == "worse"
-        and delta.id != "duration"
-        and delta.group != "stalls"
-        and not delta.id.endswith("_excess")
-    ]
-    if not worse:
-        return ""
-    delta = worse[0]
-    if delta.old is None or delta.new is None:
-        return ""
+        and delta.group not in ("time", "stalls")
+        and not delta.id.endswith(("_ideal", "_excess"))
+        and delta.id not in (*_KINDS, told)
+        and delta.old is not None
+        and delta.new is not None
+    }
+    if not scale.known:
+        return _got_worse(next(iter(worse.values()))) if worse else ""
+    weights = {name: _of_new_time(comparison, delta, scale) for name, delta in worse.items()}
+    best = max(weights, key=lambda name: weights[name], default="")
+    emptied = _emptied(comparison, scale)
+    if emptied and emptied >= _POINTS / 100 and emptied >= weights.get(best, 0.0):
+        return _without_work(comparison, scale)
+    if weights.get(best, 0.0) < _WEIGHT:
+        names = ("theoretical_occupancy", "achieved_occupancy")
+        known = (worse[name] for name in names if name in worse)
+        return next((_got_worse(d) for d in known if abs(d.delta or 0.0) >= _POINTS), "")
+    while parts := [
+        part for part in _PARTS.get(best, ()) if weights.get(part, 0.0) >= weights[best] / 2
+    ]:
+        best = max(parts, key=lambda name: weights[name])
+    if best == "tail_idle":
+        return _got_worse(worse[best])
+    taken = 100 * min(weights[best], 1.0)
+    return (
+        f"{_got_worse(worse[best])[:-1]}; at the device's peak rate, what was added takes "
+        f"{taken:.0f}% of {comparison.new.label}'s time."
+    )
+
+
+def _of_new_time(comparison: Comparison, delta: Delta, scale: Scale) -> float:
+    """Part of the new version's time that a change takes at the device's peak."""
+    amount = float(delta.delta or 0.0)
+    if delta.id == "tail_idle":
+        # Less than one wave leaves room beside the blocks, which costs no time by itself.
+        waves = float(comparison["waves"].new or 0.0)
+        return amount / 100 if waves > 1 and amount >= _POINTS else 0.0
+    seconds = scale.seconds(delta.id, amount) or 0.0
+    return seconds / scale.new_s if scale.new_s else 0.0
+
+
+def _got_worse(delta: Delta) -> str:
+    assert delta.old is not None and delta.new is not None
     if delta.unit == "%":
         change = points(float(delta.new) - float(delta.old))
     elif delta.old == 0:
@@ -207,11 +319,31 @@ def _side_effect(effects: Sequence[Delta]) -> str:
     return f"The largest side effect: {delta.title} got worse ({change})."
 
 
-def _unexplained(comparison: Comparison, attribution: Attribution, time: TimeSplit | None) -> str:
+def _emptied(comparison: Comparison, scale: Scale) -> float:
+    """Part of the SMs (0-1) that had a block and have none any more, at least."""
+    blocks = comparison["blocks"]
+    if not blocks.old or not blocks.new:
+        return 0.0
+    return (min(int(blocks.old), scale.sms) - min(int(blocks.new), scale.sms)) / scale.sms
+
+
+def _without_work(comparison: Comparison, scale: Scale) -> str:
+    new = int(comparison["blocks"].new or 0)
+    return (
+        f"The largest side effect: a grid of {new} block{'s' if new > 1 else ''} leaves "
+        f"{scale.sms - new} of {scale.sms} SMs without work."
+    )
+
+
+def _unexplained(
+    comparison: Comparison, attribution: Attribution, time: TimeSplit | None, scale: Scale
+) -> str:
     if time is not None:
         rest = [part for part in time.parts if part.link == "elsewhere" and part.certain]
         if rest:
             largest = max(rest, key=lambda part: abs(part.delta_s))
+            if abs(largest.delta_s) < _WEIGHT * max(time.old_s, time.new_s):
+                return ""
             amount = signed(largest.delta_s, "s")
             return f"An estimated {amount} is linked to no change of the source."
     best: tuple[float, CounterSplit, Part] | None = None
@@ -219,7 +351,7 @@ def _unexplained(comparison: Comparison, attribution: Attribution, time: TimeSpl
         if not _moved(comparison, split):
             continue
         for part in split.parts:
-            weight = abs(part.delta) / max(abs(split.old), abs(split.new), 1)
+            weight = _weight(scale, split, part.delta)
             if part.link == "elsewhere" and weight >= _WEIGHT and (not best or weight > best[0]):
                 best = (weight, split, part)
     if best is None:

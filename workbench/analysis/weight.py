@@ -1,0 +1,89 @@
+"""What a count costs: the least time that the device needs for it, at its own peak.
+
+Counters are compared with each other by that time. A change of 5,000 branches and one of
+30 M shared wavefronts are both "×40", but the first is over in nanoseconds. An SM's peaks
+for a cycle are those of NVIDIA's documentation of the hardware model
+(https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#hardware-model):
+
+* every scheduler issues one instruction;
+* the L1's data stage lets one wavefront of shared memory through, or 128 bytes of
+  global and local memory; its tag stage looks up one request;
+* the L2 answers with 64 bytes.
+
+Device memory moves what the data sheet says. The times are lower bounds and overlap: they
+say which of several changes may matter, and are no parts of the duration.
+"""
+
+from __future__ import annotations
+
+from workbench.analysis.compare import Comparison
+from workbench.counters import catalog
+from workbench.gpus import Chip, chip_for
+from workbench.model import Profile
+
+#: Bytes that an SM and the L2 exchange in a cycle.
+_L2_BYTES = 64
+#: Counts that cost nothing of their own: lanes ride on their warp's instruction.
+_FREE = frozenset({"thread_instructions", "thread_instructions_on"})
+
+
+class Scale:
+    """Seconds at the device's peak, for the counters of one comparison.
+
+    Args:
+        old: The profile before, whose device stands for both.
+        comparison: Of the two; the SM clock is the one seen under the profiler.
+    """
+
+    def __init__(self, old: Profile, comparison: Comparison) -> None:
+        self._chip = chip_for(old.device)
+        clocks = [comparison["sm_clock"].new, comparison["sm_clock"].old, old.device.sm_clock]
+        self._clock = next((float(clock) for clock in clocks if clock), 0.0)
+        duration = comparison["duration"]
+        self.old_s = float(duration.old or 0.0)
+        self.new_s = float(duration.new or 0.0)
+
+    @property
+    def sms(self) -> int:
+        """Multiprocessors of the device; 0 where they are not known."""
+        return self._chip.sms if self._chip else 0
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a device and a duration to measure by."""
+        return bool(self._chip and self._chip.sms and self._clock and max(self.old_s, self.new_s))
+
+    def seconds(self, counter: str, amount: float) -> float | None:
+        """The least time for `amount` of a counter.
+
+        Returns:
+            None for counters that are no counts (ratios, sizes, samples), and where the
+            device is not known.
+        """
+        if self._chip is None or not self.known:
+            return None
+        if catalog()[counter].unit == "byte" and catalog()[counter].group == "dram":
+            bandwidth = self._chip.memory_bandwidth
+            return amount / bandwidth if bandwidth else None
+        rate = _per_cycle(counter, self._chip)
+        return amount / (rate * self._chip.sms * self._clock) if rate else None
+
+    def share(self, counter: str, amount: float) -> float | None:
+        """That time as a part of the longer one of the two durations."""
+        seconds = self.seconds(counter, amount)
+        return None if seconds is None else seconds / max(self.old_s, self.new_s)
+
+
+def _per_cycle(counter: str, chip: Chip) -> float:
+    """How many of a counter an SM does in a cycle; 0 where that has no meaning."""
+    known = catalog()[counter]
+    if counter in _FREE or known.better != "lower":
+        return 0.0
+    if known.unit in ("inst", "branch"):
+        return float(chip.schedulers)
+    if known.unit in ("wavefront", "request"):
+        return 1.0
+    if known.unit == "sector":
+        moved = _L2_BYTES if known.group == "cache" else chip.line_bytes
+        return moved / chip.sector_bytes
+    return 0.0
