@@ -69,8 +69,9 @@ def test_problems_are_those_of_the_story(study: Study) -> None:
     assert study.problem().parameters == STRIDE_ONE
     assert [each.name for each in study.problems_for("profile")] == ["n4096"]
     sweep = [each.parameters for each in study.problems_for("sweep")]
-    assert sorted(each["H"] for each in sweep if each["U"] == 1) == [2**i for i in range(5, 13)]
-    assert {each["U"] for each in sweep if each["H"] == 4096} == {1, 2, 3}
+    for stride in (1, 2, 3):
+        sizes = sorted(each["H"] for each in sweep if each["U"] == stride)
+        assert sizes == [2**i for i in range(5, 13)]
     assert all(each["C"] == 3 and each["H"] == each["W"] for each in sweep)
     verify = [each.parameters for each in study.problems_for("verify")]
     assert max(each["C"] * each["H"] * each["W"] for each in verify) < 50_000

@@ -19,6 +19,7 @@ title = "Direct convolution: 3×3 over 3 planes into one, float32, strides 1 to 
 input_names = ("x", "w")
 
 FILTER = 3
+SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 def _square(n, stride, *uses):
@@ -32,20 +33,10 @@ def _awkward(planes, height, width, stride):
 problems = {
     # 192 MiB in, 64 MiB out: several times the L2 of any chip so far.
     "n4096": _square(4096, 1, "profile", "sweep"),
-    "n32": _square(32, 1, "sweep"),
-    "n64": _square(64, 1, "sweep"),
-    "n128": _square(128, 1, "sweep"),
-    "n256": _square(256, 1, "sweep"),
-    "n512": _square(512, 1, "sweep"),
-    "n1024": _square(1024, 1, "sweep"),
-    "n2048": _square(2048, 1, "sweep"),
+    **{f"n{n}": _square(n, 1, "sweep") for n in SIZES if n != 4096},
     # A quarter and a ninth of the outputs, but the windows still read every input.
-    "n256_s2": _square(256, 2, "sweep"),
-    "n1024_s2": _square(1024, 2, "sweep"),
-    "n4096_s2": _square(4096, 2, "sweep"),
-    "n256_s3": _square(256, 3, "sweep"),
-    "n1024_s3": _square(1024, 3, "sweep"),
-    "n4096_s3": _square(4096, 3, "sweep"),
+    **{f"n{n}_s2": _square(n, 2, "sweep") for n in SIZES},
+    **{f"n{n}_s3": _square(n, 3, "sweep") for n in SIZES},
     # One plane; an input that is all border; a row and a column, whose halo is all padding.
     "one_plane": _awkward(1, 19, 23, 1),
     "two_by_two": _awkward(3, 2, 2, 1),
