@@ -68,6 +68,30 @@ def test_dry_run_needs_no_gpu_where_the_chip_is_named(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("engine", ["auto", "ncu"])
+def test_dry_run_without_a_gpu_asks_for_the_chip_and_runs_nothing(
+    cli: Cli, project: Project, engine: str
+) -> None:
+    code, out, err = cli("profile", "v0", "--dry-run", "--engine", engine)
+    assert code == 2 and out == "" and kept(project) == []
+    assert "no GPU is here to ask what to compile for" in err and "--arch sm_90" in err
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_dry_run_of_the_emulator_is_refused(cli: Cli, project: Project) -> None:
+    code, out, err = cli("profile", "v0", "--dry-run", "--engine", "emulator", "--arch", "sm_90")
+    assert code == 2 and out == "" and kept(project) == []
+    assert "--dry-run prints the command of ncu" in err
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_options_that_the_emulator_does_not_hear_are_named(cli: Cli) -> None:
+    _, _, err = cli("profile", "v0", "--time", "--metrics", "inst_executed", "--repeat", "3")
+    assert "note: of no effect in the emulator: --time, --metrics, --repeat\n" in err
+    assert "of no effect" not in cli("profile", "v0")[2]
+
+
+@pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_it_says_what_lacks_and_what_works(cli: Cli) -> None:
     code, out, err = cli("profile", "v0", "--engine", "ncu")
     assert code == 3 and out == ""

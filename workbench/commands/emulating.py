@@ -48,8 +48,12 @@ def profile_versions(
     arch: str,
     blocks: int | None,
     limit: int | None,
+    unheard: Sequence[str] = (),
 ) -> None:
     """Verify, count and keep a profile of each version.
+
+    `unheard` are the options given that mean something to ncu alone: they are named, so
+    that nobody waits for what does not come.
 
     Raises:
         WorkbenchError: the first version that cannot be profiled.
@@ -61,6 +65,8 @@ def profile_versions(
     from workbench.units import digits3, quantity
 
     click.echo(f"engine: emulator, on this machine's CPU; {emulated.CANNOT_KNOW}")
+    if unheard:
+        click.echo(f"note: of no effect in the emulator: {', '.join(unheard)}", err=True)
     store = Store(project.profiles)
     progress = Progress()
     chosen = _runnable(versions, len(versions) > 1)

@@ -135,9 +135,25 @@ def command(
         )
     except msgspec.ValidationError as error:
         raise UsageError(f"an option of ncu: {error}", "See workbench profile --help.") from error
-    if not (dry_run and arch) and choose_engine(engine, launcher=bool(launcher)) == "emulator":
+    if dry_run and engine == "emulator":
+        raise UsageError(
+            "--dry-run prints the command of ncu, and the emulator has none",
+            "Leave out one of them; --engine ncu --dry-run needs no GPU.",
+        )
+    if not dry_run and choose_engine(engine, launcher=bool(launcher)) == "emulator":
         from workbench.commands.emulating import profile_versions
 
+        given = {
+            "--time": timed,
+            "--set": sets,
+            "--section": sections,
+            "--metrics": metrics,
+            "--clock-control": clock_control != "none",
+            "--cache-control": cache_control != "all",
+            "--replay-mode": replay_mode != "kernel",
+            "--repeat": repeat > 1,
+            "--raw": raw,
+        }
         profile_versions(
             project,
             loaded,
@@ -147,9 +163,10 @@ def command(
             arch=arch,
             blocks=blocks,
             limit=limit,
+            unheard=[option for option, value in given.items() if value],
         )
         return
-    where = choose_where(launcher, arch, timeout_s, known=dry_run and bool(arch))
+    where = choose_where(launcher, arch, timeout_s, known=dry_run)
     progress = Progress()
     runner = experiment(project, loaded, where, seed, progress)
     if dry_run:

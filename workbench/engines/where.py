@@ -33,9 +33,9 @@ def choose_where(
         known: Nothing will be run here (``--dry-run``): `arch` is enough.
 
     Raises:
-        MissingError: no GPU, no PyCUDA.
-        UsageError: a launcher that is no command, or one without `arch` where no GPU
-            is here to read it from.
+        MissingError: no GPU, no PyCUDA, and something is to be run here.
+        UsageError: a launcher that is no command; or no `arch`, and no GPU here to read
+            it from.
     """
     try:
         words = tuple(shlex.split(launcher))
@@ -43,9 +43,7 @@ def choose_where(
         raise UsageError(
             f"--launcher {launcher!r} cannot be split into words: {error}", "Check its quotes."
         ) from error
-    if known and arch:
-        return Where(arch=arch, launcher=words, timeout_s=timeout_s)
-    if not words:
+    if not words and not known:
         gpu = presence.need_gpu()
         presence.need_pycuda()
         return Where(arch=arch or presence.arch_of(gpu), timeout_s=timeout_s)
@@ -53,7 +51,9 @@ def choose_where(
         found, _ = presence.find_gpus()
         if not found:
             raise UsageError(
-                "--launcher reaches a GPU that cannot be asked from here",
+                "--launcher reaches a GPU that cannot be asked from here"
+                if words
+                else "no GPU is here to ask what to compile for",
                 "Say what to compile for, for example --arch sm_90 for H100 and H200.",
             )
         arch = presence.arch_of(found[0])
