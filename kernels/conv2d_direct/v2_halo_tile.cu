@@ -30,7 +30,7 @@ why     = "two barriers a plane; a block's warps all wait for memory at the firs
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "fewer instructions and fewer requests to the L1, though it cached the windows well. Learned: 1.75x. v0's windows came from the L1 (hit rate 83%), so memory has as much to do as before, 262 MB; the tile costs 1.9 times the instructions, and a warp stands at a barrier for 6.7 of the 22.6 cycles between two of them"
+why     = "fewer instructions and fewer requests to the L1, though it cached the windows well. Learned: 1.76x. v0's windows came from the L1 (hit rate 83%), so memory has as much to do as before, 262 MB; the tile costs 1.9 times the instructions, and a warp stands at a barrier for 6.7 of the 22.6 cycles between two of them"
 --- */
 
 extern "C" __global__ void conv2d(const float* __restrict__ x, const float* __restrict__ w,

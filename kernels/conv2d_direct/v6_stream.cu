@@ -41,7 +41,7 @@ why     = "16 warps with nine row segments of 512 bytes on their way each, three
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "the L2 has less to do for the same traffic to memory; little is left to gain. Learned: 69.2 µs before, 72.3 µs now; captures of one version spread by up to 2.8 µs, and the ranges of the two lie 0.9 µs apart. What the L2 gains is lost at the end, where SMs run out of blocks"
+why     = "the L2 has less to do for the same traffic to memory; little is left to gain. Learned: 4% slower, 70.3 → 73.4 µs, and the 95% intervals lie 2.5 µs apart. What the L2 gains is lost at the end, where SMs run out of blocks"
 --- */
 
 // Copy BYTES from global to shared memory on the side; zeros instead where nothing is there.

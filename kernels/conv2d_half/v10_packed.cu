@@ -41,7 +41,7 @@ why     = "a tenth of a warp's time went into these copies. Learned: 64.3% → 6
 [[expect]]
 counter = "duration"
 change  = "< 0.97x"
-why     = "that tenth, less the 2 µs of the small kernel and the gap after it. Learned: 0.98x. conv2d itself takes 244 µs instead of 251, and the small kernel 2.6 µs of that back. Shared memory gains more than the instructions do: whole lines are copied, 12% fewer wavefronts"
+why     = "that tenth, less the 2 µs of the small kernel and the gap after it. Learned: 0.97x, the bound to within the noise. Under the profiler conv2d itself takes 244 µs instead of 251, and the small kernel 2.6 µs of that back. Shared memory gains more than the instructions do: whole lines are copied, 12% fewer wavefronts"
 --- */
 #include <cuda_fp16.h>
 
