@@ -47,3 +47,27 @@ def test_a_default_study_that_is_no_string(tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_text("default_study = 3\n")
     with pytest.raises(UsageError, match="must be a string"):
         find_project(tmp_path)
+
+
+def study_folders(root: Path, *names: str) -> None:
+    for name in names:
+        (root / "kernels" / name).mkdir(parents=True)
+        (root / "kernels" / name / "study.py").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("settings", "studies", "default"),
+    [
+        ('default_study = ""\n', ["blur"], "blur"),
+        ("", ["blur"], "blur"),
+        ("", ["blur", "sgemm"], ""),
+        ("", [], ""),
+        ('default_study = "sgemm"\n', ["blur"], "sgemm"),
+    ],
+)
+def test_the_only_study_is_the_default_one(
+    tmp_path: Path, settings: str, studies: list[str], default: str
+) -> None:
+    (tmp_path / "workbench.toml").write_text(settings)
+    study_folders(tmp_path, *studies)
+    assert require_project(tmp_path).default_study == default

@@ -15,7 +15,8 @@ class Project(Record, frozen=True):
     """A folder with ``kernels/``, ``profiles/``, ``reports/`` and its settings.
 
     `settings` is the ``[tool.workbench]`` table of ``pyproject.toml`` (or the
-    whole of ``workbench.toml``).
+    whole of ``workbench.toml``). `default_study` is the one that a version without a study
+    means: as set there, or else the only one that there is; empty where that is open.
     """
 
     root: Path
@@ -36,6 +37,11 @@ class Project(Record, frozen=True):
     def reports(self) -> Path:
         """Folder of the generated site."""
         return self.root / "reports"
+
+
+def studies_in(kernels: Path) -> list[str]:
+    """Names of the studies: the folders that hold a ``study.py``, in alphabetical order."""
+    return sorted(path.parent.name for path in kernels.glob("*/study.py"))
 
 
 def _settings(folder: Path) -> dict[str, object] | None:
@@ -76,6 +82,9 @@ def find_project(start: Path | None = None) -> Project | None:
                 f"{folder}: default_study must be a string, not {study!r}",
                 'Write default_study = "sgemm" in the [tool.workbench] table.',
             )
+        if not study:
+            names = studies_in(folder / "kernels")
+            study = names[0] if len(names) == 1 else ""
         return Project(root=folder, default_study=study, settings=settings)
     return None
 

@@ -29,7 +29,7 @@ from workbench.launches import (
 )
 from workbench.model import Problem, Version
 from workbench.nearest import did_you_mean
-from workbench.project import Project
+from workbench.project import Project, studies_in
 from workbench.sources import local_sources, source_hash
 from workbench.studyfile import StudyFile
 
@@ -264,9 +264,7 @@ class Study:
 
 def study_names(project: Project) -> list[str]:
     """Names of the project's studies: the folders in kernels/ that hold a study.py."""
-    if not project.kernels.is_dir():
-        return []
-    return sorted(path.parent.name for path in project.kernels.glob("*/study.py"))
+    return studies_in(project.kernels)
 
 
 def load_study(project: Project, name: str) -> Study:
@@ -302,6 +300,7 @@ def parse_target(text: str, default_study: str) -> tuple[str, str]:
     if not study and not default_study:
         raise UsageError(
             f"`{text}` names no study and the project has no default one",
-            "Write sgemm/v3, or set default_study in the project's settings.",
+            f"Write STUDY/{version}, or set default_study in the project's settings; "
+            "`workbench list` names the studies.",
         )
     return study or default_study, version

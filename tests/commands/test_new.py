@@ -161,12 +161,18 @@ def test_the_example_compiles(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert made.log == ""
 
 
-def test_a_project_without_a_default_study_is_told(
+def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert 'set default_study = "mine"' in new("--study", "mine")
+    assert "v0 alone means mine/v0" in new("--study", "mine")
+    # The three commands that the README begins a project with.
+    assert "a copy of v0" in new("v1", "--from", "v0")
+    assert 'set default_study = "other"' in new("--study", "other")
+    with pytest.raises(UsageError, match="`v2` names no study") as caught:
+        new("v2")
+    assert "STUDY/v2" in caught.value.hint and "workbench list" in caught.value.hint
 
 
 @pytest.mark.parametrize(

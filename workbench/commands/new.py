@@ -37,7 +37,10 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
             f"Next: put your job in the place of the example, then "
             f"`workbench verify {study}/v0` and `workbench profile {study}/v0`."
         )
-        if not project.default_study:
+        default = require_project().default_study  # that of before, or now this study
+        if default == study:
+            click.echo(f"As long as it is the only study, v0 alone means {study}/v0.")
+        elif not default:
             click.echo(f'To write v0 for short, set default_study = "{study}" in the settings.')
         return
     _start_version(version, parent, study, title)
