@@ -195,7 +195,7 @@ def test_the_table_holds_every_counter_with_its_noise() -> None:
 
 def test_most_moved_names_each_group_once_and_no_duration() -> None:
     step = Step(before(), after(), ("v2", "v3"))
-    found = most_moved(step.comparison, 3)
+    found = most_moved(step.comparison, step.scale, 3)
     assert found and "duration" not in {delta.id for delta in found}
     assert all(delta.moved for delta in found)
 

@@ -17,7 +17,7 @@ from workbench.analysis.attribution import Attribution, CounterSplit, Part
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.hunks import Hunk
 from workbench.analysis.timesplit import TimePart, TimeSplit
-from workbench.analysis.weight import Scale
+from workbench.analysis.weight import WELL, Scale
 from workbench.counters import catalog
 from workbench.units import factor, points, quantity, relative, signed
 
@@ -29,8 +29,6 @@ _AGAINST = 0.05
 #: Points of occupancy, or of a last wave that idles, that are worth one.
 _POINTS = 5.0
 _SAMPLES = "smsp__pcsamp_"
-#: Warp states in which nothing is wrong: the warp issued, or another one did.
-_WELL = frozenset({"selected", "not_selected"})
 #: Instructions by kind: what they cost is in the wavefronts and sectors that they make.
 _KINDS = frozenset(
     {"shared_accesses", "shared_loads", "shared_stores", "global_loads", "global_stores"}
@@ -218,7 +216,7 @@ def _stall(time: TimeSplit | None) -> str:
         for name, (delta, error) in _by_stall(parts).items():
             # As with counters: what another part took over has not changed.
             weight = min(abs(delta), abs(whole[name])) if delta * whole[name] > 0 else 0.0
-            if name not in catalog() or name in _WELL or abs(delta) <= error:
+            if name not in catalog() or name in WELL or abs(delta) <= error:
                 continue
             if weight >= _WEIGHT * max(time.old_s, time.new_s):
                 way = (delta < 0) == (time.delta_s < 0)

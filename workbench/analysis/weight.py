@@ -16,7 +16,7 @@ say which of several changes may matter, and are no parts of the duration.
 
 from __future__ import annotations
 
-from workbench.analysis.compare import Comparison
+from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Profile
@@ -25,6 +25,12 @@ from workbench.model import Profile
 _L2_BYTES = 64
 #: Counts that cost nothing of their own: lanes ride on their warp's instruction.
 _FREE = frozenset({"thread_instructions", "thread_instructions_on"})
+#: Warp states in which nothing is wrong: the warp issued, or another one did.
+WELL = frozenset({"selected", "not_selected"})
+#: What has no direction says less than what got better or worse.
+_NEUTRAL = 0.5
+#: A ratio (eligible warps, bytes a sector, efficiencies) tells how counts came about, which weigh themselves.
+_RATIO = 0.05
 
 
 class Scale:
@@ -87,3 +93,39 @@ def _per_cycle(counter: str, chip: Chip) -> float:
         moved = _L2_BYTES if known.group == "cache" else chip.line_bytes
         return moved / chip.sector_bytes
     return 0.0
+
+
+def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
+    """The counters that moved, each with what it weighs (about 0-1), the heaviest first.
+
+    Counts weigh the time they take, stalls their part of all warps' cycles, percentages
+    their points; of anything else, its relative change counts for a twentieth.
+    """
+    stalls = [delta for delta in comparison.counters if delta.group == "stalls"]
+    cycles = max(
+        sum(float(delta.old or 0) for delta in stalls),
+        sum(float(delta.new or 0) for delta in stalls),
+    )
+    found = [
+        (_significance(delta, scale, cycles), delta) for delta in comparison.counters if delta.moved
+    ]
+    return sorted(found, key=lambda entry: -entry[0])
+
+
+def _significance(delta: Delta, scale: Scale, cycles: float) -> float:
+    old, new = float(delta.old or 0), float(delta.new or 0)
+    amount = abs(new - old)
+    share = scale.share(delta.id, amount)
+    if share is not None:
+        return share
+    said = 1.0 if delta.verdict in ("better", "worse") else _NEUTRAL
+    if delta.id in WELL:
+        return 0.0
+    if delta.group == "stalls":
+        # A stall that nobody noticed may well have vanished: its part of all cycles counts.
+        return said * amount / cycles if cycles else 0.0
+    if delta.unit == "%" and delta.group != "global":
+        return said * amount / 100.0
+    # Bounded, so that a counter from zero is no infinity.
+    relative = amount / max(abs(old), abs(new)) if amount else 0.0
+    return said * relative * (_RATIO if scale.known else 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.hunks import Hunk
+from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
 from workbench.views.html_common import Chip, Link, Tone, day, parameters, tool, verified
 from workbench.views.html_hunks import DiffCode, HunkCode, WholeFile
@@ -213,7 +214,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     several = len({hunk.new_file or hunk.old_file for hunk in active}) > 1
     cards = tuple(_card(hunk, code, links, several) for hunk in active)
     whole = code.whole()
-    shown, more = effects(story.side_effects)
+    shown, more = effects(story.side_effects, ranked(comparison, step.scale))
     labels = step.labels
     notices = [*head.notices, *comparison.warnings, *story.attribution.words]
     if step.unread:
@@ -230,7 +231,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         reasons=comparison.reasons,
         notices=tuple(notices),
         time=_time_tile(comparison),
-        tiles=tuple(tile(delta) for delta in most_moved(comparison, _TILES)),
+        tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
         waterfall_missing=story.time_missing,
         hunks=cards,
@@ -242,7 +243,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         embedded=code.embedded(),
         old=labels[0],
         new=labels[1],
-        counters_by_part=counter_waterfalls(story, *labels),
+        counters_by_part=counter_waterfalls(story, *labels, step.scale),
         occupancy=occupancies(story.occupancy),
         verdicts=verdicts(story),
         effects=shown,

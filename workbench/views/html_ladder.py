@@ -165,7 +165,7 @@ def _row(ladder: Ladder, rung: Rung) -> LadderRow:
     return LadderRow(
         rung=_rung(rung, parent, step_page(*found)),
         sentence=sentence(step.story.sentence),
-        moved=tuple(map(tile, most_moved(step.comparison, _MOVED))),
+        moved=tuple(map(tile, most_moved(step.comparison, step.scale, _MOVED))),
     )
 
 

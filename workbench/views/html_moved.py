@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.weight import Scale, ranked
 from workbench.counters import catalog
-from workbench.model import Number, Record
+from workbench.model import Record
 from workbench.views.html_common import Tone, unit_beside
 
 #: Groups that describe the code or repeat another one; the others say how the machine was used.
-_DULL = {"launch", "resources", "samples", "flops", "instructions", "time", "issue"}
+_DULL = {"launch", "resources", "samples", "flops", "issue"}
 _VERDICT: dict[str, Tone] = {"better": "good", "worse": "bad"}
 _BETTER = {"lower": "↓ lower", "higher": "↑ higher", "": ""}
-#: A change without a good direction weighs this much against one that has it.
-_NEUTRAL = 0.5
 
 
 class MovedTile(Record, frozen=True):
@@ -62,36 +61,20 @@ def change(delta: Delta) -> str:
     return units.relative(delta.old, delta.new)
 
 
-def _share(delta: Delta, cycles: float) -> float:
-    """How much of what there is moved, 0-1: bounded, so that a counter from zero is no infinity."""
-    assert delta.old is not None and delta.new is not None
-    amount = abs(float(delta.new) - float(delta.old))
-    if delta.group == "stalls":
-        # A stall that nobody noticed may well have vanished: its part of all cycles counts.
-        return amount / cycles if cycles else 0.0
-    if delta.unit == "%":
-        return amount / 100.0
-    scale = max(abs(float(delta.old)), abs(float(delta.new)))
-    return amount / scale if scale else 0.0
-
-
-def most_moved(comparison: Comparison, most: int) -> tuple[Delta, ...]:
+def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, ...]:
     """The counters that moved most, at most one of a group until every group had its turn.
 
     Excess and ideal follow from the counters that they belong to, and are left out.
     """
-    stalls = [delta for delta in comparison.counters if delta.group == "stalls"]
-    cycles = max(sum(float(side or 0) for side in sides) for sides in _sides(stalls))
-    scored: list[tuple[float, Delta]] = []
-    for delta in comparison.counters:
-        if not delta.moved or delta.old is None or delta.new is None or delta.id == "duration":
-            continue
-        if delta.id.endswith(("_ideal", "_excess")) or delta.unit == "sample":
-            continue
-        weight = 1.0 if delta.verdict in _VERDICT else _NEUTRAL
-        scored.append((weight * _share(delta, cycles), delta))
-    scored.sort(key=lambda item: -item[0])
-    order = [delta for _, delta in scored]
+    order = [
+        delta
+        for _, delta in ranked(comparison, scale)
+        if delta.old is not None
+        and delta.new is not None
+        and delta.group != "time"
+        and delta.unit != "sample"
+        and not delta.id.endswith(("_ideal", "_excess"))
+    ]
     chosen: list[Delta] = []
     groups: set[str] = set()
     for delta in order:
@@ -100,10 +83,6 @@ def most_moved(comparison: Comparison, most: int) -> tuple[Delta, ...]:
             groups.add(delta.group)
     more = [delta for delta in order if delta not in chosen]
     return tuple((chosen + more)[:most])
-
-
-def _sides(deltas: list[Delta]) -> tuple[list[Number | None], list[Number | None]]:
-    return [delta.old for delta in deltas], [delta.new for delta in deltas]
 
 
 def tile(delta: Delta) -> MovedTile:

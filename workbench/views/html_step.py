@@ -8,6 +8,7 @@ from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.explanation import Explanation, explain
 from workbench.analysis.launches import pair_launches
 from workbench.analysis.sourcediff import SourceDiff, compare_sources
+from workbench.analysis.weight import Scale
 from workbench.errors import UsageError
 from workbench.model import Profile, Timing, Version
 
@@ -52,6 +53,11 @@ class Step:
             force=True,
             labels=self.labels,
         )
+
+    @cached_property
+    def scale(self) -> Scale:
+        """What counters weigh on this device."""
+        return Scale(self.old, self.comparison)
 
     @cached_property
     def diff(self) -> SourceDiff:

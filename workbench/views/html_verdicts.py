@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.compare import Delta
@@ -110,10 +112,18 @@ def _advice(score: Score, several: bool) -> Advice:
     )
 
 
-def effects(found: tuple[Delta, ...]) -> tuple[tuple[Effect, ...], int]:
-    """The side effects worth naming (worse ones first), and how many more there are."""
+def effects(
+    found: tuple[Delta, ...], heaviest: Sequence[tuple[float, Delta]]
+) -> tuple[tuple[Effect, ...], int]:
+    """The side effects worth naming (worse ones first), and how many more there are.
+
+    Args:
+        found: What nobody expected.
+        heaviest: All counters that moved, in the order of their weight.
+    """
+    order = {delta.id: place for place, (_, delta) in enumerate(heaviest)}
     told = [delta for delta in found if not delta.id.endswith(("_excess", "_ideal"))]
-    told.sort(key=lambda delta: {"worse": 0, "better": 1}.get(delta.verdict, 2))
+    told.sort(key=lambda d: ({"worse": 0, "better": 1}.get(d.verdict, 2), order[d.id]))
     shown = tuple(
         Effect(
             id=delta.id,

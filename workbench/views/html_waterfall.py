@@ -8,6 +8,7 @@ from workbench import units
 from workbench.analysis.attribution import CounterSplit, Part
 from workbench.analysis.explanation import Explanation
 from workbench.analysis.timesplit import StallDelta, TimePart, TimeSplit
+from workbench.analysis.weight import Scale
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views import charts
@@ -180,11 +181,19 @@ def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
 # --- counters -------------------------------------------------------------------------
 
 
-def counter_waterfalls(story: Explanation, old: str, new: str) -> tuple[Waterfall, ...]:
-    """One waterfall for each line counter that changed, the largest change first."""
+def counter_waterfalls(
+    story: Explanation, old: str, new: str, scale: Scale
+) -> tuple[Waterfall, ...]:
+    """One waterfall for each line counter that changed, the weightiest change first."""
     splits = [split for split in told(story.attribution) if any(p.delta for p in split.parts)]
     splits = [split for split in splits if max(weight(split, p) for p in split.parts) >= TELLING]
-    splits.sort(key=lambda split: -max(weight(split, part) for part in split.parts))
+
+    def heaviest(split: CounterSplit) -> tuple[float, float]:
+        amounts = [abs(part.delta) for part in split.parts]
+        relative = max(weight(split, part) for part in split.parts)
+        return scale.share(split.id, max(amounts)) or 0.0, relative
+
+    splits.sort(key=heaviest, reverse=True)
     return tuple(_counter(split, old, new) for split in splits)
 
 
