@@ -394,7 +394,7 @@ def test_nvcc_without_a_host_compiler(
     monkeypatch.setattr(compilers, "find_nvcc", lambda: nvcc)
     with pytest.raises(MissingError, match="nvcc needs a host C") as caught:
         maker.build("nvcc")
-    assert "g++" in caught.value.hint
+    assert "g++" in caught.value.hint and "--" not in caught.value.hint
 
 
 # --- the cache --------------------------------------------------------------------------

@@ -184,8 +184,7 @@ def _refuse_options(
     if match := _NO_HOST.search(log):
         raise MissingError(
             f"nvcc needs a host C++ compiler: {match[0].strip()}",
-            "Install one (apt install g++), or build with NVRTC: "
-            "pip install '.[emulator]' in workbench's checkout and --compiler nvrtc.",
+            "Install one (apt install g++).",
         )
     if match := _BAD_FLAG.search(log):
         raise UsageError(

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.engines.stand_ins import Cli
+from workbench.errors import MissingError
 from workbench.project import Project
 
 WHAT = (
-    *("GPU", "PyCUDA", "compiler", "ncu", "counters", "compute-sanitizer"),
+    *("GPU", "PyCUDA", "compiler", "emulator", "ncu", "counters", "compute-sanitizer"),
     *("NVML", "PyTorch"),
 )
 
@@ -68,3 +69,17 @@ def test_a_tool_that_prints_no_version_is_limited(
     _, out, _ = cli("doctor", "--format", "json")
     (row,) = [r for r in json.loads(out)["checks"] if r["what"] == "ncu"]
     assert row["state"] == "limited" and "does not print a version" in row["detail"]
+
+
+@pytest.mark.usefixtures("project")
+def test_without_a_compiler_the_emulator_is_limited_to_recorded_ptx(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise MissingError("no compiler here", "Get one.")
+
+    monkeypatch.setattr("workbench.compilers.choose", none)
+    _, out, _ = cli("doctor", "--format", "json")
+    rows = {row["what"]: row for row in json.loads(out)["checks"]}
+    assert rows["compiler"]["remedy"] == "Get one."
+    assert rows["emulator"]["state"] == "limited" and "recorded" in rows["emulator"]["detail"]

@@ -103,7 +103,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
             )
         case "no-pycuda":
             return MissingError(
-                failure.message, f'pip install "workbench[gpu]". {presence.WITHOUT_GPU}'
+                failure.message, f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"
             )
         case _:
             return KernelError(

@@ -34,6 +34,10 @@ class NvmlError(Exception):
     """NVML cannot answer: not installed, no driver, no device."""
 
 
+class NvmlAbsentError(NvmlError):
+    """The package nvidia-ml-py is not installed, so NVML was not asked."""
+
+
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
@@ -42,7 +46,7 @@ def _nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NvmlError("the package nvidia-ml-py is not installed") from error
+        raise NvmlAbsentError("the package nvidia-ml-py is not installed") from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:

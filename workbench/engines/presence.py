@@ -14,13 +14,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from workbench.engines.nvml import Gpu, NvmlError, gpus
+from workbench.engines.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
 from workbench.errors import MissingError
 
 WITHOUT_GPU = (
-    "Without a GPU, show, diff, list and report work on the recorded profiles, and on "
-    "any .ncu-rep file."
+    "Without a GPU, verify and profile run in the emulator (--engine emulator), and show, "
+    "diff, list and report work on the recorded profiles and on any .ncu-rep file."
 )
+#: No name of a package that workbench itself is not published under.
+INSTALL_PYCUDA = "pip install '.[gpu]' in workbench's checkout, or pip install pycuda"
 #: Where NVIDIA's installers put the tools when PATH does not name them.
 _FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
 
@@ -65,6 +67,12 @@ def find_gpus() -> tuple[list[Gpu], str]:
     """The GPUs that CUDA will see, and where there are none the reason."""
     try:
         found = gpus()
+    except NvmlAbsentError:
+        # The package is a convenience: that it is not here is no reason to have no GPU.
+        found = _smi()
+        there = shutil.which("nvidia-smi") is not None
+        why = "nvidia-smi lists none" if there else "no driver is found (no nvidia-smi on PATH)"
+        return found, "" if found else why
     except NvmlError as error:
         found = _smi()
         return found, "" if found else str(error)
@@ -151,8 +159,8 @@ def need_pycuda() -> None:
     if importlib.util.find_spec("pycuda") is None:
         raise MissingError(
             "PyCUDA is not installed, and kernels are run with it",
-            'Install it: pip install "workbench[gpu]" (it is compiled against the CUDA '
-            f"toolkit, which takes a minute or two). {WITHOUT_GPU}",
+            f"Install it: {INSTALL_PYCUDA} (it is compiled against the CUDA toolkit, which "
+            f"takes a minute or two). {WITHOUT_GPU}",
         )
 
 

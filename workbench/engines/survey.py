@@ -88,8 +88,8 @@ def _pycuda() -> Iterator[Finding]:
             what="PyCUDA",
             state="missing",
             detail="not installed",
-            remedy='pip install "workbench[gpu]" (compiled against the CUDA toolkit).',
-            without="Everything but verify, time and profile.",
+            remedy=f"{presence.INSTALL_PYCUDA} (compiled against the CUDA toolkit).",
+            without=presence.WITHOUT_GPU,
         )
     else:
         yield Finding(what="PyCUDA", state="ok", detail=version)
@@ -101,15 +101,24 @@ def _compiler() -> Iterator[Finding]:
     try:
         tool = choose()
     except WorkbenchError as error:
+        lacks = "show, diff, list and report on recorded profiles and on any .ncu-rep file."
         yield Finding(
             what="compiler",
             state="missing",
             detail=error.message,
             remedy=error.hint,
-            without=presence.WITHOUT_GPU,
+            without=lacks,
+        )
+        yield Finding(
+            what="emulator",
+            state="limited",
+            detail="without a compiler it runs only the PTX that a recorded profile holds",
+            remedy="A compiler, as above.",
+            without=lacks,
         )
         return
     yield Finding(what="compiler", state="ok", detail=f"{tool.name} {tool.version}")
+    yield Finding(what="emulator", state="ok", detail="verify and profile need no GPU")
 
 
 def _version_of(program: str, pattern: str) -> str | None:
