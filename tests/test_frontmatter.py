@@ -218,6 +218,12 @@ LAUNCH = '[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
             "`change` is missing in [[expect]]",
             "change =",
         ),
+        (
+            'title = "t"\n' + LAUNCH + '[[expect]]\ncounter = "duration"\nchange = "< 0.8y"\n',
+            9,
+            "cannot read the expected change '< 0.8y'",
+            "< 0.1x",
+        ),
         ('title = "t"\ntitle = "u"\n' + LAUNCH, 3, "not valid TOML: Cannot overwrite", "docs/"),
         ('title = "t\n' + LAUNCH, 2, "not valid TOML", "docs/front-matter.md"),
         ('title = "t"\nflags = ["a"\n', 4, "not valid TOML", "docs/front-matter.md"),

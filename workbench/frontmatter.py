@@ -19,6 +19,7 @@ from workbench.errors import UsageError
 from workbench.frontkeys import Reader
 from workbench.model import Expectation, LaunchSpec, Record, ScratchSpec
 from workbench.nearest import did_you_mean
+from workbench.predictions import parse as parse_prediction
 
 Kind = Literal["cuda", "python"]
 
@@ -263,10 +264,16 @@ def _expectations(reader: Reader, table: dict[str, object]) -> tuple[Expectation
     for index, entry in enumerate(reader.tables(table, "expect")):
         prefix = f"expect[{index}]."
         reader.check_keys(entry, EXPECT_KEYS, prefix)
+        counter = reader.required(entry, "counter", prefix)
+        change = reader.required(entry, "change", prefix)
+        try:
+            parse_prediction(change)
+        except UsageError as error:
+            reader.fail(prefix + "change", error.message, error.hint)
         expectations.append(
             Expectation(
-                counter=reader.required(entry, "counter", prefix),
-                change=reader.required(entry, "change", prefix),
+                counter=counter,
+                change=change,
                 why=reader.string(entry, "why", prefix),
                 line=reader.line(f"expect[{index}]"),
             )

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.expectations import Judgement, judge, parse, side_effects
-from workbench.errors import UsageError
+from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.model import Expectation, Metric, Number, Spread
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -40,44 +39,6 @@ def verdict(change: str, old: Number | None, new: Number | None, counter: str = 
         [Expectation(counter=counter or "shared_wavefronts", change=change)], compared(old, new)
     )
     return found.verdict
-
-
-@pytest.mark.parametrize(
-    ("change", "form", "number", "sign"),
-    [
-        ("-50%", "relative", -50, ""),
-        ("−50 %", "relative", -50, ""),
-        ("+20%", "relative", 20, ""),
-        ("+2x", "factor", 2, ""),
-        ("2x", "factor", 2, ""),
-        ("-4x", "factor", -4, ""),
-        ("to 0", "to", 0, ""),
-        ("to 100%", "to", 100, ""),
-        ("< 0.1x", "ratio", 0.1, "<"),
-        (">=2×", "ratio", 2, ">="),
-        ("<= 32", "bound", 32, "<="),
-        (">= 0.9 of peak", "peak", 0.9, ">="),
-        (" up ", "up", 0, ""),
-        ("down", "down", 0, ""),
-        ("same", "same", 0, ""),
-    ],
-)
-def test_grammar(change: str, form: str, number: float, sign: str) -> None:
-    found = parse(change)
-    assert (found.form, found.number, found.sign) == (form, number, sign)
-
-
-@pytest.mark.parametrize("change", ["", "50%", "much", "-50", "0x", "> x", "to", "-50% or so"])
-def test_what_cannot_be_read_is_refused(change: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse(change)
-    assert change in error.value.message and "to 0" in error.value.hint
-
-
-def test_an_unreadable_expectation_is_found_by_its_line() -> None:
-    with pytest.raises(UsageError) as error:
-        judge([Expectation(counter="duration", change="less", line=12)], compared(1, 2))
-    assert error.value.message.startswith("[[expect]] of duration, line 12: cannot read")
 
 
 @pytest.mark.parametrize(

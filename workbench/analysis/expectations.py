@@ -1,15 +1,6 @@
 """What an author predicted against what was measured: confirmed, refuted, inconclusive.
 
-Grammar of ``change`` in ``[[expect]]``, and what it asks of the new value:
-
-``-50%`` ``+20%``       a change relative to the old value, at least as large
-``+2x`` ``2x`` ``-4x``  at least twice; at most a quarter
-``to 0`` ``to 100%``    that value
-``< 0.1x`` ``>= 2x``    the new value over the old one
-``< 32`` ``>= 90%``     the new value itself, in the counter's unit
-``>= 0.9 of peak``      a counter in percent of peak, as a fraction
-``up`` ``down``         moved that way
-``same``                did not move
+The grammar of ``change`` is in `workbench.predictions`.
 
 The rule for a predicted change from `old` to a target: *confirmed* where at least
 nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is missing
@@ -21,48 +12,26 @@ a side lacks is inconclusive, with the reason.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Counter, catalog
-from workbench.errors import UsageError
 from workbench.model import Expectation, Record
+from workbench.predictions import Prediction, parse
 from workbench.units import quantity, relative
 
 Verdict = Literal["confirmed", "refuted", "inconclusive"]
-Form = Literal["relative", "factor", "to", "ratio", "bound", "peak", "up", "down", "same"]
 
 #: Part of the predicted way that must be covered.
 REACHED = 0.9
 
-_NUMBER = r"(?P<number>[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
-_FORMS: tuple[tuple[Form, re.Pattern[str]], ...] = (
-    ("relative", re.compile(rf"(?=[+-]){_NUMBER}\s*%")),
-    ("factor", re.compile(rf"{_NUMBER}\s*[x×]")),
-    ("to", re.compile(rf"to\s+{_NUMBER}\s*(?P<unit>%|)")),
-    ("ratio", re.compile(rf"(?P<sign><=?|>=?)\s*{_NUMBER}\s*[x×]")),
-    ("peak", re.compile(rf"(?P<sign><=?|>=?)\s*{_NUMBER}\s+of\s+peak")),
-    ("bound", re.compile(rf"(?P<sign><=?|>=?)\s*{_NUMBER}\s*(?P<unit>%|)")),
-    ("up", re.compile("up")),
-    ("down", re.compile("down")),
-    ("same", re.compile("same")),
-)
 _BOUNDS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-
-
-class Prediction(Record, frozen=True):
-    """A parsed ``change``."""
-
-    form: Form
-    number: float = 0.0
-    sign: str = ""
 
 
 class Judgement(Record, frozen=True):
@@ -75,29 +44,6 @@ class Judgement(Record, frozen=True):
     reason: str
     why: str
     line: int
-
-
-def parse(change: str) -> Prediction:
-    """Parse the ``change`` of an expectation.
-
-    Raises:
-        UsageError: it is none of the forms.
-    """
-    text = change.strip().replace("−", "-")
-    for form, pattern in _FORMS:
-        match = pattern.fullmatch(text)
-        if match is None:
-            continue
-        groups = match.groupdict()
-        number = float(groups.get("number") or 0.0)
-        if form == "factor" and number == 0.0:
-            break
-        return Prediction(form=form, number=number, sign=groups.get("sign") or "")
-    raise UsageError(
-        f"cannot read the expected change {change!r}",
-        'Write one of "-50%", "+2x", "to 0", "< 0.1x", ">= 90%", ">= 0.9 of peak", '
-        '"up", "down", "same".',
-    )
 
 
 def find_counter(name: str) -> Counter | None:
@@ -116,12 +62,7 @@ def judge(expectations: Sequence[Expectation], comparison: Comparison) -> tuple[
 
 
 def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
-    try:
-        prediction = parse(expectation.change)
-    except UsageError as error:
-        where = f"[[expect]] of {expectation.counter}"
-        where += f", line {expectation.line}" if expectation.line else ""
-        raise UsageError(f"{where}: {error.message}", error.hint) from error
+    prediction = parse(expectation.change)
     counter = find_counter(expectation.counter)
     delta = next((d for d in comparison.counters if counter and d.id == counter.id), None)
     observed, verdict, reason = "—", "inconclusive", f"no counter {expectation.counter!r}"
