@@ -82,7 +82,7 @@ def test_counts_use_the_real_minus_and_no_exponent(value: int) -> None:
         (4e-5, "%", "< 0.01%"),
         (-4e-5, "%", "> −0.01%"),
         (1.234e-7, "", "0.00000012"),
-        (0.05, "flop/s", "0.05 FLOP/s"),
+        (0.05, "flop/s", "0.0500 FLOP/s"),
         (3e12, "op/s", "3.00 TOP/s"),
     ],
 )

@@ -47,6 +47,9 @@ def digits3(value: float) -> str:
         text = f"{value:.2f}"
     else:
         text = f"{value:.3g}"
+        if "e" not in text:
+            # "#" keeps the zeros: 0.900 beside 1.20, as 1.00 stands beside it.
+            text = f"{value:#.3g}"
     return text.replace("-", _MINUS)
 
 
@@ -56,7 +59,7 @@ def _fixed(value: float) -> str:
     if "e" not in text:
         return text
     places = min(2 - math.floor(math.log10(abs(value))), _PLACES)
-    text = f"{value:.{places}f}".rstrip("0")
+    text = f"{value:.{places}f}"
     return text.replace("-", _MINUS) if text.strip("-0.") else "0"
 
 

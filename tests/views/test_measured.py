@@ -144,7 +144,7 @@ def test_no_row_of_numbers_is_broken(width: int) -> None:
     assert "speed to cublas" in head and "first launch" in head
     assert ("samples" in head) == (width == 120)
     row = next(line for line in table if line.startswith("v3 "))
-    assert "0.2× ±0.5%" in row and "6.77 TFLOP/s" in row and "±0.09%" in row
+    assert "0.200× ±0.500%" in row and "6.77 TFLOP/s" in row and "±0.0900%" in row
 
 
 def test_columns_go_one_by_one_where_the_terminal_is_narrow() -> None:
@@ -239,7 +239,7 @@ def test_csv_has_one_raw_row_each(name: str) -> None:
 def test_markdown_has_title_table_and_notes() -> None:
     text = render(sheets()["time"], "markdown")
     assert text.startswith("study sgemm on NVIDIA H200")
-    assert "| v3 | n1024 | 317 µs | ±0.09% | 0.2× ±0.5% | 6.77 TFLOP/s | 40 |" in text
+    assert "| v3 | n1024 | 317 µs | ±0.0900% | 0.200× ±0.500% | 6.77 TFLOP/s | 40 |" in text
     assert "note: v4 n1024: The 95% interval" in text
 
 

@@ -103,7 +103,7 @@ def test_the_fastest_of_the_ladder_is_marked_and_neither_baseline_nor_stale_time
     only_stale = sweep(stale=frozenset(made.timings))
     assert only_stale.best == {} and "fastest" not in to_text(sweep_view(only_stale), 120)
     text = to_text(sweep_view(made), 120)
-    assert "* fastest version: v1 on 2 of 6 problems (0.14× the speed of cublas); v4 on 4" in text
+    assert "* fastest version: v1 on 2 of 6 problems (0.140× the speed of cublas); v4 on 4" in text
     assert text.count("*") == 6 + 1  # a mark each, and the line that explains it
 
 
@@ -203,5 +203,5 @@ def test_markdown_is_one_table_with_the_fastest_in_bold() -> None:
     html = MarkdownIt("commonmark").enable("table").render(text)
     assert html.count("<table>") == 1 and html.count("<tr>") == 5
     assert html.count("<strong>") == 6
-    assert "<strong>61.4 µs* · 35.0 TFLOP/s · 0.7×</strong>" in html
+    assert "<strong>61.4 µs* · 35.0 TFLOP/s · 0.700×</strong>" in html
     assert "<td>—</td>" in html and html.count("<li>") == 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from workbench.counters import Counter, catalog
-from workbench.units import quantity
+from workbench.units import tick
 
 _HEAD = """\
 # Counters
@@ -58,10 +58,10 @@ def counters_page() -> str:
 def _noise(counter: Counter) -> str:
     parts = []
     if counter.noise:
-        parts.append(quantity(100.0 * counter.noise, "%"))
+        parts.append(tick(100.0 * counter.noise, "%"))
     if counter.floor:
         unit = "points" if counter.unit == "%" else counter.unit
-        amount = quantity(counter.floor, "byte" if unit == "byte" else "")
+        amount = tick(counter.floor, "byte" if unit == "byte" else "")
         parts.append(amount if unit == "byte" else f"{amount} {unit}")
     return " and ".join(parts) or "none"
 

@@ -36,9 +36,11 @@ class TermGroup(Record, frozen=True):
 def _noise(counter: Counter) -> str:
     parts = []
     if counter.noise:
-        parts.append(units.quantity(100 * counter.noise, "%"))
+        parts.append(units.tick(100 * counter.noise, "%"))
     if counter.floor:
-        parts.append(f"{units.quantity(counter.floor, counter.unit)} absolute")
+        printed = counter.unit if counter.unit == "byte" else ""
+        unit = {"%": " points", "byte": ""}.get(counter.unit, f" {counter.unit}")
+        parts.append(f"{units.tick(counter.floor, printed)}{unit}".rstrip())
     return " and ".join(parts) or "exact"
 
 
