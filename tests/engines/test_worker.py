@@ -152,6 +152,24 @@ def test_time_interleaves_the_baseline_and_keeps_the_timing(experiment: Experime
     assert kept == timing
 
 
+def test_a_library_that_tries_its_kernels_finds_the_device_awake(
+    experiment: Experiment, project_file: Callable[[str, str, str], None]
+) -> None:
+    # cuDNN, asked to try its kernels on an idle device, kept one that is a third slower.
+    project_file(
+        "library.py",
+        "x, y = view",
+        "import pycuda.driver as cuda; assert cuda.busied > 0, 'the device sleeps'; x, y = view",
+    )
+    (subject,) = subjects(experiment, "n1000")
+    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    assert timing.baseline == "library", [notice.message for notice in timing.notices]
+    study = experiment.study
+    library = experiment.subject(study.version("library"), study.problem("n1000"))
+    timing = experiment.time(library, TimeOptions(limit_s=0.2, max_samples=40))
+    assert timing.version == "library"
+
+
 def test_a_wrong_version_is_never_timed(experiment: Experiment, stand_in: Manner) -> None:
     stand_in("wrong")
     (subject,) = subjects(experiment, "n1000")

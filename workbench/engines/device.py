@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -26,6 +27,10 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
+#: What `Session.wake` does: memsets of this size, so many between two waits, for so long.
+_WAKE_BYTES = 64 * 2**20
+_WAKE_BATCH = 100
+_WAKE_S = 0.2
 
 
 class WorkerError(Exception):
@@ -269,6 +274,20 @@ class Session:
     def synchronize(self) -> None:
         """Wait for our stream and for the whole context; raises what the kernels did."""
         self.cuda.Context.synchronize()
+
+    def wake(self) -> None:
+        """Keep the device busy until its clocks have left their idle state.
+
+        A library that tries its kernels at the first call and keeps the fastest would
+        otherwise time the ones that it tries first on a device that is still waking up.
+        """
+        memory = self.cuda.mem_alloc(_WAKE_BYTES)
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < _WAKE_S:
+            for _ in range(_WAKE_BATCH):
+                self.cuda.memset_d8_async(int(memory), 0, _WAKE_BYTES, self.stream)
+            self.stream.synchronize()
+        memory.free()
 
     @contextmanager
     def doing(self, step: str) -> Iterator[None]:

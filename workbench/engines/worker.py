@@ -42,6 +42,13 @@ def _wrong(program: Program) -> Failure:
     )
 
 
+def _wake_for(session: Session, program: Program) -> None:
+    """What calls a library may choose among kernels by trying them."""
+    if program.kind != "cuda":
+        with session.doing(f"waking the device for {program.version}"):
+            session.wake()
+
+
 def _upload(session: Session, bench: Bench) -> dict[str, DeviceArray]:
     with session.doing("allocating inputs and outputs"):
         arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
@@ -74,6 +81,7 @@ def _baseline(
     if job.baseline is None:
         return None, None
     try:
+        _wake_for(session, job.baseline)
         run = Run(session, bench, job.baseline, arrays, poison=True)
         run.execute()
         check = run.check()
@@ -205,6 +213,8 @@ def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Resu
     result = msgspec.structs.replace(result, device=session.describe(), tools=session.versions())
     notices: list[Notice] = []
     arrays = _upload(session, bench)
+    if job.task in ("time", "profile"):
+        _wake_for(session, job.program)
     run = Run(session, bench, job.program, arrays, poison=not job.sanitize)
     run.execute()
     if job.sanitize:

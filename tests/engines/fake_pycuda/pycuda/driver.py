@@ -18,6 +18,7 @@ MODE, _, ONLY = os.environ.get("FAKE_KERNEL", "ok").partition(" ")
 _stack: list["Context"] = []
 _lost = False
 _launches = 0
+busied = 0  # bytes of asynchronous memsets: what a device is kept busy with
 _concerned = not ONLY  # whether the version at work is the one that misbehaves
 _begin = time.perf_counter()
 
@@ -121,6 +122,9 @@ class DeviceAllocation:
     def __int__(self) -> int:
         return ctypes.addressof(self._memory)
 
+    def free(self) -> None:
+        del self._memory
+
 
 def mem_alloc(size: int) -> DeviceAllocation:
     _need_context()
@@ -135,7 +139,9 @@ def memset_d8(address: int, value: int, size: int) -> None:
 
 
 def memset_d8_async(address: int, value: int, size: int, stream: "Stream") -> None:
+    global busied
     _need_context()
+    busied += size
 
 
 def memcpy_htod(address: int, host: np.ndarray) -> None:
