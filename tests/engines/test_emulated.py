@@ -17,7 +17,13 @@ from workbench.emulator.context import Limits
 from workbench.emulator.lanes import Geometry
 from workbench.emulator.run import sample, strata
 from workbench.engines import choose_engine, emulated
-from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
+from workbench.errors import (
+    InconclusiveError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.model import Profile
 from workbench.project import Project, require_project
 from workbench.store import Store
@@ -275,13 +281,12 @@ def test_samples_hold_every_edge_of_the_grid() -> None:
 
 def test_python_versions_are_refused(ours: Project) -> None:
     study = load_study(ours, "sgemm")
-    with pytest.raises(UsageError, match="Python version"):
+    with pytest.raises(MissingError, match="Python version"):
         emulated.emulate(ours, study, study.version("cublas"), study.problem("n256"), seed=1)
 
 
 def test_the_emulator_is_chosen_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from workbench.engines import presence
-    from workbench.errors import MissingError
 
     def nothing() -> None:
         raise MissingError("no GPU", "get one")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from workbench.model import Version
     from workbench.project import Project
     from workbench.study import Study
+    from workbench.views.measured_verify import VerifyRow
 
 
 def _seed(seed: int | None) -> int:
@@ -43,6 +44,7 @@ def profile_versions(
     study: Study,
     versions: Sequence[Version],
     *,
+    every: bool,
     problem: str | None,
     seed: int | None,
     arch: str,
@@ -61,6 +63,7 @@ def profile_versions(
     from workbench.commands.choosing import chosen_problem
     from workbench.commands.measuring import Failures, Progress
     from workbench.engines import emulated
+    from workbench.errors import MissingError
     from workbench.store import Store
     from workbench.units import digits3, quantity
 
@@ -69,7 +72,7 @@ def profile_versions(
         click.echo(f"note: of no effect in the emulator: {', '.join(unheard)}", err=True)
     store = Store(project.profiles)
     progress = Progress()
-    chosen = _runnable(versions, len(versions) > 1)
+    chosen = _runnable(versions, every)
     failures = Failures(progress, alone=len(chosen) == 1)
     for version in chosen:
         with failures.of(version.id):
@@ -97,6 +100,8 @@ def profile_versions(
                 if notice.code == "sampled":
                     progress.say(f"note: {version.id}: {notice.message}")
     failures.finish()
+    if not chosen:
+        raise MissingError("nothing was profiled", "Name a version that can run here.")
 
 
 def verify_versions(
@@ -113,14 +118,17 @@ def verify_versions(
 ) -> None:
     """Check versions on the CPU, with races and uninitialised reads looked for.
 
+    Ctrl-C shows what is checked by then, and ends.
+
     Raises:
-        WorkbenchError: at the end, if a check failed.
+        WorkbenchError: at the end, if a check failed or a version does not compile; at
+            once, if it is the only one.
     """
     from workbench.commands.choosing import chosen_problems
     from workbench.commands.measuring import Failures, Progress
     from workbench.commands.verify import raise_worst, verdict_row
     from workbench.engines import emulated
-    from workbench.errors import WorkbenchError
+    from workbench.errors import MissingError, WorkbenchError
     from workbench.experiment import Verdict
     from workbench.views.measured import print_sheet
     from workbench.views.measured_verify import verify_sheet
@@ -131,20 +139,42 @@ def verify_versions(
         err=True,
     )
     chosen_seed = _seed(seed)
-    rows = []
+    arch = arch or emulated.DEFAULT_ARCH
+    progress = Progress()
+    failures = Failures(progress, alone=len(versions) == 1)
+    rows: list[VerifyRow] = []
     errors: list[WorkbenchError] = []
-    for version in _runnable(versions, every):
-        for where in chosen_problems(study, version, problem, "verify"):
-            try:
-                done = emulated.emulate(
-                    project, study, version, where,
-                    seed=chosen_seed, arch=arch or emulated.DEFAULT_ARCH, watch=True,
-                    limits=_limits(limit),
-                )  # fmt: skip
-                verdict = Verdict(where, emulated.verified(done, version, where))
-            except WorkbenchError as error:
-                verdict = Verdict(where, None, error)
-                errors.append(error)
-            rows.append(verdict_row(version.id, verdict, study.tolerance_of(version.id)))
-    print_sheet(verify_sheet(study.name, chosen_seed, rows, [], (), {}), format_)
-    raise_worst(rows, errors, Failures(Progress(), alone=False))
+
+    def show() -> None:
+        if rows:
+            print_sheet(verify_sheet(study.name, chosen_seed, rows, [], (), {}), format_)
+
+    try:
+        for version in _runnable(versions, every):
+            # Compiled once: what does not compile is no error of each problem.
+            with failures.of(version.id):
+                built = emulated.compiled(project, study, version, arch)
+                problems = chosen_problems(study, version, problem, "verify")
+                many = f"{len(problems)} problems" if problems[1:] else problems[0].name
+                progress.say(f"verify {version.id} on {many}")
+                for where in problems:
+                    progress.step(f"verify {version.id} on {where.name}")
+                    try:
+                        done = emulated.emulate(
+                            project, study, version, where,
+                            seed=chosen_seed, arch=arch, watch=True, limits=_limits(limit),
+                            built=built,
+                        )  # fmt: skip
+                        verdict = Verdict(where, emulated.verified(done, version, where))
+                    except WorkbenchError as error:
+                        verdict = Verdict(where, None, error)
+                        errors.append(error)
+                    rows.append(verdict_row(version.id, verdict, study.tolerance_of(version.id)))
+    except KeyboardInterrupt:
+        show()
+        raise
+    progress.clear()
+    show()
+    raise_worst(rows, errors, failures)
+    if not rows:
+        raise MissingError("nothing was verified", "Name a version that can run here.")

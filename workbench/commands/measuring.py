@@ -112,10 +112,14 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line that stays."""
+        self.clear()
+        click.echo(line, err=True)
+
+    def clear(self) -> None:
+        """Take back the line that is written over, if one is open."""
         if self._open:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._open = False
-        click.echo(line, err=True)
 
     def step(self, text: str) -> None:
         """A line that the next one replaces; nothing where there is no terminal."""

@@ -158,6 +158,7 @@ def command(
             project,
             loaded,
             chosen,
+            every=every,
             problem=problem,
             seed=seed,
             arch=arch,

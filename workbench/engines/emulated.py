@@ -128,8 +128,14 @@ def recorded_build(profile: Profile) -> BuildResult | None:
     return BuildResult(cubin=Path(), build=profile.build, sources=profile.sources, cached=True)
 
 
-def _built(project: Project, study: Study, version: Version, arch: str) -> BuildResult:
-    """Compile; without a compiler, the PTX of a recorded profile of the same source."""
+def compiled(project: Project, study: Study, version: Version, arch: str) -> BuildResult:
+    """Compile; without a compiler, the PTX of a recorded profile of the same source.
+
+    Raises:
+        KernelError: it does not compile.
+        MissingError: a Python version; or neither a compiler nor such a profile.
+    """
+    _refuse_python(version)
     try:
         return build(project, version, arch)
     except MissingError:
@@ -141,6 +147,14 @@ def _built(project: Project, study: Study, version: Version, arch: str) -> Build
                 if found is not None and found.build.arch == arch:
                     return found
         raise
+
+
+def _refuse_python(version: Version) -> None:
+    if version.kind != "cuda":
+        raise MissingError(
+            f"{version.id} is a Python version: the emulator runs CUDA C++ only",
+            "Its library needs a GPU: run this command on a machine with a GPU.",
+        )
 
 
 @lru_cache(maxsize=4)
@@ -180,16 +194,12 @@ def emulate(
 
     Raises:
         KernelError: it does not compile, does wrong, or needs what is not supported.
-        UsageError: a Python version, or a problem that the version cannot do.
-        MissingError: no compiler.
+        UsageError: a problem that the version cannot do.
+        MissingError: no compiler, or a Python version.
     """
-    if version.kind != "cuda":
-        raise UsageError(
-            f"{version.id} is a Python version: the emulator runs CUDA C++ only",
-            "Its library needs a GPU: use --engine ncu there.",
-        )
+    _refuse_python(version)
     study.check_requirements(version, problem)
-    built = built or _built(project, study, version, arch)
+    built = built or compiled(project, study, version, arch)
     module = _parsed(built.build.ptx)
     memory = memory_of(study, version, problem, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()

@@ -1,0 +1,85 @@
+"""``verify`` and ``profile`` under the emulator: what is said of what cannot be run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.engines.stand_ins import Cli
+from workbench import compilers
+from workbench.engines import emulated
+from workbench.project import Project
+from workbench.store import Store
+
+pytestmark = [
+    pytest.mark.nvcc,
+    pytest.mark.skipif(not compilers.available(), reason="no CUDA compiler here"),
+    pytest.mark.usefixtures("project"),
+]
+EMULATED = ("--engine", "emulator", "--seed", "5")
+
+
+def break_code(project_file: Callable[[str, str, str], None]) -> None:
+    project_file("v0_plain.cu", "2 * x[i];", "2 * x[i]")
+
+
+def test_what_does_not_compile_is_said_once_and_not_once_a_problem(
+    cli: Cli, project_file: Callable[[str, str, str], None]
+) -> None:
+    break_code(project_file)
+    code, out, err = cli("verify", "v0", *EMULATED)
+    assert code == 4 and out == ""
+    assert err.count("does not compile for sm_90") == 1 and "kernels/double/v0_plain.cu:1" in err
+
+
+def test_a_version_that_does_not_compile_leaves_the_others_their_turn(
+    cli: Cli,
+    add_version: Callable[[str, str], None],
+    project_file: Callable[[str, str, str], None],
+) -> None:
+    add_version("v1", "fine")
+    break_code(project_file)
+    code, out, err = cli("verify", "--all", *EMULATED)
+    assert code == 4 and "1 of 2 failed: v0" in err
+    assert [line.split()[:3] for line in out.splitlines()[2:]] == [
+        ["v1", "n1000", "ok"],
+        ["v1", "n7", "ok"],
+    ]
+    assert "verify v1 on 2 problems" in err
+
+
+@pytest.mark.parametrize("command", ["verify", "profile"])
+def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: str) -> None:
+    code, _, err = cli(command, "library", *EMULATED)
+    assert code == 3 and "library is a Python version" in err and "FAILED" not in err
+    assert "on a machine with a GPU" in err
+    code, out, err = cli(command, "--all", *EMULATED)
+    assert code == 0 and "library: passed over, its library needs a GPU" in err
+    assert "library" not in out
+
+
+def test_ctrl_c_shows_what_is_verified_already(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = emulated.emulate
+
+    def until_n7(*words: object, **named: object) -> emulated.Emulation:
+        problem = words[3]
+        if getattr(problem, "name", "") == "n7":
+            raise KeyboardInterrupt
+        return whole(*words, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(emulated, "emulate", until_n7)
+    code, out, err = cli("verify", "v0", *EMULATED, "--format", "json")
+    assert code == 130 and "interrupted" in err
+    (row,) = json.loads(out)["results"]
+    assert (row["version"], row["problem"], row["ok"]) == ("v0", "n1000", True)
+
+
+def test_a_profile_of_the_emulator_is_kept(cli: Cli, project: Project) -> None:
+    code, out, _ = cli("profile", "v0", *EMULATED)
+    assert code == 0
+    assert out.splitlines()[-1].endswith(
+        " in the emulator -> profiles/emulator-sm90/double/v0/n1000.emulator.json.zst"
+    )
+    assert [entry.version for entry in Store(project.profiles).find()] == ["v0"]
