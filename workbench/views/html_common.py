@@ -103,6 +103,19 @@ def percent(share: float) -> str:
     return units.quantity(100.0 * share, "%")
 
 
+def plus_minus(error: float, value_: float) -> str:
+    """An error relative to its value: ``±0.213%``."""
+    return f"±{percent(error / value_ if value_ else 0.0)}"
+
+
+def range_of(low: float, value_: float, high: float) -> str:
+    """``3.01 – 3.03``, or ``±0.0213%`` where the digits of both ends are the same."""
+    ends = units.digits3(low), units.digits3(high)
+    if ends[0] != ends[1]:
+        return " – ".join(ends)
+    return plus_minus(max(value_ - low, high - value_), value_)
+
+
 def width(share: float) -> str:
     """A share of 0-1 as a CSS width, clamped; not text for a reader."""
     return f"{min(max(share, 0.0), 1.0) * 100:.1f}"

@@ -42,6 +42,8 @@ class StudyInfo:
         name: The study's name, as the profiles know it.
         problem: Why the study could not be loaded; "" where it was, or is not there.
         work: What a job's work is counted in: ``flop``, or ``op`` where results are integers.
+        problems: Their names, those that are meant for profiling first.
+        default: Whether a command that names no study means this one.
     """
 
     def __init__(self, project: Project | None, name: str) -> None:
@@ -50,6 +52,8 @@ class StudyInfo:
         self.versions: dict[str, Version] = {}
         self.problem = ""
         self.work = "flop"
+        self.problems: tuple[str, ...] = ()
+        self.default = project is not None and project.default_study == name
         self._project = project
         if project is None or not (project.kernels / name / "study.py").is_file():
             return
@@ -66,6 +70,8 @@ class StudyInfo:
             return
         self.title = study.title
         self.versions = dict(study.versions)
+        first = [problem.name for problem in study.problems_for("profile")]
+        self.problems = tuple(dict.fromkeys([*first, *study.problems]))
         if all(kind.startswith(("int", "uint")) for kind in kinds):
             self.work = "op"
 

@@ -7,7 +7,7 @@ from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.hunks import Hunk
 from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
-from workbench.views.html_common import Chip, Link, Tone, day, parameters, tool, verified
+from workbench.views.html_common import Chip, Link, Tone, day, parameters, range_of, tool, verified
 from workbench.views.html_hunks import DiffCode, HunkCode, WholeFile
 from workbench.views.html_links import LinkGroup, Links
 from workbench.views.html_moved import CounterRow, MovedTile, counter_table, most_moved, tile
@@ -154,7 +154,7 @@ def _measured(time: TimeChange) -> TimeTile:
     tone: Tone = ""
     if time.moved:
         tone = "good" if time.speedup > 1 else "bad"
-    bounds = f"{units.digits3(time.low)} – {units.digits3(time.high)}"
+    bounds = range_of(time.low, time.speedup, time.high)
     return TimeTile(
         label="Time",
         value=units.quantity(time.new_s, "s"),

@@ -12,10 +12,12 @@ import msgspec
 
 from workbench import units
 from workbench.model import Profile, Record
-from workbench.views.html_common import Chip, day, kernel_seconds, parameters, profiled
+from workbench.store import natural_key
+from workbench.views.html_common import Chip, day, kernel_seconds, parameters, profiled, width
 from workbench.views.html_data import Ladder
 from workbench.views.html_ladder import LadderView, RungView
 from workbench.views.html_speed import seconds
+from workbench.views.html_version import of_baseline
 
 #: Parameters that can stand for a problem's name.
 _SPOKEN = 3
@@ -40,7 +42,9 @@ class LadderSummary(Record, frozen=True):
     fastest: str = ""
     fastest_time: str = ""
     fastest_share: str = ""
-    fastest_width: str = "0"
+    fastest_speed: float = 0.0  # the baseline's is 1; 0: not compared
+    place: int = 0  # of the problem among its study's
+    default: bool = False  # whether its study is the project's default
     untimed: bool = False  # every duration is one under the profiler
 
 
@@ -55,13 +59,24 @@ class ReportSummary(Record, frozen=True):
     duration: str
 
 
+class OtherLadder(Record, frozen=True):
+    """A ladder in a row: its fastest version, with the bar of its speed.
+
+    `par` is where in the bar the baseline's speed is, if not at its end.
+    """
+
+    summary: LadderSummary
+    width: str
+    par: str
+
+
 class StudyGroup(Record, frozen=True):
     """All ladders of one study: one in full for each device, the others in a row each."""
 
     name: str
     title: str
     ladders: tuple[LadderSummary, ...]
-    others: tuple[LadderSummary, ...]
+    others: tuple[OtherLadder, ...]
 
 
 class IndexView(Record, frozen=True):
@@ -74,6 +89,7 @@ class IndexView(Record, frozen=True):
 
 def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
     """The index's words on a ladder, taken from its page."""
+    known = ladder.study.problems
     own = [rung for rung in ladder.order if not rung.is_baseline and seconds(rung)]
     best = min(own, key=lambda rung: seconds(rung) or 0.0, default=None)
     said = parameters(ladder.parameters)
@@ -93,7 +109,9 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
         fastest=shown.id if shown else "",
         fastest_time=shown.time if shown else "",
         fastest_share=shown.share if shown else "",
-        fastest_width=shown.width if shown else "0",
+        fastest_speed=(of_baseline(best) or 0.0) if best else 0.0,
+        place=known.index(ladder.problem) if ladder.problem in known else len(known),
+        default=ladder.study.default,
         untimed=not view.timed,
     )
 
@@ -132,8 +150,8 @@ def index_view(
 ) -> IndexView:
     """The index, from the summaries that the manifest holds."""
     groups: dict[str, list[LadderSummary]] = {}
-    for raw in ladders:
-        summary = msgspec.convert(raw, LadderSummary)
+    # The manifest has them in the order in which their pages came to be.
+    for summary in sorted((msgspec.convert(raw, LadderSummary) for raw in ladders), key=_order):
         groups.setdefault(summary.study, []).append(summary)
     studies = tuple(
         StudyGroup(name=name, title=found[0].title, ladders=_first(found), others=_others(found))
@@ -146,16 +164,31 @@ def index_view(
     )
 
 
+def _order(summary: LadderSummary) -> tuple[object, ...]:
+    """The default study first, then by name; problems as their study lists them."""
+    study, name = natural_key(summary.study), natural_key(summary.folder)
+    return (not summary.default, study, natural_key(summary.device), summary.place, name)
+
+
 def _first(found: list[LadderSummary]) -> tuple[LadderSummary, ...]:
-    """For each device the ladder that most versions were profiled on, the last one of equals."""
+    """For each device the ladder that most versions were profiled on, the first one of equals."""
     best: dict[str, LadderSummary] = {}
     for summary in found:
         known = best.get(summary.device)
-        if known is None or summary.profiled >= known.profiled:
+        if known is None or summary.profiled > known.profiled:
             best[summary.device] = summary
     return tuple(best.values())
 
 
-def _others(found: list[LadderSummary]) -> tuple[LadderSummary, ...]:
+def _others(found: list[LadderSummary]) -> tuple[OtherLadder, ...]:
     shown = {summary.href for summary in _first(found)}
-    return tuple(summary for summary in found if summary.href not in shown)
+    rest = [summary for summary in found if summary.href not in shown]
+    top = max([1.0, *(summary.fastest_speed for summary in rest)])
+    return tuple(
+        OtherLadder(
+            summary=summary,
+            width=width(summary.fastest_speed / top),
+            par=width(1 / top) if top > 1.0 else "",
+        )
+        for summary in rest
+    )

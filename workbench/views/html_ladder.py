@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench import units
-from workbench.counters import catalog
 from workbench.model import Launch, Record
 from workbench.views import charts
 from workbench.views.html_common import (
     Chip,
     Link,
     Tone,
-    cell,
     day,
     main_launch,
     parameters,
     percent,
+    range_of,
     width,
 )
 from workbench.views.html_data import Ladder, Rung
+from workbench.views.html_keys import KeyCounters, key_counters
 from workbench.views.html_launch import bottleneck
 from workbench.views.html_migration import (
     RoofPath,
@@ -38,26 +38,6 @@ from workbench.views.html_words import Words, sentence
 
 #: Counters named beside a step.
 _MOVED = 3
-
-#: The counters whose way down the ladder tells most of the story.
-KEY_COUNTERS = (
-    "duration",
-    "sm_throughput",
-    "memory_throughput",
-    "dram_throughput",
-    "issue_active",
-    "achieved_occupancy",
-    "fma_utilization",
-    "l1_hit_rate",
-    "l2_hit_rate",
-    "instructions",
-    "global_sectors",
-    "global_sectors_excess",
-    "shared_wavefronts",
-    "shared_wavefronts_excess",
-    "registers",
-    "static_shared",
-)
 
 
 class Speedup(Record, frozen=True):
@@ -81,19 +61,10 @@ class RungView(Record, frozen=True):
     step: Speedup | None
     share: str
     width: str
+    par: str  # where in the bar the baseline's speed is, if not at its end
     stall: str
     marks: tuple[Chip, ...]
     diff: str = ""
-
-
-class Row(Record, frozen=True):
-    """A counter over the versions. `href` leads to the counter on each version's page."""
-
-    id: str
-    title: str
-    meaning: str
-    unit: str
-    values: tuple[tuple[str, str], ...]
 
 
 class LadderRow(Record, frozen=True):
@@ -121,8 +92,7 @@ class LadderView(Record, frozen=True):
     stalls: StallSplit | None
     roof: RoofPath | None
     throughput: Throughputs | None
-    counters: tuple[Row, ...]
-    columns: tuple[Link, ...]
+    counters: KeyCounters | None
     captured: str
 
 
@@ -136,12 +106,21 @@ def speedup(old: Rung, new: Rung) -> Speedup | None:
         before, after = old.timing.time, new.timing.time
         low, high = before.low / after.high, before.high / after.low
         tone: Tone = "good" if low > 1 else "bad" if high < 1 else ""
-        bounds = f"{units.digits3(low)} – {units.digits3(high)}"
+        bounds = range_of(low, before.value / after.value, high)
         return Speedup(text=units.factor(before.value / after.value), bounds=bounds, tone=tone)
     if old.timing or new.timing:
         return None  # a time and a profiler's duration do not compare
     a, b = seconds(old), seconds(new)
     return Speedup(text=units.factor(a / b)) if a and b else None
+
+
+def top_of(ladder: Ladder) -> float:
+    """What a full bar stands for: the baseline's speed, or the best version's beyond it.
+
+    Other libraries may be faster still; their bars are full.
+    """
+    shares = [of_baseline(rung) or 0.0 for rung in ladder.order if not rung.is_baseline]
+    return max([1.0, *shares])
 
 
 def _marks(rung: Rung) -> tuple[Chip, ...]:
@@ -156,20 +135,20 @@ def _marks(rung: Rung) -> tuple[Chip, ...]:
     return tuple(marks)
 
 
-def _row(ladder: Ladder, rung: Rung) -> LadderRow:
+def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
     parent = ladder.parent(rung)
     found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
     if found is None:
-        return LadderRow(rung=_rung(rung, parent, ""), sentence=(), moved=())
+        return LadderRow(rung=_rung(rung, parent, "", top), sentence=(), moved=())
     step = ladder.step(*found)
     return LadderRow(
-        rung=_rung(rung, parent, step_page(*found)),
+        rung=_rung(rung, parent, step_page(*found), top),
         sentence=sentence(step.story.sentence),
         moved=tuple(map(tile, most_moved(step.comparison, step.scale, _MOVED))),
     )
 
 
-def _rung(rung: Rung, parent: Rung | None, diff: str) -> RungView:
+def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
     share = 1.0 if rung is rung.ladder.baseline and seconds(rung) else of_baseline(rung)
     launch = main_launch(rung.profile) if rung.profile else None
     return RungView(
@@ -182,31 +161,12 @@ def _rung(rung: Rung, parent: Rung | None, diff: str) -> RungView:
         interval=interval(rung.timing) if rung.timing else "under the profiler",
         step=speedup(parent, rung) if parent else None,
         share=percent(share) if share is not None else "",
-        width=width(share) if share is not None else "0",
+        width=width(share / top) if share is not None else "0",
+        par=width(1 / top) if top > 1.0 else "",
         stall=bottleneck(launch) if launch else "",
         marks=_marks(rung),
         diff=diff,
     )
-
-
-def counter_rows(named: list[tuple[str, Launch]], counters: tuple[str, ...]) -> tuple[Row, ...]:
-    """Counters (rows) over versions or launches (columns); rows that nobody has are left out."""
-    rows = []
-    for counter in map(catalog().__getitem__, counters):
-        cells = [cell(launch, counter) for _, launch in named]
-        if all(item.missing for item in cells):
-            continue
-        unit = next((item.unit for item in cells if item.unit), "")
-        rows.append(
-            Row(
-                id=counter.id,
-                title=counter.title,
-                meaning=counter.meaning,
-                unit=unit,
-                values=tuple((item.value, item.missing) for item in cells),
-            )
-        )
-    return tuple(rows)
 
 
 def named_launches(ladder: Ladder) -> list[tuple[Rung, Launch]]:
@@ -224,7 +184,8 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
     speed_chart, speed_rows = speed(ladder)
-    rows = tuple(_row(ladder, rung) for rung in ladder.order)
+    top = top_of(ladder)
+    rows = tuple(_row(ladder, rung, top) for rung in ladder.order)
     notices = (
         [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
     )
@@ -262,8 +223,9 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
         if profiles
         else None,
         throughput=throughputs(launches),
-        counters=counter_rows(launches, KEY_COUNTERS),
-        columns=tuple(Link(rung.id, rung.href) for rung, _ in named_launches(ladder)),
+        counters=key_counters(
+            [(Link(rung.id, rung.href), launch) for rung, launch in named_launches(ladder)]
+        ),
         captured=_dates(ladder),
     )
 

@@ -9,7 +9,7 @@ import msgspec
 from workbench import units
 from workbench.model import Launch, Profile, Record
 from workbench.views.html_common import Chip, Link, profiled, text, value
-from workbench.views.html_ladder import KEY_COUNTERS, Row, counter_rows
+from workbench.views.html_keys import KeyCounters, key_counters
 from workbench.views.html_launch import bottleneck, shape
 from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html_version import VersionView, head_chips, report_launch_view
@@ -42,8 +42,7 @@ class ReportView(Record, frozen=True):
     launches: tuple[LaunchRow, ...]
     stalls: StallSplit | None
     roof: RoofPath | None
-    counters: tuple[Row, ...]
-    columns: tuple[Link, ...]
+    counters: KeyCounters | None
 
 
 def _names(launches: tuple[Launch, ...]) -> list[str]:
@@ -92,10 +91,7 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         launches=tuple(_row(launch, page) for launch in profile.launches),
         stalls=stack_stalls("stalls", alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
-        counters=counter_rows(named, KEY_COUNTERS),
-        columns=tuple(
-            Link(label, page(launch.index)) for label, launch in zip(names, shown, strict=True)
-        ),
+        counters=key_counters([(Link(label, page(item.index)), item) for label, item in named]),
     )
 
 

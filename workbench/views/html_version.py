@@ -14,6 +14,7 @@ from workbench.views.html_common import (
     kernel_seconds,
     parameters,
     percent,
+    plus_minus,
     profiled,
     text,
     tool,
@@ -126,8 +127,10 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
 
 def interval(timing: Timing) -> str:
     """The 95% interval of the median, and what is unusual about the measurement."""
-    low, high = (units.quantity(end, "s") for end in (timing.time.low, timing.time.high))
-    said = f"95%: {low} – {high}"
+    time = timing.time
+    # In percent, as the ends of a narrow interval have the same three digits.
+    error = max(time.value - time.low, time.high - time.value)
+    said = f"{plus_minus(error, time.value)} (95%)"
     if not timing.converged:
         said += ", not settled"
     return said if timing.cache == "cold" else f"{said}, warm cache"
