@@ -76,7 +76,11 @@ def sweep_problems(study: Study, patterns: Sequence[str] = ()) -> list[Problem]:
                 f"no problem of study {study.name} is called `{pattern}`"
                 if not set("*?[") & set(pattern)
                 else f"no sweep problem of study {study.name} matches `{pattern}`",
-                did_you_mean(pattern, study.problems, "problems"),
+                did_you_mean(
+                    pattern,
+                    [p.name for p in every] if set("*?[") & set(pattern) else study.problems,
+                    "problems",
+                ),
             )
         chosen |= {problem.name: problem for problem in found}
     return by_work(study, chosen.values())

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from workbench.atomic import locked, write_files
 from workbench.devices import device_slug
-from workbench.errors import MissingError, UsageError
+from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
 from workbench.packed import decode, encode, pack_raw
 
@@ -216,17 +216,31 @@ class Store:
         version: str | None = None,
         problem: str | None = None,
         device: str | None = None,
+        damaged: list[DataError] | None = None,
     ) -> list[Timing]:
         """The recorded times that match, in natural order; None matches all.
 
+        Args:
+            study: Only of this study.
+            version: Only of this version.
+            problem: Only of this problem.
+            device: Only of this device, by its slug.
+            damaged: Takes the error of each damaged file, which is then left out.
+
         Raises:
-            DataError: a matching file is damaged.
+            DataError: a matching file is damaged, and there is no `damaged` to take it.
         """
-        return [
-            decode(path, Timing)
-            for path, *_, kind in self._walk(device, study, version, problem)
-            if kind == _TIME
-        ]
+        found = []
+        for path, *_, kind in self._walk(device, study, version, problem):
+            if kind != _TIME:
+                continue
+            try:
+                found.append(decode(path, Timing))
+            except DataError as error:
+                if damaged is None:
+                    raise
+                damaged.append(error)
+        return found
 
     # --- the walk -------------------------------------------------------------------
 

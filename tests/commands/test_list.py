@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from factories import make_profile, make_project
 
 from workbench.cli import app
-from workbench.errors import UsageError
+from workbench.errors import DataError, UsageError
 from workbench.model import Device
 from workbench.store import Store
 
@@ -155,3 +155,43 @@ def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
     Store(project / "profiles").save(emulated)
     assert "n1024 on NVIDIA H200" in run()
     assert "n1024 on emulator" in run("--device", "emulator")
+
+
+def damage(project: Path, name: str) -> Path:
+    (path,) = (project / "profiles").rglob(f"v2/{name}")
+    path.write_bytes(path.read_bytes()[:60])
+    return path
+
+
+@pytest.mark.parametrize("name", ["n1024.ncu.json.zst", "n1024.time.json.zst"])
+@pytest.mark.parametrize("format_", ["table", "json"])
+def test_a_damaged_file_does_not_hide_the_others(project: Path, name: str, format_: str) -> None:
+    path = damage(project, name)
+    result = CliRunner().invoke(app, ["list", "--format", format_])
+    assert isinstance(result.exception, DataError)
+    assert str(path) in result.exception.message and "cut short" in result.exception.message
+    assert "v3" in result.output and "2026-11-20" in result.output
+    if format_ == "json":
+        (study,) = json.loads(result.output)["studies"]
+        versions = {version["id"]: version for version in study["versions"]}
+        kept = "times" if "ncu" in name else "profiles"
+        assert [bool(versions["v2"][key]) for key in ("profiles", "times")].count(True) == 1
+        assert versions["v2"][kept] and versions["v3"]["profiles"]
+
+
+def test_two_damaged_files_are_both_named(project: Path) -> None:
+    paths = [damage(project, f"n1024.{kind}.json.zst") for kind in ("ncu", "time")]
+    result = CliRunner().invoke(app, ["list"])
+    assert isinstance(result.exception, DataError)
+    assert result.exception.message.startswith("2 files cannot be read: ")
+    assert all(str(path) in result.exception.message for path in paths)
+
+
+def test_a_broken_study_does_not_hide_the_others(project: Path) -> None:
+    other = project / "kernels" / "other"
+    other.mkdir()
+    (other / "study.py").write_text("def broken(:\n")
+    result = CliRunner().invoke(app, ["list"])
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.message.startswith("kernels/other/study.py:1: not valid Python")
+    assert "demo" in result.output and "310 µs" in result.output

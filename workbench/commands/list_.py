@@ -14,6 +14,7 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from workbench.errors import DataError, WorkbenchError
     from workbench.model import Profile, Timing, Version
     from workbench.project import Project
     from workbench.store import Store
@@ -26,13 +27,24 @@ if TYPE_CHECKING:
 @device_option
 @format_option
 def command(study: str | None, problem: str | None, device: str | None, format_: str) -> None:
-    """Studies, versions, and what is recorded of them."""
+    """Studies, versions, and what is recorded of them.
+
+    What cannot be read is named below, and does not hide the rest.
+    """
+    from workbench.errors import UsageError
     from workbench.project import require_project
     from workbench.study import study_names
 
     project = require_project()
-    names = [study] if study else study_names(project)
-    ladders = [_ladder(project, name, problem, device) for name in names]
+    broken: list[WorkbenchError] = []
+    ladders = []
+    for name in [study] if study else study_names(project):
+        try:
+            ladders.append(_ladder(project, name, problem, device, broken))
+        except UsageError as error:
+            if study or problem or device:
+                raise
+            broken.append(error)
     # The default study first: it is what a version without a study means.
     ladders.sort(key=lambda ladder: ladder.name != project.default_study)
     if format_ == "json":
@@ -52,9 +64,21 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
         from workbench.views.terminal_list import list_view
 
         print_view(list_view(ladders, project.default_study, Console().width))
+    if len(broken) == 1:
+        raise broken[0]
+    if broken:
+        words = "; ".join(error.message for error in broken)
+        raise type(broken[0])(f"{len(broken)} files cannot be read: {words}", broken[0].hint)
 
 
-def _ladder(project: Project, name: str, problem: str | None, device: str | None) -> Ladder:
+def _ladder(
+    project: Project,
+    name: str,
+    problem: str | None,
+    device: str | None,
+    broken: list[WorkbenchError],
+) -> Ladder:
+    """What is recorded of a study; `broken` takes the errors of damaged files."""
     from workbench.errors import UsageError
     from workbench.store import Store
     from workbench.study import load_study
@@ -64,11 +88,13 @@ def _ladder(project: Project, name: str, problem: str | None, device: str | None
     if problem is not None:
         study.problem(problem)
     store = Store(project.profiles)
-    timings = store.timings(study=name)
+    damaged: list[DataError] = []
+    timings = store.timings(study=name, damaged=damaged)
     rungs = tuple(
-        _rung(project, store, version, [t for t in timings if t.version == version.id])
+        _rung(project, store, version, [t for t in timings if t.version == version.id], damaged)
         for version in study.versions.values()
     )
+    broken += damaged
     devices = _devices(rungs)
     if device is not None:
         from workbench.store import device_slug
@@ -97,14 +123,25 @@ def _ladder(project: Project, name: str, problem: str | None, device: str | None
     )
 
 
-def _rung(project: Project, store: Store, version: Version, timings: list[Timing]) -> Rung:
+def _rung(
+    project: Project,
+    store: Store,
+    version: Version,
+    timings: list[Timing],
+    damaged: list[DataError],
+) -> Rung:
+    from workbench.errors import DataError
     from workbench.study import source_hash
     from workbench.views.ladder import RecordedProfile, RecordedTime, Rung
 
     now = source_hash(project, version)
     profiles = []
     for entry in store.find(study=version.study, version=version.id):
-        profile = store.load(entry.path)
+        try:
+            profile = store.load(entry.path)
+        except DataError as error:
+            damaged.append(error)
+            continue
         profiles.append(
             RecordedProfile(
                 problem=entry.problem,
