@@ -107,7 +107,8 @@ def compile_error(
     errors = [each for each in diagnostics(log) if each.kind.endswith("error")]
     shown = [_quoted(each, texts) for each in errors[:_SHOWN]]
     if len(errors) > _SHOWN:
-        shown.append(f"… and {len(errors) - _SHOWN} more errors")
+        more = len(errors) - _SHOWN
+        shown.append(f"… and {more} more error{'s' if more > 1 else ''}")
     if not shown:
         # The assembler and the driver of the compiler name no line; their words stand alone.
         said = warnings(log).splitlines()

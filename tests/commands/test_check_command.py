@@ -135,3 +135,35 @@ def test_github_annotates_the_expectation(project: Path) -> None:
 def test_what_it_refuses(project: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
         run(*arguments)
+
+
+def test_where_no_step_is_recorded_it_says_what_to_do(project: Path) -> None:
+    for path in (project / "profiles").rglob("v2/*"):
+        path.unlink()
+    result = run("--all")
+    assert result.exit_code == 6 and "nothing was checked" in result.stdout
+    assert "No version of demo is recorded together with its parent" in result.stderr
+    assert "workbench list --study demo" in result.stderr
+    # What another program reads stays a document.
+    assert json.loads(run("--format", "json").stdout)["gates"] == []
+
+
+def test_a_counter_that_is_not_known_is_named(project: Path) -> None:
+    store = Store(project / "profiles")
+    for path in (project / "profiles").rglob("*.time.json.zst"):
+        path.unlink()
+    for entry in store.find(study="demo"):
+        profile = store.load(entry.path)
+        launches = tuple(
+            msgspec.structs.replace(
+                launch,
+                metrics={k: m for k, m in launch.metrics.items() if "time_duration" not in k},
+            )
+            for launch in profile.launches
+        )
+        store.save(msgspec.structs.replace(profile, launches=launches))
+    result = run("v3")
+    assert result.exit_code == 6
+    text = " ".join(result.stdout.split())
+    assert "Duration is not known on both sides: not collected" in text
+    assert "old: not collected" not in text  # one reason for both is said once

@@ -48,6 +48,15 @@ def test_the_last_line_is_the_index(project: Path) -> None:
     assert run().output.startswith("0 pages written")
 
 
+def test_a_study_that_cannot_be_read_is_noted(project: Path) -> None:
+    (project / "kernels" / "demo" / "study.py").write_text("title = (\n")
+    result = CliRunner().invoke(app, ["report"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].endswith("index.html")
+    assert result.stderr.startswith("note: kernels/demo/study.py:1: not valid Python")
+    assert "its pages show what is recorded of it" in result.stderr
+
+
 def test_out_is_another_folder(project: Path, tmp_path: Path) -> None:
     out = tmp_path / "site"
     assert run("demo", "--out", str(out)).output.splitlines()[-1] == str(out / "index.html")

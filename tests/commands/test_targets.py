@@ -95,6 +95,18 @@ def test_the_studys_own_problem_wins(project: Path) -> None:
     assert resolve("v3", Selection(problem="n64")).profile.problem == "n64"
 
 
+@pytest.mark.parametrize(("default", "name"), [("demo", "v3"), ("other", "demo/v3")])
+def test_a_stale_profile_says_how_to_record_it_again(
+    project: Path, default: str, name: str
+) -> None:
+    (project / "workbench.toml").write_text(f'default_study = "{default}"\n')
+    with (project / "kernels" / "demo" / "v3_padded.cu").open("a") as file:
+        file.write("// edited\nint edited;\n")
+    target = resolve("demo/v3")
+    assert target.stale
+    assert target.notes[0].endswith(f"record it again with `workbench profile {name}`")
+
+
 def test_ncu_wins_over_the_emulator(project: Path) -> None:
     record(project, recorded(project, "v3"), engine="emulator", captured="2026-11-22T00:00:00Z")
     assert resolve("v3").profile.engine == "ncu"

@@ -187,7 +187,7 @@ def _time(comparison: Comparison, allowed: float) -> tuple[Status, str]:
 
 def _regression(delta: Delta, allowed: float) -> tuple[Status, str]:
     if delta.old is None or delta.new is None:
-        return "inconclusive", f"not known on both sides: {delta.reason}"
+        return "inconclusive", f"{delta.title} is not known on both sides: {delta.reason}"
     text = f"{delta.title}: {observed_change(delta)}"
     if delta.verdict != "worse":
         return "pass", text
@@ -199,7 +199,7 @@ def _regression(delta: Delta, allowed: float) -> tuple[Status, str]:
 
 def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
     if delta.new is None:
-        return "inconclusive", f"not known: {delta.reason}"
+        return "inconclusive", f"{delta.title} is not known: {delta.reason}"
     value = float(delta.new)
     holds = {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}
     text = f"{delta.title} is {quantity(delta.new, delta.unit)}, must be {sign} {bound:g}"

@@ -261,11 +261,14 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
         rule=" → ".join(dict.fromkeys(rules)),
     )
     if isinstance(old, Missing) or isinstance(new, Missing):
-        reason = "; ".join(
-            f"{name}: {side.reason}"
+        lacking = {
+            name: side.reason
             for name, side in (("old", old), ("new", new))
             if isinstance(side, Missing)
-        )
+        }
+        reason = "; ".join(f"{name}: {why}" for name, why in lacking.items())
+        if len(lacking) == 2 and len(set(lacking.values())) == 1:
+            reason = lacking["old"]
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
     delta = new.value - old.value
     noise = noise_of(counter, old.value, new.value)

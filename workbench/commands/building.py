@@ -97,7 +97,8 @@ def told(result: Result) -> str:
     """``3 pages written, 12 unchanged, 1 removed``."""
     done = result.outcome
     removed = f", {done.removed} removed" if done.removed else ""
-    return f"{done.written} pages written, {done.unchanged} unchanged{removed}"
+    pages = "page" if done.written == 1 else "pages"
+    return f"{done.written} {pages} written, {done.unchanged} unchanged{removed}"
 
 
 def attempt(plan: Plan, *, force: bool = False) -> tuple[Result | None, list[str]]:

@@ -88,6 +88,13 @@ def command(
         from workbench.views.terminal import print_view
 
         print_view(checked.check_view(gates))
+    if not gates:
+        name = study or require_project().default_study
+        click.echo(
+            f"  hint: No version of {name} is recorded together with its parent; `workbench "
+            f"list --study {name}` shows what is, `workbench profile` records more.",
+            err=True,
+        )
     sys.exit(_EXIT[overall(gates)])
 
 

@@ -73,6 +73,8 @@ def command(
         result = plan.build(force=force)
         click.echo(told(result))
         click.echo(str(result.index))
+        for broken in plan.broken_studies():
+            click.echo(f"note: {broken.message}; its pages show what is recorded of it", err=True)
 
 
 # --- --single-file -------------------------------------------------------------------

@@ -151,7 +151,9 @@ class _Recorded:
         command = f"workbench profile {name}"
         if selection.problem:
             command += f" --problem {selection.problem}"
-        return UsageError(what, f"{hint} To record it, on a machine with a GPU: `{command}`.")
+        return UsageError(
+            what, f"{hint} To record it: `{command}` (without a GPU, counters alone)."
+        )
 
     def target(self) -> Target:
         """Load the chosen profile, its timing and the baseline's."""
@@ -162,9 +164,11 @@ class _Recorded:
         stale = bool(profile.source_hash) and profile.source_hash != now
         notes = []
         if stale:
+            default = self.study_name == self.project.default_study
+            name = self.version.id if default else f"{self.study_name}/{self.version.id}"
             notes.append(
                 f"stale: {self.version.path} was edited after this capture; "
-                f"record it again with `workbench profile {self.version.id}`"
+                f"record it again with `workbench profile {name}`"
             )
         timing = self._timing(self.version.id)
         if timing is not None and timing.source_hash not in ("", profile.source_hash):
