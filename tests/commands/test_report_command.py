@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -18,6 +19,8 @@ from workbench.cli import app
 from workbench.commands import building
 from workbench.commands.building import Plan
 from workbench.errors import WorkbenchError
+from workbench.model import Device
+from workbench.store import Store
 from workbench.views.single import NOTE
 
 
@@ -92,6 +95,20 @@ def test_a_study_as_one_file(project: Path) -> None:
     error = refused("--single-file", "demo", "--device", "h201")
     assert error.exit_code == 2 and "h200" in error.hint
     assert "n1024" in refused("--single-file", "demo", "--problem", "n1025").hint
+
+
+def test_a_ladder_of_the_emulator_does_not_stand_before_the_hardwares(project: Path) -> None:
+    store = Store(project / "profiles")
+    for entry in store.find(study="demo"):
+        emulated = msgspec.structs.replace(
+            store.load(entry.path),
+            engine="emulator",
+            device=Device(name="emulator", slug="emulator-sm90"),
+        )
+        store.save(emulated)
+    assert "-h200.html" in run("--single-file", "demo").output
+    chosen = run("--single-file", "demo", "--device", "emulator-sm90").output
+    assert "-emulator-sm90.html" in chosen
 
 
 def test_a_broken_study_hides_no_page(project: Path) -> None:

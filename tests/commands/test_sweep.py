@@ -174,6 +174,8 @@ def test_targets_study_versions_and_patterns(cli: Cli, project: Project, add_ver
     ("words", "message"),
     [
         (("duoble",), "study double has no version `duoble`"),
+        (("duoble",), "Did you mean the study `double`?"),
+        (("zzz",), "Studies: double."),
         (("--problem", "n10"), "no problem of study double is called `n10`"),
         (("--problem", "x*"), "no sweep problem of study double matches `x*`"),
         (("--again", "--since", "2026-01-01"), "cannot stand together"),

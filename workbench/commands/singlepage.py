@@ -150,7 +150,11 @@ def _page(project: Project, ladder: Ladder, file: str, label: str) -> FoundPage:
 
 
 def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Selection) -> Ladder:
-    """The study's ladder that is meant: of its default problem, where nothing else is said."""
+    """The study's ladder that is meant.
+
+    Where nothing else is said: of its default problem, and measured on hardware rather
+    than counted in the emulator.
+    """
     from workbench.store import device_slug
 
     own = [ladder for ladder in recorded if ladder.name == name]
@@ -170,7 +174,12 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
                 did_you_mean(text, known, f"{field}s"),
             )
     default = _default_problem(project, name)
-    return next((ladder for ladder in own if ladder.problem == default), own[0])
+    own = [ladder for ladder in own if ladder.problem == default] or own
+    return max(own, key=_on_hardware)  # the first, where several are
+
+
+def _on_hardware(ladder: Ladder) -> bool:
+    return any(rung.timed or "ncu" in rung.entries for rung in ladder.rungs.values())
 
 
 def _default_problem(project: Project, name: str) -> str:

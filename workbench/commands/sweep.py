@@ -176,13 +176,25 @@ def _chosen(
 ) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
     from workbench.commands.measuring import pick
+    from workbench.errors import UsageError
+    from workbench.nearest import nearest
     from workbench.project import require_project
     from workbench.study import study_names
 
     words = list(targets)
     if words and study is None and words[0] in study_names(require_project()):
         study = words.pop(0)
-    project, loaded, versions = pick(tuple(words), not words, study)
+    try:
+        project, loaded, versions = pick(tuple(words), not words, study)
+    except UsageError as error:
+        if study is None and words and "/" not in words[0]:
+            # The first word may be meant for a study.
+            names = study_names(require_project())
+            close = nearest(words[0], names)
+            meant = f"Did you mean the study `{close}`?"
+            known = f"{error.hint} Studies: {', '.join(names)}."
+            raise UsageError(error.message, meant if close else known) from error
+        raise
     return project, loaded, versions, bool(words)
 
 
