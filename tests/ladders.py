@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import shutil
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import cpu_shim
 import msgspec
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from workbench import build as building
 from workbench import compilers
 from workbench.engines import emulated
-from workbench.errors import WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.model import Build, Problem, Version
 from workbench.project import Project, require_project
 from workbench.study import Study, load_study
@@ -24,6 +26,9 @@ PROJECT: Project = require_project(Path(__file__).resolve().parent.parent)
 
 needs_compiler = pytest.mark.skipif(
     not compilers.available(), reason="neither nvcc nor NVRTC is on this machine"
+)
+needs_host_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None, reason="the CPU shim needs g++"
 )
 
 
@@ -111,3 +116,55 @@ def check_sampled_reference(study: Study, problem: Problem, atol: float = 0.0) -
         np.testing.assert_allclose(
             sample[name], expected, rtol=0, atol=atol * float(np.abs(array).max())
         )
+
+
+def check_on_the_shim(
+    study: Study, version: Version, problems: Sequence[Problem], output: str, folder: Path
+) -> None:
+    """Compiled for the CPU, it computes `output` on every problem, and all of it."""
+    rng = np.random.default_rng(20261121)
+    inputs = [study.inputs(problem, rng) for problem in problems]
+    outputs = cpu_shim.run(study, version, list(problems), inputs, folder)
+    for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
+        reference = study.reference(problem, arrays)[output]
+        assert not np.isnan(out[output]).any(), f"{problem.name}: an output was never written"
+        assert relative_error(out[output], reference) < study.tolerance, problem.name
+
+
+def check_shim_finds(
+    study: Study, broken: Version, problem: Problem, output: str, symptom: str, folder: Path
+) -> None:
+    """The shim ends a broken kernel with the symptom, or its result is ``wrong``."""
+    inputs = study.inputs(problem, np.random.default_rng(1))
+    if symptom == "wrong":
+        (out,) = cpu_shim.run(study, broken, [problem], [inputs], folder)
+        reference = study.reference(problem, inputs)[output]
+        # Not "greater": an output that was never written is NaN.
+        assert not relative_error(out[output], reference) < 1e-3
+    else:
+        with pytest.raises(AssertionError, match=symptom):
+            cpu_shim.run(study, broken, [problem], [inputs], folder)
+
+
+def check_library_says_why(study: Study, name: str) -> None:
+    """The baseline's file runs where its library has a GPU, and elsewhere says what lacks."""
+    module = python_file(study, name)
+    try:
+        import torch
+
+        expected = "" if torch.cuda.is_available() else "no CUDA device"
+    except ImportError:
+        expected = "not installed"
+    assert expected in module.available()
+    assert bool(module.available()) == bool(expected)
+
+
+def check_refused(
+    study: Study, versions: Sequence[str], sizes: Mapping[str, int], sentence: str
+) -> None:
+    """None of the versions does a problem of these sizes, and each says why."""
+    problem = Problem(name="made", parameters=dict(sizes))
+    for name in versions:
+        with pytest.raises(UsageError, match=f"{name} cannot do problem made") as caught:
+            study.check_requirements(study.version(name), problem)
+        assert sentence in caught.value.message, name

@@ -10,11 +10,11 @@ import pytest
 from tests.ladders import (
     built,
     check_clean_build,
+    check_library_says_why,
     check_sampled_reference,
     check_story,
     mutated,
     needs_compiler,
-    python_file,
     relative_error,
     rungs,
     shipped,
@@ -131,15 +131,7 @@ def test_indices_beyond_32_bits_are_refused_with_the_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_library_says_why_it_cannot_run_here(name: str) -> None:
-    module = python_file(STUDY, name)
-    try:
-        import torch
-
-        expected = "" if torch.cuda.is_available() else "no CUDA device"
-    except ImportError:
-        expected = "not installed"
-    assert expected in module.available()
-    assert bool(module.available()) == bool(expected)
+    check_library_says_why(STUDY, name)
 
 
 @needs_compiler

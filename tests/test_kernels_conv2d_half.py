@@ -12,7 +12,6 @@ import pytest
 
 from workbench.counters import Reading, read
 from workbench.engines import emulated
-from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study import Study, resolve_launches
 
@@ -209,22 +208,10 @@ def test_a_mistake_is_caught(
 def test_what_a_rung_cannot_do_is_refused_with_the_reason(
     study: Study, versions: tuple[str, ...], sizes: tuple[int, ...], sentence: str
 ) -> None:
-    problem = Problem(name="made", parameters=dict(zip("NHWCK", sizes, strict=True)))
-    for name in versions:
-        with pytest.raises(UsageError, match="cannot do problem made") as caught:
-            study.check_requirements(study.version(name), problem)
-        assert sentence in caught.value.message, name
+    ladders.check_refused(study, versions, dict(zip("NHWCK", sizes, strict=True)), sentence)
 
 
 def test_cudnn_says_why_it_cannot_run_here(study: Study) -> None:
     assert study.baseline is not None
     assert study.baseline.id == "cudnn"
-    module = ladders.python_file(study, "cudnn")
-    try:
-        import torch
-
-        expected = "" if torch.cuda.is_available() else "no CUDA device"
-    except ImportError:
-        expected = "not installed"
-    assert expected in module.available()
-    assert bool(module.available()) == bool(expected)
+    ladders.check_library_says_why(study, "cudnn")

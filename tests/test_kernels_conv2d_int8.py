@@ -264,26 +264,14 @@ def test_a_mistake_is_caught(
 def test_what_a_rung_cannot_do_is_refused_with_the_reason(
     study: Study, versions: tuple[str, ...], sizes: tuple[int, ...], sentence: str
 ) -> None:
-    problem = Problem(name="made", parameters=dict(zip("NHWCK", sizes, strict=True)))
-    for name in versions:
-        with pytest.raises(UsageError, match="cannot do problem made") as caught:
-            study.check_requirements(study.version(name), problem)
-        assert sentence in caught.value.message, name
+    ladders.check_refused(study, versions, dict(zip("NHWCK", sizes, strict=True)), sentence)
 
 
 def test_the_baseline_is_the_whole_job_and_says_why_it_cannot_run_here(study: Study) -> None:
     assert study.baseline is not None
     assert study.baseline.id == "cublas_im2col"
     for name in ("cublas_im2col", "cublas_product_only"):
-        module = ladders.python_file(study, name)
-        try:
-            import torch
-
-            expected = "" if torch.cuda.is_available() else "no CUDA device"
-        except ImportError:
-            expected = "not installed"
-        assert expected in module.available()
-        assert bool(module.available()) == bool(expected)
+        ladders.check_library_says_why(study, name)
         study.check_requirements(study.version(name), study.problem())
         with pytest.raises(UsageError, match="more than 16 rows"):
             study.check_requirements(study.version(name), study.problem("odd"))

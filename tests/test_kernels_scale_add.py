@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-import cpu_shim
 import ladders
 import numpy as np
 import pytest
 
-from workbench.errors import UsageError
 from workbench.launches import ScalarArg
 from workbench.model import Problem
 from workbench.study import Study, resolve_launches
@@ -18,32 +15,22 @@ from workbench.study import Study, resolve_launches
 LADDER = ("v0", "v1", "v2", "v3")
 SCALE, OFFSET = 1.25, -0.75
 
-needs_host_compiler = pytest.mark.skipif(
-    shutil.which("g++") is None, reason="the CPU shim needs g++"
-)
-
 
 @pytest.fixture(scope="module")
 def study() -> Study:
     return ladders.shipped("scale_add")
 
 
-@needs_host_compiler
+@ladders.needs_host_compiler
 @pytest.mark.parametrize("version", LADDER)
 def test_every_rung_is_right_at_every_awkward_size(
     study: Study, version: str, tmp_path: Path
 ) -> None:
-    rng = np.random.default_rng(20261121)
     problems = list(study.problems_for("verify"))
-    inputs = [study.inputs(problem, rng) for problem in problems]
-    outputs = cpu_shim.run(study, study.version(version), problems, inputs, tmp_path)
-    for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
-        reference = study.reference(problem, arrays)["B"]
-        assert not np.isnan(out["B"]).any(), f"{problem.name}: an output was never written"
-        assert ladders.relative_error(out["B"], reference) < study.tolerance, problem.name
+    ladders.check_on_the_shim(study, study.version(version), problems, "B", tmp_path)
 
 
-@needs_host_compiler
+@ladders.needs_host_compiler
 @pytest.mark.parametrize(
     ("version", "right", "wrong", "symptom"),
     [
@@ -60,13 +47,7 @@ def test_the_shim_finds_a_kernel_that_is_wrong(
 ) -> None:
     broken = ladders.mutated(study.version(version), right, wrong)
     problem = study.problem("r33_c65")
-    inputs = study.inputs(problem, np.random.default_rng(1))
-    if symptom == "wrong":
-        (out,) = cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
-        assert not ladders.relative_error(out["B"], study.reference(problem, inputs)["B"]) < 1e-3
-    else:
-        with pytest.raises(AssertionError, match=symptom):
-            cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
+    ladders.check_shim_finds(study, broken, problem, "B", symptom, tmp_path)
 
 
 @ladders.needs_compiler
@@ -153,21 +134,11 @@ def test_everybody_scales_and_adds_the_same_numbers(study: Study) -> None:
 
 
 def test_indices_beyond_32_bits_are_refused_with_the_reason(study: Study) -> None:
-    huge = Problem(name="huge", parameters={"R": 65536, "C": 32768})
-    for name in LADDER:
-        with pytest.raises(UsageError, match=f"{name} cannot do problem huge: its indices are 32"):
-            study.check_requirements(study.version(name), huge)
+    huge = {"R": 65536, "C": 32768}
+    ladders.check_refused(study, LADDER, huge, "its indices are 32")
 
 
 def test_pytorch_says_why_it_cannot_run_here(study: Study) -> None:
     assert study.baseline is not None
     assert study.baseline.id == "pytorch"
-    module = ladders.python_file(study, "pytorch")
-    try:
-        import torch
-
-        expected = "" if torch.cuda.is_available() else "no CUDA device"
-    except ImportError:
-        expected = "not installed"
-    assert expected in module.available()
-    assert bool(module.available()) == bool(expected)
+    ladders.check_library_says_why(study, "pytorch")

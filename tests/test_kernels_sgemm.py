@@ -5,16 +5,13 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-import shutil
 from pathlib import Path
 
-import cpu_shim
 import ladders
 import numpy as np
 import pytest
 
 from workbench import frontmatter
-from workbench.errors import UsageError
 from workbench.launches import ScalarArg
 from workbench.model import Problem
 from workbench.study import Study, resolve_launches
@@ -44,35 +41,25 @@ TILE_FLOATS = {
     "v10": 0,  # all of it dynamic
 }
 
-needs_host_compiler = pytest.mark.skipif(
-    shutil.which("g++") is None, reason="the CPU shim needs g++"
-)
-
 
 @pytest.fixture(scope="module")
 def study() -> Study:
     return ladders.shipped("sgemm")
 
 
-@needs_host_compiler
+@ladders.needs_host_compiler
 @pytest.mark.parametrize("version", PLAIN)
 def test_every_plain_rung_computes_the_product_at_every_awkward_size(
     study: Study, version: str, tmp_path: Path
 ) -> None:
-    rng = np.random.default_rng(20261121)
     # 256³ is left to the GPU: it takes longer here than all the others together, and a
     # size that every tile divides is in the list all the same.
     problems = [each for each in study.problems_for("verify") if study.flops(each) < 5e6]
     problems.append(Problem(name="even", parameters={"M": 128, "N": 128, "K": 32}))
-    inputs = [study.inputs(problem, rng) for problem in problems]
-    outputs = cpu_shim.run(study, study.version(version), problems, inputs, tmp_path)
-    for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
-        reference = study.reference(problem, arrays)["C"]
-        assert not np.isnan(out["C"]).any(), f"{problem.name}: an output was never written"
-        assert ladders.relative_error(out["C"], reference) < study.tolerance, problem.name
+    ladders.check_on_the_shim(study, study.version(version), problems, "C", tmp_path)
 
 
-@needs_host_compiler
+@ladders.needs_host_compiler
 @pytest.mark.parametrize(
     ("version", "right", "wrong", "symptom"),
     [
@@ -88,14 +75,7 @@ def test_the_shim_finds_a_kernel_that_is_wrong(
 ) -> None:
     broken = ladders.mutated(study.version(version), right, wrong)
     problem = study.problem("m33_n65_k17")
-    inputs = study.inputs(problem, np.random.default_rng(1))
-    if symptom == "wrong":
-        (out,) = cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
-        reference = study.reference(problem, inputs)["C"]
-        assert not ladders.relative_error(out["C"], reference) < 1e-3
-    else:
-        with pytest.raises(AssertionError, match=symptom):
-            cpu_shim.run(study, broken, [problem], [inputs], tmp_path)
+    ladders.check_shim_finds(study, broken, problem, "C", symptom, tmp_path)
 
 
 @ladders.needs_compiler
@@ -277,10 +257,8 @@ def test_v10_asks_for_the_shared_memory_that_its_tiles_fill(study: Study) -> Non
 
 
 def test_indices_beyond_32_bits_are_refused_with_the_reason(study: Study) -> None:
-    huge = Problem(name="huge", parameters={"M": 65536, "N": 1, "K": 65536})
-    for name in LADDER:
-        with pytest.raises(UsageError, match=f"{name} cannot do problem huge: its indices are 32"):
-            study.check_requirements(study.version(name), huge)
+    huge = {"M": 65536, "N": 1, "K": 65536}
+    ladders.check_refused(study, LADDER, huge, "its indices are 32")
     for name in LADDER:
         study.check_requirements(study.version(name), study.problem("n16384"))
 
@@ -288,12 +266,4 @@ def test_indices_beyond_32_bits_are_refused_with_the_reason(study: Study) -> Non
 def test_cublas_says_why_it_cannot_run_here(study: Study) -> None:
     assert study.baseline is not None
     assert study.baseline.id == "cublas"
-    module = ladders.python_file(study, "cublas")
-    try:
-        import torch
-
-        expected = "" if torch.cuda.is_available() else "no CUDA device"
-    except ImportError:
-        expected = "not installed"
-    assert expected in module.available()
-    assert bool(module.available()) == bool(expected)
+    ladders.check_library_says_why(study, "cublas")
