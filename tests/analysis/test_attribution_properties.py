@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_attribution import assert_adds_up, parts_of
 
+from benchmarks.attribution import large_pair
 from workbench.analysis.attribution import attribute, share
 from workbench.model import Column, InstructionTable, Launch, Number, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
@@ -221,59 +222,8 @@ def _with_column(name: str) -> Profile:
 
 
 def test_large_source_with_many_hunks() -> None:
-    step = """  float v# = in[i + #];
-  if (v# > 0.0f) {
-    acc += v# * #;
-    out[i + #] = acc;
-  }
-  __syncthreads();
-  for (int k = 0; k < n; ++k)
-    tile[k] += v#;
-
-  // step #
-"""
-    head = """__global__ void k(const float* in, float* out, int n) {
-  int i = threadIdx.x;
-  float acc = 0.0f;
-  __shared__ float tile[64];
-"""
-    steps = "".join(step.replace("#", str(n)) for n in range(500))
-    old_lines = [*(head + steps).splitlines(), "}"]
-    new_lines = list(old_lines)
-    for n in range(200):
-        at = 4 + 25 * n if n % 2 == 0 else 4 + 25 * n - 5 + 2
-        new_lines[at] = new_lines[at].replace(";", " + 1.0f;")
-    assert len(old_lines) == 5005
-
-    def profile(lines: list[str], extra: int) -> Profile:
-        count = len(lines)
-        return Profile(
-            engine="ncu",
-            device=DEVICE,
-            captured="",
-            launches=(
-                Launch(
-                    kernel="k",
-                    index=0,
-                    instructions=InstructionTable(
-                        address=tuple(16 * n for n in range(count)),
-                        text=("NOP",) * count,
-                        file=(0,) * count,
-                        line=tuple(range(1, count + 1)),
-                        columns={
-                            f"c{k}": Column(
-                                rows=tuple(range(count)),
-                                values=tuple(n * (k + extra) for n in range(count)),
-                            )
-                            for k in range(8)
-                        },
-                    ),
-                ),
-            ),
-            sources=(SourceFile(path="big.cu", text="\n".join(lines)),),
-        )
-
-    old, new = profile(old_lines, 1), profile(new_lines, 2)
+    old, new = large_pair(counters=8)
+    assert (old.sources[0].text or "").count("\n") == 5004
     result = attribute(old, new)
     assert len([hunk for hunk in result.hunks if hunk.kind == "code"]) == 200
     assert_adds_up(result)
