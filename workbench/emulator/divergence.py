@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from workbench.emulator.cfg import Block, Graph, arguments, results
 from workbench.emulator.ir import Instr
@@ -38,23 +38,52 @@ def varying(blocks: list[Block]) -> set[str]:
     return found
 
 
-def fenced(graph: Graph, block: Block, differing: set[str]) -> bool:
-    """May the branch at the block's end part a warp that comes together again?"""
-    guard = block.last.guard if block.last is not None else None
-    if guard is None or guard.name not in differing:
-        return False
-    if any(graph.blocks[goal].rank <= block.rank for goal in block.targets):
-        return False
-    one, two = ({goal} | graph.reach[goal] for goal in block.targets)
-    return any(not _leaves(graph.blocks[index]) for index in one & two)
+def fences(graph: Graph, differing: set[str], plain: Collection[int]) -> set[int]:
+    """Blocks whose branch may part a warp that comes together again: BSSY before, BSYNC after.
+
+    A branch to where a fence ends that was put up before needs none of its own.
+
+    Args:
+        graph: The kernel.
+        differing: Registers of `varying`.
+        plain: Blocks whose branch is none in machine code.
+    """
+    out: set[int] = set()
+    open_until: dict[int, set[int]] = {}  # where a fence ends -> what lies behind its branch
+    for index in graph.order:
+        block = graph.blocks[index]
+        guard = block.last.guard if block.last is not None else None
+        if block.kind != "branch" or index in plain or guard is None or guard.name not in differing:
+            continue
+        if any(graph.blocks[goal].rank <= block.rank for goal in block.targets):
+            continue
+        one, two = ({goal} | graph.reach[goal] for goal in block.targets)
+        both = [
+            each
+            for each in one & two
+            if graph.blocks[each].rank > block.rank and not leaves(graph.blocks[each])
+        ]
+        if not both:
+            continue
+        end = min(both, key=lambda each: graph.blocks[each].rank)
+        if index not in open_until.get(end, ()):
+            out.add(index)
+            open_until.setdefault(end, set()).update(graph.reach[index])
+    return out
 
 
-def _leaves(block: Block) -> bool:
+def leaves(block: Block) -> bool:
+    """Does a thread that comes to this block just end?"""
     return block.kind == "exit" and not block.instrs
 
 
-def hammocks(graph: Graph) -> Iterator[tuple[int, int]]:
-    """Branches that only skip a few instructions: (block of the branch, block skipped)."""
+def hammocks(graph: Graph, size: Callable[[Block], float]) -> Iterator[tuple[int, int]]:
+    """Branches that only skip a few instructions: (block of the branch, block skipped).
+
+    Args:
+        graph: The kernel.
+        size: Machine instructions of a block.
+    """
     before: Counter[int] = Counter()
     for block in graph.blocks:
         before.update(block.targets)
@@ -67,6 +96,35 @@ def hammocks(graph: Graph) -> Iterator[tuple[int, int]]:
             inner.kind == "jump"
             and inner.targets == (taken,)
             and before[after] == 1
-            and len(inner.instrs) <= _PREDICATED
+            and size(inner) <= _PREDICATED
+            and not leaves(graph.blocks[taken])
         ):
             yield block.index, after
+
+
+def final(block: Block) -> Instr | None:
+    """The last instruction of a block, its branch included."""
+    if block.last is not None:
+        return block.last
+    return block.instrs[-1] if block.instrs else None
+
+
+def exits(blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
+    """How threads end: `ret`s that nobody comes to, and instructions with an EXIT after them.
+
+    A branch to the end is EXIT under a predicate, so only who goes on comes to another.
+
+    Args:
+        blocks: The kernel's.
+    """
+    never: list[int] = []
+    once: list[int] = []
+    for end in blocks:
+        into = [block for block in blocks if end.index in block.targets]
+        if not leaves(end) or end.last is None or not into:
+            continue
+        if any(block.kind == "branch" and block.loops for block in into):
+            continue  # the end of a loop: every warp comes there once
+        never.append(id(end.last))
+        once += [id(last) for block in into if block.kind == "jump" and (last := final(block))]
+    return never, once
