@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.views import charts, charts_roof
+from workbench.views import charts, charts_labels, charts_roof
 from workbench.views.charts import Column, Mark, Segment
+from workbench.views.charts_labels import Spot, placed
 from workbench.views.charts_waterfall import Fall, Total, waterfall
 
 
@@ -113,11 +114,48 @@ def test_without_a_known_chip_there_is_no_roof() -> None:
 
 def test_labels_of_points_that_coincide_are_left_to_hovering() -> None:
     roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
-    rates = {"v0": 1e11, "v1": 5e12, "v2": 5.1e12}
-    dots = [charts_roof.Dot(name, 10.0, rate, name) for name, rate in rates.items()]
+    names = [f"v{n}" for n in range(8)]
+    dots = [charts_roof.Dot(name, 10.0, (5 + n / 100) * 1e12, name) for n, name in enumerate(names)]
+    dots.append(charts_roof.Dot("far", 100.0, 1e11, "far"))
     (trace,) = traces(charts_roof.roofline("x", "label", [("L1", dots)], [roof], path=True))
-    assert trace["text"] == ["v0", "v1", ""]
-    assert trace["customdata"] == ["v0", "v1", "v2"]
+    # Four sides of one place; the ends of the path are named in any case.
+    assert trace["text"][0] == "v0" and trace["text"][-1] == "far"
+    assert 1 <= sum(map(bool, trace["text"][:-1])) <= 4
+    assert trace["customdata"] == [*names, "far"]
+
+
+_SPOTS = st.lists(
+    st.builds(
+        Spot,
+        st.floats(0, 400),
+        st.floats(0, 200),
+        st.text("v0123456789", min_size=1, max_size=9),
+    ),
+    max_size=25,
+)
+
+
+@given(_SPOTS)
+def test_no_label_covers_a_point_or_another_label(spots: list[Spot]) -> None:
+    labels = placed(spots, 400, 200)
+    assert len(labels) == len(spots)
+    drawn = [
+        (spot, charts_labels.box(spot, label.side))
+        for spot, label in zip(spots, labels, strict=True)
+        if label.text
+    ]
+    for place, (_, box) in enumerate(drawn):
+        assert box.left >= 0 and box.right <= 400 and box.top >= 0 and box.bottom <= 200
+        assert not any(box.meets(other) for _, other in drawn[:place])
+        assert not any(
+            box.left < spot.x < box.right and box.top < spot.y < box.bottom for spot in spots
+        )
+
+
+def test_a_point_alone_is_named_above_it() -> None:
+    assert placed([Spot(100, 100, "v0")], 400, 200) == [charts_labels.Label("v0", "top center")]
+    (label,) = placed([Spot(399, 10, "v0")], 400, 200)
+    assert label.side == "middle left"
 
 
 def test_a_library_is_on_no_path() -> None:
@@ -157,4 +195,4 @@ def test_a_waterfall_says_once_what_its_numbers_share() -> None:
         layout["template"]["layout"]["annotationdefaults"]["font"]["size"]
         for layout in (figure.spec["layout"], figure.spec["narrow"])
     ]
-    assert sizes == [12, 10]
+    assert sizes == [12, 11]

@@ -649,7 +649,7 @@ def test_command_says_where_the_site_is(tmp_path: Path, monkeypatch: pytest.Monk
         f"6 pages written, 0 unchanged\n{tmp_path / 'reports' / 'index.html'}\n"
     )
     again = CliRunner().invoke(command, ["demo", "--out", "elsewhere", "--force"])
-    assert again.output.endswith(f"elsewhere{os.sep}index.html\n")
+    assert again.stdout.endswith(f"elsewhere{os.sep}index.html\n")
 
 
 def test_report_files_need_no_project(report: Any, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, SourceFile, Timing
 from workbench.project import find_project
 from workbench.store import Store
+from workbench.views.charts_lines import Axis, Point, Series, lines
 from workbench.views.html import build_report
 from workbench.views.html_data import StudyInfo
 from workbench.views.html_ptx import ptx_view
@@ -218,6 +219,37 @@ def test_a_sweep_of_two_sizes_is_shown_by_families() -> None:
     assert figures["rate family1"].spec["layout"]["xaxis"]["title"]["text"] == "H = W"
     assert len(found.rows) == 9
     assert sum("—" in row for row in found.rows) == 1
+
+
+def test_an_outputs_size_that_follows_from_the_others_is_no_axis() -> None:
+    timings = [
+        make_timing(
+            1e-4 * n / stride,
+            version="v0",
+            problem=f"n{n}_s{stride}",
+            parameters={"C": 3, "H": n, "U": stride, "P": (n - 3) // stride + 1},
+            flops=n * n // stride,
+        )
+        for n in (32, 64, 128)
+        for stride in (1, 2, 3)
+    ]
+    found = sweep(timings, ["v0"], set())
+    assert found is not None
+    assert [title for _, title in found.families] == ["U = 1", "U = 2", "U = 3"]
+    assert {c.figure.spec["layout"]["xaxis"]["title"]["text"] for c in found.charts} == {"H"}
+
+
+def test_the_ends_of_lines_are_named_where_there_is_room() -> None:
+    def line(name: str, last: float, *, library: bool = False) -> Series:
+        points = tuple(Point(x=float(n), y=last * n, hover=name) for n in (1, 2))
+        return Series(name=name, points=points, reference=library)
+
+    series = [line("v0", 10.0), line("v1", 50.0), line("v2", 50.1), line("lib", 50.2, library=True)]
+    short = Series(name="v3", points=(Point(x=1.0, y=30.0, hover=""),))
+    figure = lines("x", "label", [*series, short], Axis("size"), Axis("rate", from_zero=True))
+    named = [trace.get("text", [""])[-1].strip() for trace in figure.spec["data"]]
+    assert named == ["v0", "", "v2", "", ""]
+    assert all("text" not in trace["mode"] for trace in figure.spec["traces"])
 
 
 def test_problems_that_differ_in_everything_stand_in_the_order_of_their_work() -> None:

@@ -41,7 +41,7 @@ class Figure(Record, frozen=True):
     """A figure with the place it needs and its spoken name.
 
     `spec` has Plotly's ``data`` and ``layout``; ``narrow`` replaces parts of the layout on
-    a phone, and ``quiet`` leaves out the labels of points there.
+    a phone, and ``traces`` parts of each trace.
     """
 
     id: str

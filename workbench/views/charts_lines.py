@@ -20,6 +20,8 @@ _TICKS = 12
 _SHORT = 5
 #: Room of a legend's row on a phone, and of the plot beside it, in CSS pixels.
 _LEGEND_ROW, _PLOT = 20, 260
+#: A line of text and a letter, and what is around a plot on a wide page, in CSS pixels.
+_LINE, _LETTER, _AROUND = 13, 7, 130
 
 
 class Point(Record, frozen=True):
@@ -81,6 +83,34 @@ def _labels(axis: Axis) -> Json:
     }
 
 
+def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
+    """Names to write at the lines' right ends: those that stand clear of the ones above them.
+
+    Args:
+        series: The lines.
+        scale: The vertical axis.
+        height: Of the plot, in pixels.
+    """
+    logarithmic = scale.get("type") == "log"
+    low, high = map(float, scale["range"])
+
+    def place(line: Series) -> float:
+        value = line.points[-1].y
+        return height * (high - (math.log10(value) if logarithmic else value)) / (high - low)
+
+    right = max(point.x for line in series for point in line.points)
+    names = [""] * len(series)
+    taken: list[float] = []
+    # Versions before libraries, which the dash tells already; the newest first.
+    order = sorted(range(len(series)), key=lambda n: (series[n].reference, -n))
+    for n in order:
+        at = place(series[n])
+        if series[n].points[-1].x == right and all(abs(at - other) >= _LINE for other in taken):
+            names[n] = series[n].name
+            taken.append(at)
+    return names
+
+
 def lines(
     identity: str,
     label: str,
@@ -104,6 +134,11 @@ def lines(
         here: One point that is marked, for "this is where we are".
         height: Of the figure, in CSS pixels.
     """
+    xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
+    ys = [point.y + point.above for line in series for point in line.points]
+    several = len(series) > 1
+    vertical = _scale(ys, y)
+    ends = _ends(series, vertical, height - _AROUND) if several and not stepped else []
     data: list[Json] = []
     for order, line in enumerate(series):
         place = line.place if line.place >= 0 else order
@@ -125,6 +160,7 @@ def lines(
                 },
                 "marker": {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour},
                 **_errors(line, colour),
+                **(_named(line, ends[order]) if ends else {}),
             }
         )
     if here is not None:
@@ -146,15 +182,17 @@ def lines(
                 },
             }
         )
-    xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
-    ys = [point.y + point.above for line in series for point in line.points]
-    several = len(series) > 1
     layout = layout_of(
         xaxis=axis_of(title=x.title, **_scale(xs, x)),
-        yaxis=axis_of(title=y.title, **_scale(ys, y)),
+        yaxis=axis_of(title=y.title, **vertical),
         showlegend=several,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        margin={"l": 8, "r": 16, "t": 44 if several else 12, "b": 36},
+        margin={
+            "l": 8,
+            "r": 16 + _LETTER * max(map(len, ends), default=0),
+            "t": 44 if several else 12,
+            "b": 36,
+        },
     )
     # A phone has room for one or two names a row; the plot keeps its height all the same.
     columns = 2 if max(len(line.name) for line in series) <= _SHORT else 1
@@ -163,10 +201,29 @@ def lines(
     if columns > 1:
         legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
     # What the axis shows is said above the chart as well, and its names need the width.
-    narrow = {"legend": legend, "yaxis": {**layout["yaxis"], "title": {"text": ""}}}
+    narrow = {
+        "legend": legend,
+        "yaxis": {**layout["yaxis"], "title": {"text": ""}},
+        "margin": {**layout["margin"], "r": 16},
+    }
     spec = {"data": data, "layout": layout, "narrow": narrow}
+    if ends:
+        spec["traces"] = [{"mode": "lines+markers"}] * len(data)
     tall = max(height, _PLOT + _LEGEND_ROW * rows) if several else height
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
+
+
+def _named(line: Series, name: str) -> Json:
+    """The line's name beside its last point."""
+    if not name:
+        return {}
+    return {
+        "mode": "lines+markers+text",
+        "text": [*([""] * (len(line.points) - 1)), f" {plain(name)}"],
+        "textposition": "middle right",
+        "textfont": {"size": 11, "color": "@ink"},
+        "cliponaxis": False,
+    }
 
 
 def _errors(line: Series, colour: str) -> Json:

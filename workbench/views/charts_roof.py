@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from workbench import units
 from workbench.model import Record
 from workbench.views.charts import COLORS, Figure, Json, axis_of, layout_of, plain
+from workbench.views.charts_labels import Label, Spot, placed
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
-#: Decades between two labels on a logarithmic axis that do not overlap.
-_CLEAR = 0.22
+#: Widths of the plot for which labels are placed, and what is around it, in pixels.
+_WIDE, _NARROW, _AROUND = 860.0, 240.0, 80.0
 _FEW = 3
 #: More points need more room.
 _CROWD = 12
@@ -69,32 +71,56 @@ def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
     return [line]
 
 
-def _labels(points: list[Dot]) -> list[str]:
-    """Labels of the points that stand clear of those labelled before; hover names the rest."""
-    kept: list[Dot] = []
-    out = []
-    for dot in points:
-        clear = all(
-            abs(math.log10(dot.intensity / other.intensity)) > _CLEAR
-            or abs(math.log10(dot.rate / other.rate)) > _CLEAR
-            for other in kept
+def _labels(series: Sequence[list[Dot]], view: _View, width: float) -> list[list[Label]]:
+    """Labels of all points; the ends of a path come first, libraries last."""
+    places = [(number, place) for number, dots in enumerate(series) for place in range(len(dots))]
+
+    def interest(at: tuple[int, int]) -> tuple[bool, bool, int]:
+        dots = series[at[0]]
+        own = [place for place, dot in enumerate(dots) if not dot.alone]
+        return dots[at[1]].alone, at[1] not in own[:1] + own[-1:], at[1]
+
+    order = sorted(places, key=interest)
+    spots = [view.spot(series[number][place], width) for number, place in order]
+    found = dict(zip(order, placed(spots, width, view.height), strict=True))
+    return [[found[n, place] for place in range(len(dots))] for n, dots in enumerate(series)]
+
+
+class _View(NamedTuple):
+    """What the axes show, as powers of ten, and the plot's height in pixels."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    height: float
+
+    def spot(self, dot: Dot, width: float) -> Spot:
+        (left, right), (low, high) = self.x, self.y
+        return Spot(
+            x=width * (math.log10(dot.intensity) - left) / (right - left),
+            y=self.height * (high - math.log10(dot.rate)) / (high - low),
+            label=dot.label,
         )
-        if clear:
-            kept.append(dot)
-        out.append(plain(dot.label) if clear else "")
+
+
+def _gaps(dots: list[Dot]) -> list[int]:
+    """Where a path must not go on: places before which it is broken."""
+    return [n for n in range(1, len(dots)) if dots[n].alone or dots[n - 1].alone]
+
+
+def _broken(values: list[Any], gaps: list[int], nothing: object) -> list[Any]:
+    out: list[Any] = []
+    for place, value in enumerate(values):
+        if place in gaps:
+            out.append(nothing)
+        out.append(value)
     return out
 
 
-def _with_gaps(points: list[Dot]) -> list[tuple[Dot | None, str]]:
-    """Points with their labels; nothing stands where a path must not go on."""
-    out: list[tuple[Dot | None, str]] = []
-    before: Dot | None = None
-    for dot, text in zip(points, _labels(points), strict=True):
-        if before and (dot.alone or before.alone):
-            out.append((None, ""))
-        out.append((dot, text))
-        before = dot
-    return out
+def _texts(labels: list[Label], gaps: list[int]) -> Json:
+    return {
+        "text": _broken([plain(label.text) for label in labels], gaps, ""),
+        "textposition": _broken([label.side for label in labels], gaps, labels[0].side),
+    }
 
 
 def _ceiling_text(roof: Roof, right: float) -> Json:
@@ -134,20 +160,26 @@ def roofline(
     ys = [dot.rate for dot in dots] + [roof.flops for roof in known]
     low_x, high_x = min(xs) / 4, max(xs) * 6
     low_y, high_y = min(ys) / 4, max(ys) * 3
+    log_x = [math.log10(low_x), math.log10(high_x)]
+    log_y = [math.log10(low_y), math.log10(high_y)]
+    height = 330 if len(dots) <= _CROWD else 440
+    view = _View((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
+    points = [found for _, found in series]
+    wide, small = (_labels(points, view, width) for width in (_WIDE, _NARROW))
     data = [line for roof in known for line in _roof_lines(roof, low_x, high_x)]
-    for index, (name, points) in enumerate(series):
-        drawn = _with_gaps(points) if path else list(zip(points, _labels(points), strict=True))
+    narrow: list[Json] = [{} for _ in data]
+    for index, (name, found) in enumerate(series):
+        gaps = _gaps(found) if path else []
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers+text" if path else "markers+text",
                 "name": plain(name),
-                "x": [dot.intensity if dot else None for dot, _ in drawn],
-                "y": [dot.rate if dot else None for dot, _ in drawn],
-                "text": [text for _, text in drawn],
-                "customdata": [plain(dot.hover) if dot else "" for dot, _ in drawn],
+                "x": _broken([dot.intensity for dot in found], gaps, None),
+                "y": _broken([dot.rate for dot in found], gaps, None),
+                "customdata": _broken([plain(dot.hover) for dot in found], gaps, ""),
                 "hovertemplate": "%{customdata}<extra></extra>",
-                "textposition": ("top center", "bottom center", "middle right")[index % 3],
+                **_texts(wide[index], gaps),
                 "textfont": {"size": 11, "color": "@ink"},
                 "cliponaxis": False,
                 "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
@@ -159,8 +191,7 @@ def roofline(
                 },
             }
         )
-    log_x = [math.log10(low_x), math.log10(high_x)]
-    log_y = [math.log10(low_y), math.log10(high_y)]
+        narrow.append(_texts(small[index], gaps))
     layout = layout_of(
         xaxis=axis_of(
             title=f"{work_word(unit)} per byte", type="log", range=log_x, **decades(low_x, high_x)
@@ -189,6 +220,5 @@ def roofline(
                 "font": {"color": "@soft", "size": 11},
             },
         ]
-    spec = {"data": data, "layout": layout, "quiet": len(dots) > len(series)}
-    height = 330 if len(dots) <= _CROWD else 440
+    spec = {"data": data, "layout": layout, "traces": narrow}
     return Figure(id=identity, label=label, height=height, spec=spec)

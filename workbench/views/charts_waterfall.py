@@ -5,17 +5,15 @@ Plotly's own waterfall trace has no error bars, so the steps are its bars on a b
 
 from __future__ import annotations
 
-import re
-
 from workbench import units
 from workbench.model import Record
 from workbench.views.charts import HATCHED, Figure, Json, axis_of, layout_of, plain, ticks
 
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
-_WIDE, _NARROW = 34, 19
-#: What a phone has no room for beside a symbol.
-_HUNK = re.compile(r" \(hunk \d+\)")
+_WIDE, _NARROW = 34, 32
+#: On a phone a step's name and number stand above its bar, this far from its middle.
+_ABOVE, _ROW = 14, 38
 _COLOURS = {"total": "@bar", "good": "@good", "bad": "@bad", "": "@soft"}
 _SHAPES = {"total": "", "good": "", "bad": "/", "": "."}
 
@@ -113,31 +111,32 @@ def waterfall(
     layout = layout_of(
         xaxis=axis_of(title=title, range=[start, end], **steps),
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
-        template=_shared(12),
+        template=_shared(12, {"x": 1, "xanchor": "left", "xshift": 6}),
         annotations=_values(places, texts, tones),
         shapes=_joints(places, bases, sizes),
         margin={"l": 8, "r": 16 + 7 * max(map(len, texts)), "t": 8, "b": 36},
         bargap=0.34,
     )
     narrow = {
-        "template": _shared(10),
-        "yaxis": _rows(places, [_short(_HUNK.sub("", name), _NARROW) for name in names], 10),
-        "margin": {"l": 4, "r": 10 + 6 * max(map(len, texts)), "t": 8, "b": 36},
-        "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 2)),
+        "template": _shared(11, {"x": 1, "xanchor": "right", "yshift": _ABOVE}),
+        "yaxis": _rows(places, [_short(name, _NARROW) for name in names], 11)
+        | {"ticklabelposition": "inside", "ticklabelshift": _ABOVE},
+        "margin": {"l": 6, "r": 10, "t": 12, "b": 36},
+        "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 3)),
+        "bargap": 0.66,
     }
     spec = {"data": [bars], "layout": layout, "narrow": narrow}
-    return Figure(id=identity, label=label, height=58 + 27 * len(names), spec=spec)
+    height, tall = 58 + 27 * len(names), 70 + _ROW * len(names)
+    return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
 
 
-def _shared(size: int) -> Json:
+def _shared(size: int, place: Json) -> Json:
     """What all numbers and all joints have in common, said once: a step has dozens of each."""
     return {
         "layout": {
             "annotationdefaults": {
                 "xref": "paper",
-                "x": 1,
-                "xanchor": "left",
-                "xshift": 6,
+                **place,
                 "showarrow": False,
                 "align": "left",
                 "font": {"size": size, "color": "@ink"},

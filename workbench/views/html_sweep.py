@@ -70,28 +70,46 @@ def _families(timings: Sequence[Timing], kind: str) -> list[_Sizes]:
     """The axes to draw: one size, a size for each of few families, or the problems by work."""
     problems = {timing.problem: timing for timing in timings}
     axes = _axes({name: timing.parameters for name, timing in problems.items()})
-    by_values = sorted(axes, key=lambda title: -len(set(axes[title].values())))
-    if len(axes) == 1 or len(axes) == 2:
-        size = by_values[0]
-        groups: dict[int, dict[str, float]] = {}
-        for name, value in axes[size].items():
-            group = axes[by_values[1]][name] if len(axes) == 2 else 0
-            groups.setdefault(group, {})[name] = float(value)
-        whole = all(
-            len(group) > 1 and len(set(group.values())) == len(group) and min(group.values()) > 0
-            for group in groups.values()
-        )
-        if whole and len(groups) <= _FAMILIES:
-            titles = {g: f"{by_values[1]} = {g}" if len(axes) == 2 else "" for g in groups}
-            return [
-                _Sizes(title=size, unit="", of=groups[g], name=titles[g]) for g in sorted(groups)
-            ]
+    found = _by_size(axes)
+    if found:
+        return found
     work = {name: float(timing.flops) for name, timing in problems.items()}
     if len(work) > _NAMED and min(work.values()) > 0 and len(set(work.values())) == len(work):
         return [_Sizes(title="work of the problem", unit=kind, of=work)]
     order = sorted(problems, key=lambda name: (work[name], natural_key(name)))
     of = {name: place + 1.0 for place, name in enumerate(order)}
     return [_Sizes(title="problems by their work", unit=NAMES, of=of)]
+
+
+def _by_size(axes: dict[str, dict[str, int]]) -> list[_Sizes]:
+    """Problems by one size, in a family for each value of at most one other; [] if that fails.
+
+    What follows from the two (an output's size from an input's and a stride) needs no axis.
+    Of several ways the one with the fewest families wins, then the parameter that is named
+    first, as those that follow from others are named last.
+    """
+    best: tuple[int, list[_Sizes]] | None = None
+    for size in axes:
+        for other in [None] if len(axes) == 1 else [axis for axis in axes if axis != size]:
+            groups: dict[int, dict[str, float]] = {}
+            for name, value in axes[size].items():
+                group = axes[other][name] if other else 0
+                groups.setdefault(group, {})[name] = float(value)
+            whole = all(
+                len(group) > 1
+                and len(set(group.values())) == len(group)
+                and min(group.values()) > 0
+                for group in groups.values()
+            )
+            if whole and len(groups) <= _FAMILIES and (best is None or len(groups) < best[0]):
+                families = [
+                    _Sizes(
+                        title=size, unit="", of=groups[g], name=f"{other} = {g}" if other else ""
+                    )
+                    for g in sorted(groups)
+                ]
+                best = len(groups), families
+    return best[1] if best else []
 
 
 def _spread(problems: list[str]) -> list[str]:

@@ -420,8 +420,7 @@
     const css = style();
     const small = node.clientWidth < 520;
     const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}) };
-    const unlabelled = (trace) => ({ ...trace, mode: (trace.mode || "").replace("+text", "") });
-    const data = small && figure.quiet ? figure.data.map(unlabelled) : figure.data;
+    const data = small && figure.traces ? figure.data.map((trace, n) => ({ ...trace, ...figure.traces[n] })) : figure.data;
     return window.Plotly.react(node, paint(data, css), paint(layout, css), config).then(() => {
       if (!node.dataset.drawn) node.on("plotly_click", follow);
       node.dataset.drawn = "yes";
