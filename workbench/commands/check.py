@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.options import (
-    device_option,
-    engine_option,
-    force_option,
-    problem_option,
-    study_option,
-)
+from workbench.commands.options import force_option, selection_options
 
 if TYPE_CHECKING:
     from workbench.analysis.check import Gate, Rules
@@ -25,10 +19,7 @@ _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 @click.command()
 @click.argument("versions", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="Every version that is recorded.")
-@problem_option
-@study_option
-@device_option
-@engine_option
+@selection_options
 @force_option
 @click.option(
     "--format",
@@ -41,10 +32,7 @@ _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 def command(
     versions: tuple[str, ...],
     all_: bool,
-    problem: str | None,
-    study: str | None,
-    device: str | None,
-    engine: str | None,
+    selection: Selection,
     force: bool,
     format_: str,
 ) -> None:
@@ -56,7 +44,7 @@ def command(
     stand in [tool.workbench.check].
     """
     from workbench.analysis.check import overall, read_rules
-    from workbench.commands.targets import Selection, is_report
+    from workbench.commands.targets import is_report
     from workbench.errors import UsageError
     from workbench.project import require_project
 
@@ -72,7 +60,6 @@ def command(
                 f"{text} is a report, which predicts nothing", "`workbench diff` compares reports."
             )
     rules = read_rules(require_project().settings)
-    selection = Selection(study=study, problem=problem, device=device, engine=engine)
     gates = _gates(versions, selection, rules, force)
     from workbench.views import checked
 
@@ -89,7 +76,7 @@ def command(
 
         print_view(checked.check_view(gates))
     if not gates:
-        name = study or require_project().default_study
+        name = selection.study or require_project().default_study
         click.echo(
             f"  hint: No version of {name} is recorded together with its parent; `workbench "
             f"list --study {name}` shows what is, `workbench profile` records more.",

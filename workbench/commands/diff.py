@@ -8,35 +8,27 @@ import click
 
 from workbench.commands.options import (
     all_option,
-    device_option,
-    engine_option,
     force_option,
     format_option,
-    problem_option,
-    study_option,
+    selection_options,
 )
 
 if TYPE_CHECKING:
+    from workbench.commands.targets import Selection
     from workbench.model import Version
 
 
 @click.command()
 @click.argument("old")
 @click.argument("new")
-@problem_option
-@study_option
-@device_option
-@engine_option
+@selection_options
 @force_option
 @all_option
 @format_option
 def command(
     old: str,
     new: str,
-    problem: str | None,
-    study: str | None,
-    device: str | None,
-    engine: str | None,
+    selection: Selection,
     force: bool,
     all_: bool,
     format_: str,
@@ -46,9 +38,8 @@ def command(
     Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel.
     """
     from workbench.analysis.compare import compare
-    from workbench.commands.targets import Selection, resolve_all
+    from workbench.commands.targets import resolve_all
 
-    selection = Selection(study=study, problem=problem, device=device, engine=engine)
     before, after = resolve_all((old, new), selection)
     comparison = compare(
         before.profile,

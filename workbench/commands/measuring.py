@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -21,8 +22,37 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def machine_options(function: F) -> F:
-    """``--launcher``, ``--arch``, ``--timeout``, ``--seed``: where and how a version runs."""
+class Machine(NamedTuple):
+    """Where and how a version runs, as it was typed.
+
+    Attributes:
+        seed: Of the inputs; None: a fresh one.
+        timeout_s: Time limit of a version on a problem, in seconds.
+        arch: What to compile for; empty: what the GPU here needs.
+        launcher: Command before every other.
+    """
+
+    seed: int | None
+    timeout_s: float
+    arch: str
+    launcher: str
+
+    def where(self, *, known: bool = False) -> Where:
+        """Settle where to run; see `workbench.engines.where.choose_where`."""
+        from workbench.engines.where import choose_where
+
+        return choose_where(self.launcher, self.arch, self.timeout_s, known=known)
+
+
+def machine_options(function: Callable[..., None]) -> Callable[..., None]:
+    """``--launcher``, ``--arch``, ``--timeout``, ``--seed``, as one `Machine`: ``machine``."""
+
+    @functools.wraps(function)
+    def command(
+        *, seed: int | None, timeout_s: float, arch: str, launcher: str, **others: Any
+    ) -> None:
+        function(machine=Machine(seed, timeout_s, arch, launcher), **others)
+
     for option in (
         click.option(
             "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: fresh)."
@@ -49,8 +79,19 @@ def machine_options(function: F) -> F:
             help='Put this before every command, e.g. "srun --gres=gpu:1".',
         ),
     ):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
+
+
+def instruction_limit_option(function: F) -> F:
+    """``--instruction-limit``: when the emulator gives a kernel up."""
+    return click.option(
+        "--instruction-limit",
+        "limit",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
+    )(function)
 
 
 def every_option(function: F) -> F:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -44,6 +45,29 @@ def engine_option(function: F) -> F:
         type=click.Choice(["ncu", "emulator"]),
         help="Engine whose profiles are meant (default: ncu where there is one).",
     )(function)
+
+
+def selection_options(function: Callable[..., None]) -> Callable[..., None]:
+    """``--problem``, ``--study``, ``--device``, ``--engine``, as one `Selection`: ``selection``."""
+
+    @functools.wraps(function)
+    def command(
+        *,
+        problem: str | None,
+        study: str | None,
+        device: str | None,
+        engine: str | None,
+        **others: Any,
+    ) -> None:
+        from workbench.commands.targets import Selection
+
+        selection = Selection(study=study, problem=problem, device=device, engine=engine)
+        function(selection=selection, **others)
+
+    # click lists options in the order of their decorators: the last applied comes first.
+    for option in (engine_option, device_option, study_option, problem_option):
+        command = option(command)
+    return command
 
 
 def format_option(function: F) -> F:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.measuring import every_option, machine_options
+from workbench.commands.measuring import (
+    Machine,
+    every_option,
+    instruction_limit_option,
+    machine_options,
+)
 from workbench.commands.options import study_option
 
 if TYPE_CHECKING:
@@ -32,13 +37,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Emulator: run about N blocks of a launch, edges included; 0: all (default: by size).",
 )
-@click.option(
-    "--instruction-limit",
-    "limit",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
-)
+@instruction_limit_option
 @click.option("--time/--no-time", "timed", default=False, help="Time each version as well.")
 @click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set.")
 @click.option("--section", "sections", multiple=True, metavar="ID", help="ncu section.")
@@ -95,10 +94,7 @@ def command(
     repeat: int,
     raw: bool | None,
     dry_run: bool,
-    seed: int | None,
-    timeout_s: float,
-    arch: str,
-    launcher: str,
+    machine: Machine,
 ) -> None:
     """Verify and profile versions under an engine, and keep the profiles.
 
@@ -115,7 +111,6 @@ def command(
     from workbench.engines.job import TimeOptions
     from workbench.engines.ncu import Options
     from workbench.engines.presence import find_tool, need_ncu
-    from workbench.engines.where import choose_where
     from workbench.errors import MissingError, UsageError, WorkbenchError
     from workbench.views.measured import print_sheet
     from workbench.views.measured_time import time_sheet
@@ -140,7 +135,7 @@ def command(
             "--dry-run prints the command of ncu, and the emulator has none",
             "Leave out one of them; --engine ncu --dry-run needs no GPU.",
         )
-    if not dry_run and choose_engine(engine, launcher=bool(launcher)) == "emulator":
+    if not dry_run and choose_engine(engine, launcher=bool(machine.launcher)) == "emulator":
         from workbench.commands.emulating import profile_versions
 
         given = {
@@ -160,23 +155,23 @@ def command(
             chosen,
             every=every,
             problem=problem,
-            seed=seed,
-            arch=arch,
+            seed=machine.seed,
+            arch=machine.arch,
             blocks=blocks,
             limit=limit,
             unheard=[option for option, value in given.items() if value],
         )
         return
-    where = choose_where(launcher, arch, timeout_s, known=dry_run)
+    where = machine.where(known=dry_run)
     progress = Progress()
-    runner = experiment(project, loaded, where, seed, progress)
+    runner = experiment(project, loaded, where, machine.seed, progress)
     if dry_run:
-        ncu = "ncu" if launcher else find_tool("ncu", "WORKBENCH_NCU") or "ncu"
+        ncu = "ncu" if machine.launcher else find_tool("ncu", "WORKBENCH_NCU") or "ncu"
         for version in chosen:
             subject = runner.subject(version, chosen_problem(loaded, version, problem))
             click.echo(runner.command(subject, options, ncu, repeat).shell)
         return
-    ncu = "ncu" if launcher else need_ncu()
+    ncu = "ncu" if machine.launcher else need_ncu()
     click.echo(
         f"engine: ncu ({ncu}); times are taken outside of it"
         + ("" if timed else ", by `workbench time`")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.commands.building import Plan, attempt, named, told
-from workbench.commands.options import device_option, engine_option, problem_option, study_option
+from workbench.commands.options import selection_options
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,20 +31,14 @@ if TYPE_CHECKING:
     help="Write one page that needs no other file: of a version, a step (OLD NEW), a study, "
     "one or two report files, or a page of the site.",
 )
-@study_option
-@problem_option
-@device_option
-@engine_option
+@selection_options
 def command(
     targets: tuple[str, ...],
     out: Path | None,
     force: bool,
     watching: bool,
     single: bool,
-    study: str | None,
-    problem: str | None,
-    device: str | None,
-    engine: str | None,
+    selection: Selection,
 ) -> None:
     """Write the HTML report: a page per ladder and version, readable without a network.
 
@@ -55,7 +49,6 @@ def command(
     """
     from workbench.commands.targets import Selection
 
-    selection = Selection(study=study, problem=problem, device=device, engine=engine)
     if single:
         if watching:
             raise UsageError("--watch writes a site, not a single file", "Leave one of them out.")

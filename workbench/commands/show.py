@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from workbench.commands.options import (
-    all_option,
-    device_option,
-    engine_option,
-    format_option,
-    problem_option,
-    study_option,
-)
+from workbench.commands.options import all_option, format_option, selection_options
+
+if TYPE_CHECKING:
+    from workbench.commands.targets import Selection
 
 
 @click.command()
 @click.argument("target")
-@problem_option
-@study_option
-@device_option
-@engine_option
+@selection_options
 @all_option
 @format_option
 def command(
     target: str,
-    problem: str | None,
-    study: str | None,
-    device: str | None,
-    engine: str | None,
+    selection: Selection,
     all_: bool,
     format_: str,
 ) -> None:
@@ -35,9 +27,9 @@ def command(
 
     TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel.
     """
-    from workbench.commands.targets import Selection, resolve
+    from workbench.commands.targets import resolve
 
-    found = resolve(target, Selection(study=study, problem=problem, device=device, engine=engine))
+    found = resolve(target, selection)
     profile = found.profile
     if format_ == "json":
         from workbench.views.jsonout import dumps, show_document

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.commands.measuring import (
+    Machine,
     check_since,
     limit_option,
     machine_options,
@@ -63,10 +64,7 @@ def command(
     device: str | None,
     warm: bool,
     limit_s: float,
-    seed: int | None,
-    timeout_s: float,
-    arch: str,
-    launcher: str,
+    machine: Machine,
     format_: str,
 ) -> None:
     """Time every version of a study at every size, the baseline in turns beside it.
@@ -80,7 +78,7 @@ def command(
     from workbench.views.measured_sweep import print_sweep
 
     check_since(since, again)
-    if recorded and (again or since or launcher):
+    if recorded and (again or since or machine.launcher):
         raise UsageError(
             "--recorded measures nothing", "Leave out --again, --since and --launcher."
         )
@@ -97,19 +95,18 @@ def command(
     from workbench.commands.measuring import Failures, Progress, experiment
     from workbench.engines.job import TimeOptions
     from workbench.engines.timed import now
-    from workbench.engines.where import choose_where
     from workbench.errors import MissingError
 
     begin = now()
     try:
-        where = choose_where(launcher, arch, timeout_s)
+        where = machine.where()
     except MissingError as error:
         hint = "`workbench sweep --recorded` shows the times that are stored."
         raise MissingError(error.message, f"{error.hint} {hint}") from error
     progress = Progress()
     failures = Failures(progress, alone=False)
     campaign = Campaign(
-        experiment(project, loaded, where, seed, progress),
+        experiment(project, loaded, where, machine.seed, progress),
         TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s),
         every=not named,
         progress=progress,
@@ -125,10 +122,10 @@ def command(
             "--study": study,
             "--problem": patterns,
             "--limit": f"{limit_s:g}",
-            "--timeout": f"{timeout_s:g}",
-            "--seed": seed,
-            "--launcher": launcher,
-            "--arch": arch,
+            "--timeout": f"{machine.timeout_s:g}",
+            "--seed": machine.seed,
+            "--launcher": machine.launcher,
+            "--arch": machine.arch,
             "--format": format_,
             "--warm": warm,
             "--since": since or (begin if again else ""),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.commands.measuring import (
+    Machine,
     check_since,
     every_option,
     limit_option,
@@ -50,10 +51,7 @@ def command(
     since: str,
     warm: bool,
     limit_s: float,
-    seed: int | None,
-    timeout_s: float,
-    arch: str,
-    launcher: str,
+    machine: Machine,
     format_: str,
 ) -> None:
     """Time versions against the study's baseline, outside of any profiler.
@@ -66,7 +64,6 @@ def command(
     from workbench.commands.measuring import Failures, Progress, experiment, pick
     from workbench.engines.job import TimeOptions
     from workbench.engines.timed import now
-    from workbench.engines.where import choose_where
     from workbench.errors import MissingError, UsageError
     from workbench.views.measured import print_sheet
     from workbench.views.measured_time import time_sheet
@@ -76,13 +73,13 @@ def command(
     check_since(since, again)
     resume = bool(since) or (every if again is None else not again)
     project, loaded, chosen = pick(versions, every, study)
-    where = choose_where(launcher, arch, timeout_s)
+    where = machine.where()
     begin = now()
     progress = Progress()
     combinations = _combinations(loaded, chosen, problem, all_problems, every, progress)
     failures = Failures(progress, alone=len(chosen) == 1 and not all_problems)
     campaign = Campaign(
-        experiment(project, loaded, where, seed, progress),
+        experiment(project, loaded, where, machine.seed, progress),
         TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s),
         every=every,
         progress=progress,

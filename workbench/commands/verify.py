@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.measuring import every_option, machine_options
+from workbench.commands.measuring import (
+    Machine,
+    every_option,
+    instruction_limit_option,
+    machine_options,
+)
 from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
@@ -32,13 +37,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What runs the version; auto takes the GPU where there is one, else the emulator.",
 )
-@click.option(
-    "--instruction-limit",
-    "limit",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
-)
+@instruction_limit_option
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
 @machine_options
 @format_option
@@ -50,10 +49,7 @@ def command(
     engine: str,
     limit: int | None,
     sanitize: bool,
-    seed: int | None,
-    timeout_s: float,
-    arch: str,
-    launcher: str,
+    machine: Machine,
     format_: str,
 ) -> None:
     """Check versions against the float64 reference, with fresh random inputs.
@@ -64,14 +60,13 @@ def command(
     from workbench.commands.measuring import Failures, Progress, experiment, pick
     from workbench.engines import choose_runner
     from workbench.engines.presence import need_sanitizer
-    from workbench.engines.where import choose_where
     from workbench.errors import KernelError, MissingError
     from workbench.sanitizer import TOOLS
     from workbench.views.measured import print_sheet
     from workbench.views.measured_verify import verify_sheet
 
     project, loaded, chosen = pick(versions, every, study)
-    if not launcher and not sanitize and choose_runner(engine) == "emulator":
+    if not machine.launcher and not sanitize and choose_runner(engine) == "emulator":
         from workbench.commands.emulating import verify_versions
 
         verify_versions(
@@ -80,16 +75,16 @@ def command(
             chosen,
             every=every,
             problem=problem,
-            seed=seed,
-            arch=arch,
+            seed=machine.seed,
+            arch=machine.arch,
             limit=limit,
             format_=format_,
         )
         return
-    where = choose_where(launcher, arch, timeout_s)
+    where = machine.where()
     program = need_sanitizer() if sanitize else ""
     progress = Progress()
-    runner = experiment(project, loaded, where, seed, progress)
+    runner = experiment(project, loaded, where, machine.seed, progress)
     failures = Failures(progress, alone=False)
     rows: list[VerifyRow] = []
     errors: list[WorkbenchError] = []
