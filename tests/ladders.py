@@ -9,11 +9,11 @@ import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import cpu_shim
 import msgspec
 import numpy as np
 import pytest
 
+from tests import cpu_shim
 from workbench import build as building
 from workbench import compilers
 from workbench.engines import emulated

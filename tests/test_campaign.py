@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from factories import make_timing
 
 from tests.engines.stand_ins import add_version, project, project_file, study  # noqa: F401
+from tests.factories import make_timing
 from workbench.campaign import (
     plan,
     recorded,

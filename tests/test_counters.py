@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from factories import make_instructions, make_launch, make_metrics
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.factories import make_instructions, make_launch, make_metrics
 from workbench import counters
 from workbench.counters import Missing, Reading, catalog, read, read_all
 from workbench.errors import UsageError

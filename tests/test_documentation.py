@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-import cpu_shim
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
+from tests import cpu_shim
 from workbench import build as building
 from workbench import cli, compilers, errors
 from workbench.analysis.check import read_rules

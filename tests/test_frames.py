@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from factories import make_launch, make_metrics, make_profile, make_timing
 
+from tests.factories import make_launch, make_metrics, make_profile, make_timing
 from workbench import frames
 from workbench.counters import catalog
 from workbench.errors import UsageError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from factories import H200
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import H200
 from workbench.gpus import chip_for
 from workbench.model import Device
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ladders
 import numpy as np
 import pytest
 
+from tests import ladders
 from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study import Study, resolve_launches, resolve_scratch

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ladders
 import numpy as np
 import pytest
 
+from tests import ladders
 from workbench.counters import Reading, read
 from workbench.engines import emulated
 from workbench.model import Problem

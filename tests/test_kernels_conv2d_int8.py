@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 
-import ladders
 import numpy as np
 import pytest
 
+from tests import ladders
 from workbench.counters import Reading, read
 from workbench.engines import check, emulated
 from workbench.errors import UsageError

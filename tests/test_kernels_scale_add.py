@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import ladders
 import numpy as np
 import pytest
 
+from tests import ladders
 from workbench.launches import ScalarArg
 from workbench.model import Problem
 from workbench.study import Study, resolve_launches

@@ -7,10 +7,10 @@ import itertools
 import re
 from pathlib import Path
 
-import ladders
 import numpy as np
 import pytest
 
+from tests import ladders
 from workbench import frontmatter
 from workbench.launches import ScalarArg
 from workbench.model import Problem

@@ -8,10 +8,10 @@ import random
 import msgspec
 import pytest
 import zstandard
-from factories import make_launch, make_profile, make_timing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.factories import make_launch, make_profile, make_timing
 from workbench import packed
 from workbench.errors import DataError, MissingError
 from workbench.model import (

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from factories import H200, make_profile, make_timing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.factories import H200, make_profile, make_timing
 from workbench import atomic
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.packed import unpack

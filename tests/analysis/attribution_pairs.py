@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from math import fsum
 from pathlib import Path
 from typing import Any
 
+from workbench.analysis.attribution import Attribution
 from workbench.model import Column, Device, InstructionTable, Launch, Profile, SourceFile
 
 FOLDER = Path(__file__).parent.parent / "data" / "attribution"
@@ -66,3 +68,26 @@ def pair(name: str) -> tuple[Profile, Profile, dict[str, Any]]:
         side_of(folder, expected["new"], "new.cu"),
         expected,
     )
+
+
+def parts_of(result: Attribution, counter: str) -> list[list[Any]]:
+    """[link, hunk or 0, symbol or "", delta] of each part that is not zero."""
+    return [
+        [part.link, part.hunk or 0, part.symbol or "", part.delta]
+        for part in result[counter].parts
+        if part.delta
+    ]
+
+
+def assert_adds_up(result: Attribution) -> None:
+    """The parts of every counter give its whole change, exactly where all are integers."""
+    for split in result.counters:
+        deltas = [part.delta for part in split.parts]
+        whole = [split.new - split.old, split.delta]
+        if all(isinstance(value, int) for value in (*deltas, split.old, split.new)):
+            assert [sum(deltas)] * 2 == whole, split.counter
+        # Each part is rounded once from an exact fraction: relative to what was added up.
+        scale = max(1.0, abs(split.old) + abs(split.new))
+        assert all(abs(fsum(deltas) - value) <= 1e-9 * scale for value in whole), split.counter
+        for part in split.parts:
+            assert abs(fsum(line.delta for line in part.lines) - part.delta) <= 1e-9 * scale

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from factories import RULE, make_instructions, make_launch, make_metrics, make_profile
 
+from tests.factories import RULE, make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.advice import Finding, findings, score
 from workbench.counters import catalog
 from workbench.model import Launch

@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-from math import fsum
-from typing import Any
-
 import pytest
-from attribution_pairs import NAMES, pair
 
-from workbench.analysis.attribution import Attribution, attribute
-
-
-def parts_of(result: Attribution, counter: str) -> list[list[Any]]:
-    return [
-        [part.link, part.hunk or 0, part.symbol or "", part.delta]
-        for part in result[counter].parts
-        if part.delta
-    ]
-
-
-def assert_adds_up(result: Attribution) -> None:
-    for split in result.counters:
-        deltas = [part.delta for part in split.parts]
-        whole = [split.new - split.old, split.delta]
-        if all(isinstance(value, int) for value in (*deltas, split.old, split.new)):
-            assert [sum(deltas)] * 2 == whole, split.counter
-        # Each part is rounded once from an exact fraction: relative to what was added up.
-        scale = max(1.0, abs(split.old) + abs(split.new))
-        assert all(abs(fsum(deltas) - value) <= 1e-9 * scale for value in whole), split.counter
-        for part in split.parts:
-            assert abs(fsum(line.delta for line in part.lines) - part.delta) <= 1e-9 * scale
+from tests.analysis.attribution_pairs import NAMES, assert_adds_up, pair, parts_of
+from workbench.analysis.attribution import attribute
 
 
 @pytest.mark.parametrize("name", NAMES)

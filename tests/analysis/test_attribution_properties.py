@@ -7,12 +7,11 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from attribution_pairs import DEVICE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_attribution import assert_adds_up, parts_of
 
 from benchmarks.attribution import large_pair
+from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
 from workbench.analysis.attribution import attribute, share
 from workbench.model import Column, InstructionTable, Launch, Number, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels

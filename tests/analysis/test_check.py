@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from factories import make_profile, make_timing, padded
 
+from tests.factories import make_profile, make_timing, padded
 from workbench.analysis.check import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import judge

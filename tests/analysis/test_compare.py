@@ -7,7 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from factories import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import (
     H200,
     make_launch,
     make_metrics,
@@ -16,9 +19,6 @@ from factories import (
     padded,
     with_metrics,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
 from workbench.analysis.compare import Comparison, compare, noise_of, time_change
 from workbench.analysis.launches import Combined, combine, pair_launches
 from workbench.counters import Missing, catalog

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from factories import make_launch, make_profile, make_timing, padded
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_launch, make_profile, make_timing, padded
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.model import Expectation, Metric, Number, Spread

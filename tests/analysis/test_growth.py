@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from factories import make_timing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_timing
 from workbench.analysis.growth import FLOOR_S, TIME, WORK, flat_times, warnings, work_growth
 from workbench.model import Notice, Timing
 

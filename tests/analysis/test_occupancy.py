@@ -7,10 +7,10 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from factories import H200, make_launch, make_metrics, make_profile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.occupancy import (
     Resources,
     occupancy,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from factories import make_launch, make_metrics
 
+from tests.factories import make_launch, make_metrics
 from workbench.analysis.arithmetic import work
 from workbench.analysis.roofline import Position, position, traffic
 from workbench.counters import Missing

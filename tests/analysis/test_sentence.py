@@ -7,14 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from factories import (
+from tests.factories import (
     make_instructions,
     make_launch,
     make_metrics,
     make_profile,
     make_timing,
 )
-
 from workbench.analysis.compare import compare
 from workbench.analysis.explanation import Explanation, explain
 from workbench.model import Device, InstructionTable, Metric, Profile, SourceFile

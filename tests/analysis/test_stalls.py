@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from factories import make_instructions, make_launch, make_metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_instructions, make_launch, make_metrics
 from workbench.analysis.stalls import breakdown, sampled_lines
 from workbench.counters import catalog
 from workbench.model import InstructionTable

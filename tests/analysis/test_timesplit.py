@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from factories import make_instructions, make_launch, make_metrics, make_profile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.timesplit import TimeSplit, split_time, wilson
 from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels

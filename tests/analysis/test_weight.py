@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from factories import H200, make_launch, make_metrics, make_profile
 
+from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.weight import Scale, ranked
 from workbench.model import Device, Profile

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from factories import make_project
 
+from tests.factories import make_project
 from workbench.analysis.check import Gate
 from workbench.cli import app
 from workbench.errors import UsageError

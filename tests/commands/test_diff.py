@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from factories import make_project
 
+from tests.factories import make_project
 from workbench.cli import app
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError

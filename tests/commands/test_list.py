@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from factories import make_profile, make_project
 
+from tests.factories import make_profile, make_project
 from workbench.cli import app
 from workbench.errors import DataError, UsageError
 from workbench.model import Device

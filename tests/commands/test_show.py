@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from factories import make_project
 
+from tests.factories import make_project
 from workbench.cli import app
 from workbench.counters import catalog
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from factories import H200, make_project
 
+from tests.factories import H200, make_project
 from workbench.commands.targets import Selection, is_report, resolve, resolve_all
 from workbench.errors import DataError, UsageError
 from workbench.model import Device, Profile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from factories import make_profile
 
+from tests.factories import make_profile
 from workbench.engines.assemble import fold_repeats, metric_notices, own_sources
 from workbench.errors import DataError
 from workbench.model import InstructionTable, Launch, Metric, Profile, SourceFile

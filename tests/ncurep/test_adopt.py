@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from factories import SOURCE, make_launch, make_profile
 
+from tests.factories import SOURCE, make_launch, make_profile
 from workbench.launches import ResolvedLaunch
 from workbench.model import SourceFile, Version
 from workbench.ncurep.adopt import adopt

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_builder import OPENING, SESSION, block, number, result, sized, source, whole
-from report_builder import report as assemble
 
+from tests.ncurep.report_builder import (
+    OPENING,
+    SESSION,
+    block,
+    number,
+    result,
+    sized,
+    source,
+    whole,
+)
+from tests.ncurep.report_builder import report as assemble
 from workbench.errors import DataError
 from workbench.ncurep import container as c
 from workbench.ncurep import wire

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from fake_reader import FakeAction, FakeMetric
 
+from tests.ncurep.fake_reader import FakeAction, FakeMetric
 from workbench.model import Profile
 from workbench.ncurep import extract as module
 from workbench.ncurep.extract import extract, main

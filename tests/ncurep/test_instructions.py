@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fake_reader import Broken, FakeAction, FakeMetric
 
+from tests.ncurep.fake_reader import Broken, FakeAction, FakeMetric
 from workbench.model import Column, InstructionTable
 from workbench.ncurep.instructions import read_table
 

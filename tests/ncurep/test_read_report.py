@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from report_builder import report as assemble
-from report_builder import whole
 
+from tests.ncurep.report_builder import report as assemble
+from tests.ncurep.report_builder import whole
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
 from workbench.ncurep import cache, child, extract, read

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fake_reader import Broken, FakeAction, FakeMetric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ncurep.fake_reader import Broken, FakeAction, FakeMetric
 from workbench.model import Metric
 from workbench.ncurep.values import base_unit, clean, read_metric, read_metrics, to_base
 

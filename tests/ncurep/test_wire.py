@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_builder import data, number
 
+from tests.ncurep.report_builder import data, number
 from workbench.ncurep.wire import WireError, fields, messages, rewrite, text, varint
 
 values = st.one_of(st.integers(0, 2**64 - 1), st.binary(max_size=40))
