@@ -172,7 +172,7 @@ def test_a_speed_up_that_rounds_to_one_is_told_in_percent() -> None:
         "new_time": make_timing(200e-6, width=0.0005, version="v3"),
     }
     text = story(make_profile(), make_profile(), **times).sentence
-    assert text.startswith("v3 is 0.3% faster than v2.")
+    assert text.startswith("v3 is 0.300% faster than v2.")
 
 
 def test_the_side_effect_is_what_takes_most_time_not_what_grew_most() -> None:
