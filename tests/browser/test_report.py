@@ -170,7 +170,7 @@ def test_a_page_without_its_file_keeps_the_hottest_instructions(
 
 def test_a_phone_shows_what_every_step_did(site: Path, open_page: Open) -> None:
     page = open_page(kinds(site)["ladder"], width=360)
-    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="v2"))
+    row = page.locator("tr#v2")
     assert row.locator(".what p").is_visible()
     assert "faster than v0" in row.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -70,15 +70,16 @@ def _combine(
         first = readings[0]
         return first if isinstance(first, Missing) else Missing("no launch holds it")
     ncu = known[0][0].ncu
+    several = "1 launch" if len(known) == 1 else f"{len(known)} launches"
     if how == "sum":
         total = sum(reading.value for reading, _ in known)
-        return Combined(total, counter.unit, ncu, f"sum of {len(known)} launches")
+        return Combined(total, counter.unit, ncu, f"sum of {several}")
     if any(weight is None for _, weight in known):
         mean = sum(reading.value for reading, _ in known) / len(known)
-        return Combined(mean, counter.unit, ncu, f"plain mean of {len(known)} launches")
+        return Combined(mean, counter.unit, ncu, f"plain mean of {several}")
     whole = sum(weight or 0.0 for _, weight in known)
     mean = sum(reading.value * (weight or 0.0) for reading, weight in known) / (whole or 1.0)
-    return Combined(mean, counter.unit, ncu, f"mean of {len(known)} launches, by duration")
+    return Combined(mean, counter.unit, ncu, f"mean of {several}, by duration")
 
 
 def _value(reading: Reading | Missing) -> float | None:

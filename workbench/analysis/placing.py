@@ -70,7 +70,8 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     if old.build is not None and new.build is not None and old.build.flags != new.build.flags:
         gone = [flag for flag in old.build.flags if flag not in new.build.flags]
         come = [flag for flag in new.build.flags if flag not in old.build.flags]
-        out.append("flags " + " ".join([*(f"−{f}" for f in gone), *(f"+{f}" for f in come)]))
+        said = [*(f"without {flag}" for flag in gone), *(f"with {flag}" for flag in come)]
+        out.append(f"flags {', '.join(said)}")
     return tuple(out)
 
 

@@ -29,7 +29,8 @@ _FREE = frozenset({"thread_instructions", "thread_instructions_on"})
 WELL = frozenset({"selected", "not_selected"})
 #: What has no direction says less than what got better or worse.
 _NEUTRAL = 0.5
-#: A ratio (eligible warps, bytes a sector, efficiencies) tells how counts came about, which weigh themselves.
+#: A ratio (eligible warps, bytes a sector, an efficiency) tells how counts came about, and those
+#: weigh themselves.
 _RATIO = 0.05
 
 

@@ -82,7 +82,8 @@ def machine(launch: Launch, anchor: Callable[[LineKey], str]) -> Machine:
     previous = -1
     for row in [*hottest, count]:
         if row != previous + 1:
-            gap = f"{row - previous - 1:,} instructions with fewer samples"
+            number = row - previous - 1
+            gap = f"{number:,} instruction{'s' if number > 1 else ''} with fewer samples"
             rows.append(Instruction(row=-1, offset="", guard="", operation="", operands=gap))
         if row == count:
             break
