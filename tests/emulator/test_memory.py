@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.emulator.copycost import bypass_cost, copy_cost
 from workbench.emulator.memory import (
     SharedCost,
     atomic_cost,
-    bypass_sectors,
-    copy_cost,
     global_cost,
     local_cost,
     matrix_cost,
@@ -130,30 +129,84 @@ def test_an_atomic_serves_one_lane_of_a_bank_at_a_time(
 
 @settings(max_examples=200, deadline=None)
 @given(accesses(1 << 12), accesses(1 << 12))
-def test_a_copy_reads_and_writes_bank_by_bank(
+def test_lanes_of_a_copy_wait_for_those_in_their_way(
     source: tuple[np.ndarray, np.ndarray, int], target: tuple[np.ndarray, np.ndarray, int]
 ) -> None:
     width = max(source[2], 4)
     places = [case[0] // width * width for case in (source, target)]
     reading, writing = source[1] & target[1], target[1]
     size = 128 // width
+    banks = [place // width % size for place in places]
+
+    def apart(one: int, two: int) -> bool:
+        reads = reading[one] and reading[two]
+        return bool(
+            (not reads or banks[0][one] != banks[0][two]) and banks[1][one] != banks[1][two]
+        )
+
     wavefronts = 0
     for start in range(0, 32, size):
-        lanes = range(start, start + size)
-        rounds: list[list[int]] = [[]]
-        for lane in lanes:
-            if not writing[lane]:
-                continue
-            bank = places[0][lane] // width % size
-            busy = [i for i in lanes if i < lane and reading[i]]
-            turn = sum(places[0][i] // width % size == bank for i in busy) if reading[lane] else 0
-            rounds += [[] for _ in range(turn + 1 - len(rounds))]
-            rounds[turn].append(int(places[1][lane]))
-        each = [served(written, width) for written in rounds]
-        given = served([to for written in rounds for to in written], width)
-        wavefronts += min(sum(each), given + len(rounds) - 1) if given else 0
+        lanes = [lane for lane in range(start, start + size) if writing[lane]]
+        wavefronts += max((sum(not apart(one, two) for two in lanes) for one in lanes), default=0)
     cost = copy_cost(places[0][None], places[1][None], reading[None], writing[None], width)
     assert cost.wavefronts == wavefronts
+
+
+def moved(source: np.ndarray, target: np.ndarray, reading: np.ndarray) -> tuple[int, int]:
+    """Sectors and wavefronts of one copy past the first-level cache, lane by lane."""
+    turns: dict[tuple[int, ...], int] = {}
+    moves: dict[tuple[int, ...], set[int]] = {}
+    for lane in reversed(range(32)):
+        if not reading[lane]:
+            continue
+        start, end = int(source[lane]) // 16, int(target[lane]) // 16
+        exchanged = (start ^ end) & 1
+        asked = (start, end // 8, exchanged)
+        turns[asked] = turns.get(asked, -1) + 1
+        moves.setdefault((start // 2, end // 2, exchanged, turns[asked]), set()).add(start % 2)
+    sectors = {move[:3] for move in moves}
+    waves = {
+        (start // 4, end // 4, exchanged, (start ^ end) & 1, turn, frozenset(halves))
+        for (start, end, exchanged, turn), halves in moves.items()
+    }
+    return len(sectors), len(waves)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([8, 16, 64, 1000]).flatmap(
+                lambda span: st.lists(st.integers(0, span), min_size=32, max_size=32)
+            ),
+            st.permutations(range(64)),
+            st.lists(st.booleans(), min_size=32, max_size=32),
+            st.lists(st.booleans(), min_size=32, max_size=32),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.booleans(),
+)
+def test_copies_past_the_cache_move_sectors(
+    cases: list[tuple[list[int], list[int], list[bool], list[bool]]], sized: bool
+) -> None:
+    source = np.array([case[0] for case in cases]) * 16 + (1 << 36)
+    target = np.array([case[1][:32] for case in cases]) * 16
+    writing = np.array([case[3] for case in cases])
+    reading = np.array([case[2] for case in cases]) & writing
+    sectors = wavefronts = ideal = 0
+    for row in range(len(cases)):
+        own = moved(source[row], target[row], reading[row])
+        lanes, some = int(reading[row].sum()), (slice(row, row + 1),)
+        sectors, wavefronts = sectors + own[0], wavefronts + own[1]
+        ideal += min(own[1], -(-lanes // 8))
+        if sized or (writing[row] & ~reading[row]).any():
+            zeros = copy_cost(source[some], target[some], reading[some], writing[some], 16)
+            wavefronts, ideal = wavefronts + zeros.wavefronts, ideal + zeros.ideal
+    cost = bypass_cost(source, target, reading, writing, sized=sized)
+    assert (cost.sectors, cost.shared.wavefronts, cost.shared.ideal) == (sectors, wavefronts, ideal)
+    assert cost.shared.requests == int(writing.any(axis=1).sum())
 
 
 @settings(max_examples=100, deadline=None)
@@ -269,18 +322,36 @@ def test_floats_are_added_in_turns(
     assert spin_cost(addresses[None], None, width).wavefronts == wavefronts, what
 
 
-def test_copies_past_the_cache_share_little() -> None:
-    source = (LANE * 16)[None]
-    assert bypass_sectors(source, source + 4096, None, 16) == (16, 16)
-    # Neighbours may change places within a line, as a swizzle has it.
-    assert bypass_sectors(source, (LANE ^ 1)[None] * 16, None, 16) == (16, 16)
-    # A sector whose halves go to different lines is fetched twice.
-    apart = (LANE * 16 + LANE % 2 * 1024)[None]
-    assert bypass_sectors(source, apart, None, 16) == (32, 16)
-    # Four lanes that want the same 16 bytes do not share them.
-    assert bypass_sectors((LANE // 4 * 16)[None], source, None, 16) == (16, 16)
-    some = (LANE < 5)[None]
-    assert bypass_sectors(source, source, some, 16) == (3, 3)
+@pytest.mark.parametrize(
+    ("what", "to", "source", "sectors", "wavefronts"),
+    [
+        ("in place", LANE, LANE, 16, 4),
+        ("lanes change places within a line, as a swizzle has it", LANE ^ 5, LANE, 16, 4),
+        ("32 bytes further", LANE + 2, LANE, 16, 8),
+        ("16 bytes further", LANE + 1, LANE, 32, 12),
+        ("halves of a sector go to two lines", LANE + LANE % 2 * 64, LANE, 32, 8),
+        ("rows of 64 bytes", LANE, LANE % 4 + LANE // 4 * 16, 16, 8),
+        ("eight lanes want the same", LANE, np.where(LANE < 8, 5, LANE), 20, 11),
+        ("the first line starts in the middle of a sector", LANE + 1, LANE + 1, 17, 6),
+    ],
+)
+def test_copies_past_the_cache_by_distance(
+    what: str, to: np.ndarray, source: np.ndarray, sectors: int, wavefronts: int
+) -> None:
+    """As an H200 counts them."""
+    cost = bypass_cost(source[None] * 16, to[None] * 16, None, None)
+    assert (cost.sectors, cost.shared.wavefronts) == (sectors, wavefronts), what
+
+
+def test_zeros_of_copies_past_the_cache_are_written_like_others() -> None:
+    """As an H200 counts them: 16 lanes with data and 16 with zeros, then zeros alone."""
+    place = (LANE * 16)[None]
+    half = bypass_cost(place, place, (LANE % 2 == 1)[None], None)
+    assert (half.sectors, half.shared.wavefronts, half.shared.ideal) == (16, 4 + 4, 2 + 4)
+    none = bypass_cost(place, place, (LANE < 0)[None], None)
+    assert (none.sectors, none.shared.wavefronts, none.shared.ideal) == (0, 4, 4)
+    whole = bypass_cost(place, place, None, None, sized=True)
+    assert (whole.sectors, whole.shared.wavefronts, whole.shared.ideal) == (16, 8, 8)
 
 
 def test_rows_of_matrices() -> None:

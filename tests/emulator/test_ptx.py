@@ -72,6 +72,16 @@ def test_lines_follow_loc_and_line_zero_keeps_the_line_before() -> None:
     assert (found[3].loc.file, found[3].loc.line) == (2, 20)
 
 
+def test_calls_without_instructions_of_their_own_are_known() -> None:
+    text = BODY.replace(
+        ".loc 2 20", ".loc 1 40 5, function_name $L__info_string0, inlined_at 1 70 13\n.loc 2 20"
+    )
+    assert text != BODY
+    calls = parse(text).calls
+    assert calls[1, 40] == {(1, 70)}
+    assert calls[2, 20] == {(1, 9)}
+
+
 def test_nested_scopes_do_not_share_their_registers() -> None:
     first, second = (i for i in instrs(BODY) if i.op == "mov" and i.operands[1] in (Imm(7), Imm(9)))
     assert first.operands[0] != second.operands[0]

@@ -11,9 +11,10 @@ import numpy as np
 
 from workbench.emulator.access import Access, add_shared, scatter, where_of
 from workbench.emulator.context import Context, Registers, Run, Runtime, Site
-from workbench.emulator.ir import Imm, Instr
+from workbench.emulator.copycost import bypass_cost, copy_cost
+from workbench.emulator.ir import Imm, Instr, Operand, Reg
 from workbench.emulator.lanes import WARP, Mask
-from workbench.emulator.memory import LINE, bypass_sectors, copy_cost
+from workbench.emulator.memory import LINE
 from workbench.emulator.space import view_of
 from workbench.emulator.values import Array, unsigned
 
@@ -83,6 +84,7 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
     past = "cg" in instr.parts
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
+    sized = limit >= 0 and not _all_or_nothing(instr.operands[3], width, ctx, set())
     rt = ctx.rt
 
     def run(R: Registers, M: Mask) -> None:
@@ -102,7 +104,7 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
             if past:
                 site.sectors, site.ideal = counted
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
-        _charge(load, write, R, reading, M, past=past)
+        _charge(load, write, R, reading, M, past=past, sized=sized)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
@@ -112,12 +114,45 @@ def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
     return run
 
 
+def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> bool:
+    """Whether a source size can be seen to be 0 or the copy's width.
+
+    ptxas then makes it a condition.
+    """
+    if isinstance(size, Imm):
+        return size.bits in (0, width)
+    if not isinstance(size, Reg):
+        return False
+    if size.name in seen:
+        return True
+    seen.add(size.name)
+    makers = ctx.makers.get(size.name, [])
+    for maker in makers:
+        if maker.op == "and":
+            if not any(isinstance(each, Imm) and each.bits == width for each in maker.operands):
+                return False
+        elif maker.op not in ("selp", "mov") or not all(
+            _all_or_nothing(each, width, ctx, seen)
+            for each in maker.operands[1 : 3 if maker.op == "selp" else 2]
+        ):
+            return False
+    return bool(makers)
+
+
 def _charge(
-    load: Access, write: Access, R: Registers, reading: Mask, writing: Mask, *, past: bool
+    load: Access,
+    write: Access,
+    R: Registers,
+    reading: Mask,
+    writing: Mask,
+    *,
+    past: bool,
+    sized: bool,
 ) -> None:
     """Add what follows from both of a copy's addresses.
 
-    That is its wavefronts and, if it goes `past` the first-level cache, its sectors.
+    That is its wavefronts and, if it goes `past` the first-level cache, its sectors;
+    `sized`: see `bypass_cost`.
     """
     lanes, width = write.rt.lanes, write.site.width
     source, offset = where_of(R, load.slot, load.size)
@@ -126,7 +161,7 @@ def _charge(
     if reading.count:
         low = (view_of(source, load.width, reading, lanes).low + offset + load.imm) % LINE
     high = (view_of(target, write.width, writing, lanes).low + shift + write.imm) % LINE
-    key = ("copy", source, low, high, reading, writing, width)
+    key = ("copy", past, sized, source, low, high, reading, writing, width)
     cost = target.memo.get(key)
     if cost is None:
         places: list[Array] = []
@@ -137,10 +172,11 @@ def _charge(
                 rel = np.zeros((1, 1), np.int64)
             places.append(np.broadcast_to(rel, lanes.shape).reshape(-1, WARP))
         took, gave = (lanes.full(mask).reshape(-1, WARP) for mask in (reading, writing))
-        cost = (
-            *copy_cost(places[0], places[1], took, gave, width),
-            *bypass_sectors(places[0] + low, places[1] + high, took, width),
-        )
+        if past:
+            found = bypass_cost(places[0] + low, places[1] + high, took, gave, sized=sized)
+            cost = (*found.shared, found.sectors, found.ideal)
+        else:
+            cost = (*copy_cost(places[0] + low, places[1] + high, took, gave, width), 0, 0)
         target.remember(key, cost)
     add_shared(write.site, cost[:4])
     if past and reading.count:

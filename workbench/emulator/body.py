@@ -119,6 +119,7 @@ class BodyParser(Cursor):
         if "inlined_at" in rest:
             at = rest.index("inlined_at")
             inlined = (int(rest[at + 1]), int(rest[at + 2]))
+            self.module.calls.setdefault((file, line), set()).add(inlined)
         # Line 0 means "compiler-made": ptxas leaves such code on the line before it.
         if line:
             self.loc = Loc(file, line, inlined)

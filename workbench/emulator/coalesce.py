@@ -11,7 +11,7 @@ already on every way to it, with nothing written since, is not made again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from workbench.emulator.cfg import Block, Graph, results
 from workbench.emulator.ir import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
@@ -166,27 +166,48 @@ def _key(instr: Instr) -> tuple[object, ...] | None:
     space = next((p.split("::")[0] for p in instr.parts[1:] if "shared" in p or p == "local"), "")
     width = SIZES.get(instr.parts[-1], 0)
     where = instr.operands[1]
-    if not space or width not in (4, 8) or any(p in ("v2", "v4") for p in instr.parts):
+    if not space or width not in (4, 8) or _bytes(instr) > 8:
         return None
     if not isinstance(where, Addr) or where.base is None:
         return None
     return (where.base.name, space, width, isinstance(where.base, Reg))
 
 
-def _close(groups: object, alignment: Alignment, out: dict[int, int]) -> None:
-    for loads in groups:  # type: ignore[attr-defined]
-        first = loads[0].operands[1]
-        width = SIZES[loads[0].parts[-1]]
-        base = alignment.operand(first.base)
-        at = {load.operands[1].offset: load for load in reversed(loads)}
+def _bytes(load: Instr) -> int:
+    """What a load reads, a vector's elements together."""
+    count = next((int(part[1:]) for part in load.parts if part in ("v2", "v4", "v8")), 1)
+    return count * SIZES.get(load.parts[-1], 0)
+
+
+def _close(groups: Iterable[list[Instr]], alignment: Alignment, out: dict[int, int]) -> None:
+    for loads in groups:
+        named = _address(loads[0]).base
+        assert named is not None  # or the loads would have no key
+        base = alignment.operand(named)
+        at = {_address(load).offset: load for load in reversed(loads)}
         for total in (16, 8):
-            if width >= total or (1 << min(base, 6)) < total:
+            if (1 << min(base, 6)) < total:
                 continue
             for start in sorted(at):
-                pieces = [at.get(start + step) for step in range(0, total, width)]
-                if start % total or any(piece is None or id(piece) in out for piece in pieces):
-                    continue
-                order = sorted(pieces, key=lambda load: load.ptx_line)  # type: ignore[union-attr]
-                for piece in order:
-                    out[id(piece)] = 0
-                out[id(order[0])] = total
+                pieces = [] if start % total else _row(at, start, total, out)
+                if len(pieces) > 1:
+                    out.update((id(piece), 0) for piece in pieces)
+                    out[id(min(pieces, key=lambda load: load.ptx_line))] = total
+
+
+def _row(at: dict[int, Instr], start: int, total: int, taken: Mapping[int, int]) -> list[Instr]:
+    """Loads that fill `total` bytes from `start` on without gaps or overlaps, or nothing."""
+    pieces, end = [], start
+    while end < start + total:
+        piece = at.get(end)
+        if piece is None or id(piece) in taken:
+            return []
+        pieces.append(piece)
+        end += _bytes(piece)
+    return pieces if end == start + total else []
+
+
+def _address(load: Instr) -> Addr:
+    where = load.operands[1]
+    assert isinstance(where, Addr)
+    return where

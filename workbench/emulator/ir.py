@@ -124,13 +124,18 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A parsed PTX module."""
+    """A parsed PTX module.
+
+    `calls` has the places (file, line) inside inlined functions, those without instructions
+    of their own too, and the places they were called from.
+    """
 
     version: str = ""
     target: str = ""
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    calls: dict[tuple[int, int], set[tuple[int, int]]] = field(default_factory=dict)
 
     def where(self, loc: Loc) -> str:
         """``file:line`` of a position, for messages."""

@@ -135,11 +135,12 @@ def _spread(addresses: Ints, active: Bools, lanes: int, width: int) -> tuple[Int
     return spread.reshape(-1, lanes * words), np.repeat(alive, words, axis=1)
 
 
-def _whole(active: Bools | None, shape: tuple[int, ...]) -> Bools:
+def whole(active: Bools | None, shape: tuple[int, ...]) -> Bools:
+    """A mask, None being all lanes."""
     return np.ones(shape, np.bool_) if active is None else active
 
 
-def _summed(passes: Ints, active: Bools, width: int) -> SharedCost:
+def summed(passes: Ints, active: Bools, width: int) -> SharedCost:
     """Costs from the wavefronts of each pass, (warps, passes)."""
     wavefronts = passes.sum(axis=1)
     wanted = -(-active.sum(axis=1) * width // LINE)
@@ -157,10 +158,10 @@ def shared_load_cost(addresses: Ints, active: Bools | None, width: int) -> Share
     Neighbouring passes are one where the lanes of both agree in pairs and no bank has
     two words to give.
     """
-    active = _whole(active, addresses.shape)
+    active = whole(active, addresses.shape)
     warps = len(addresses)
     if width <= 4:
-        return _summed(_passes(addresses >> 2, active)[:, None], active, width)
+        return summed(_passes(addresses >> 2, active)[:, None], active, width)
     lanes = WARP * 4 // width
     single = _passes(*_spread(addresses, active, lanes, width)).reshape(-1, 2)
     both = _passes(*_spread(addresses, active, 2 * lanes, width))
@@ -175,20 +176,20 @@ def shared_load_cost(addresses: Ints, active: Bools | None, width: int) -> Share
         apart[:, 1] = False
         merged &= ~apart.reshape(-1)
     passes = np.where(merged[:, None], np.stack([both, 0 * both], axis=1), single)
-    return _summed(passes.reshape(warps, -1), active, width)
+    return summed(passes.reshape(warps, -1), active, width)
 
 
 def shared_store_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of one store to shared memory of each warp: passes never merge."""
-    active = _whole(active, addresses.shape)
+    active = whole(active, addresses.shape)
     lanes = min(WARP, WARP * 4 // width)
     passes = _passes(*_spread(addresses, active, lanes, width))
-    return _summed(passes.reshape(len(addresses), -1), active, width)
+    return summed(passes.reshape(len(addresses), -1), active, width)
 
 
 def matrix_cost(addresses: Ints, active: Bools | None, width: int = 16) -> SharedCost:
     """The cost of one ``ldmatrix``: every 8 lanes name the 16-byte rows of one matrix."""
-    active = _whole(active, addresses.shape)
+    active = whole(active, addresses.shape)
     passes = _passes(*_spread(addresses, active, 8, width)).reshape(len(addresses), -1)
     return SharedCost(
         int(active.any(axis=1).sum()),
@@ -203,9 +204,9 @@ def atomic_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost
 
     Lanes that share a word do not share the wavefront, as they do in a load.
     """
-    active = _whole(active, addresses.shape)
+    active = whole(active, addresses.shape)
     passes = _lanes_of_banks(*_spread(addresses, active, min(WARP, WARP * 4 // width), width))
-    return _summed(passes.reshape(len(addresses), -1), active, width)
+    return summed(passes.reshape(len(addresses), -1), active, width)
 
 
 def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
@@ -214,7 +215,7 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     In each turn one lane of every bank succeeds, if no lane before it took its word.
     A swap costs two wavefronts a pass.
     """
-    active = _whole(active, addresses.shape).copy()
+    active = whole(active, addresses.shape).copy()
     requests = int(active.any(axis=1).sum())
     lanes = WARP * 4 // width
     bank = addresses // width % lanes
@@ -242,58 +243,6 @@ def swap_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of a compare-and-swap in shared memory: every wavefront twice."""
     cost = atomic_cost(addresses, active, width)
     return SharedCost(cost.requests, 2 * cost.wavefronts, 2 * cost.ideal, cost.ways)
-
-
-def copy_cost(
-    source: Ints, target: Ints, reading: Bools | None, writing: Bools | None, width: int
-) -> SharedCost:
-    """The cost for shared memory of one ``cp.async`` through the first-level cache.
-
-    A pass reads one lane's word from each bank of the cache at a time (lanes do not
-    share what they read), and what was read together is brought to shared memory at one
-    lane a bank at a time. Reading and writing overlap: together they never cost more
-    than if only the last of the one met the first of the other.
-    """
-    writing = _whole(writing, target.shape)
-    reading = _whole(reading, source.shape)
-    lanes = WARP * 4 // width
-    give, take = (places.reshape(-1, lanes) // width % lanes for places in (target, source))
-    wants, reads = writing.reshape(-1, lanes), reading.reshape(-1, lanes)
-    earlier = np.tri(lanes, lanes, -1, dtype=np.bool_)
-    same = (take[:, :, None] == take[:, None, :]) & reads[:, None, :] & earlier
-    # The reading that a lane belongs to; zeros need none and go with the first.
-    turn = np.where(reads, same.sum(axis=2), 0)
-    meets = (give[:, :, None] == give[:, None, :]) & wants[:, None, :] & wants[:, :, None]
-    together = (meets & (turn[:, :, None] == turn[:, None, :])).sum(axis=2)
-    worst = np.zeros((len(give), lanes), np.int64)
-    np.maximum.at(worst, (np.arange(len(give))[:, None], turn), together)
-    taken = np.where(wants, turn, 0).max(axis=1) + 1
-    given = meets.sum(axis=2).max(axis=1)
-    passes = np.minimum(worst.sum(axis=1), taken + given - 1) * (given > 0)
-    return _summed(passes.reshape(len(target), -1), writing, width)
-
-
-def bypass_sectors(
-    source: Ints, target: Ints, reading: Bools | None, width: int
-) -> tuple[int, int]:
-    """Sectors, and ideal ones, of a ``cp.async`` past the first-level cache.
-
-    A sector is fetched for each line of the target that its bytes go to, and as often as
-    lanes ask for the same bytes of it for that line.
-    """
-    reading = _whole(reading, source.shape)
-    line = target // LINE
-    both = reading[:, :, None] & reading[:, None, :] & (line[:, :, None] == line[:, None, :])
-    bytes_, sector = source // width, source // SECTOR
-    same = both & (bytes_[:, :, None] == bytes_[:, None, :])
-    group = both & (sector[:, :, None] == sector[:, None, :])
-    often = same.sum(axis=2)
-    most = np.where(group, often[:, None, :], 0).max(axis=2)
-    # Every lane of a group carries its share of the group's fetches.
-    shares = np.where(reading, most / np.maximum(group.sum(axis=2), 1), 0.0)
-    sectors = np.rint(shares.sum(axis=1)).astype(np.int64)
-    wanted = -(-reading.sum(axis=1) * width // SECTOR)
-    return int(sectors.sum()), int(np.minimum(sectors, wanted).sum())
 
 
 def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:

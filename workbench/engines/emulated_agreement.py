@@ -20,9 +20,11 @@ from workbench.emulator.context import Limits
 from workbench.emulator.ir import Instr, Module
 from workbench.emulator.launch import Launch as EmulatedLaunch
 from workbench.emulator.launch import arena_for
-from workbench.emulator.run import Outcome, run, sample
+from workbench.emulator.run import Outcome, Row, run, sample
 from workbench.emulator.space import Arena
+from workbench.engines import emulated_misread
 from workbench.engines.emulated import launch_of, memory_of, recorded_build
+from workbench.engines.emulated_misread import LeftOut, left_out
 from workbench.launches import resolve_launches
 from workbench.model import Launch, Profile
 from workbench.study import Study
@@ -68,30 +70,49 @@ class Column:
 
 @dataclass(slots=True)
 class Agreement:
-    """One launch, emulated and recorded. `instructions`: estimated over recorded, less 1."""
+    """One launch, emulated and recorded.
+
+    `instructions`: estimated over recorded, less 1; `misread`: machine instructions whose
+    counters of copies are not compared (`workbench.engines.emulated_misread`), and
+    `lines_left_out`: lines that are not compared because of them.
+    """
 
     kernel: str
     columns: dict[str, Column]
     instructions: float
     sampled: float
+    misread: int = 0
+    lines_left_out: int = 0
 
 
-def recorded_lines(profile: Profile, launch: Launch, column: str) -> dict[Place, float]:
+def recorded_place(profile: Profile, launch: Launch, row: int) -> Place:
+    """Where a machine instruction comes from."""
+    file = launch.instructions.file[row]
+    path = profile.sources[file].path if file >= 0 else "?"
+    return Path(path).name, launch.instructions.line[row]
+
+
+def counted_place(module: Module, row: Row) -> Place:
+    """Where a PTX instruction comes from."""
+    return Path(module.files.get(row.instr.loc.file, "?")).name, row.instr.loc.line
+
+
+def recorded_lines(
+    profile: Profile, launch: Launch, column: str, without: LeftOut | None = None
+) -> dict[Place, float]:
     """A line counter of a recorded launch, summed over (file, line)."""
-    table = launch.instructions
     out: dict[Place, float] = defaultdict(float)
-    found = table.columns.get(column)
+    found = launch.instructions.columns.get(column)
     if found is None:
         return out
     for row, value in zip(found.rows, found.values, strict=True):
-        file = table.file[row]
-        path = profile.sources[file].path if file >= 0 else "?"
-        out[Path(path).name, table.line[row]] += value
+        if without is None or row not in without.rows:
+            out[recorded_place(profile, launch, row)] += value
     return out
 
 
 def counted_lines(
-    outcome: Outcome, module: Module, column: str
+    outcome: Outcome, module: Module, column: str, without: LeftOut | None = None
 ) -> tuple[dict[Place, float], dict[Place, float]]:
     """The same of an emulated launch, and each line's standard error."""
     name = COUNTERS[column]
@@ -101,7 +122,9 @@ def counted_lines(
     for row in outcome.rows:
         if name in ("sectors", "ideal", "tags") and (row.site.space == "local") != local:
             continue
-        place = Path(module.files.get(row.instr.loc.file, "?")).name, row.instr.loc.line
+        if without is not None and id(row.site) in without.sites:
+            continue
+        place = counted_place(module, row)
         out[place] += getattr(row.site, name)
         margin[place] += outcome.margin(row.site, name)
     return out, margin
@@ -123,24 +146,42 @@ def inlined(module: Module) -> dict[Place, Place]:
     def place_of(file: int, line: int) -> Place:
         return Path(module.files.get(file, "?")).name, line
 
+    def join(place: tuple[int, int], caller: tuple[int, int]) -> None:
+        one, two = root(place_of(*place)), root(place_of(*caller))
+        parent[max(one, two)] = min(one, two)
+        parent.setdefault(min(one, two), min(one, two))
+
+    def join_upwards(place: tuple[int, int], caller: tuple[int, int]) -> None:
+        done, open_ = set(), [(place, caller)]
+        while open_:
+            pair = open_.pop()
+            if pair not in done:
+                done.add(pair)
+                join(*pair)
+                open_ += [(pair[1], up) for up in module.calls.get(pair[1], ())]
+
     for function in module.functions.values():
         for item in function.body:
             if isinstance(item, Instr) and item.loc.inlined_at is not None:
-                # A header's function is everywhere; only what it loads or stores counts.
-                if item.loc.file != item.loc.inlined_at[0] and item.op not in _MEMORY:
-                    continue
-                one = root(place_of(item.loc.file, item.loc.line))
-                two = root(place_of(*item.loc.inlined_at))
-                parent[max(one, two)] = min(one, two)
-                parent.setdefault(min(one, two), min(one, two))
+                place, caller = (item.loc.file, item.loc.line), item.loc.inlined_at
+                if item.loc.file == caller[0]:
+                    join(place, caller)
+                # A header's function is everywhere; only what it loads or stores counts,
+                # wherever it is on the way up to the kernel.
+                elif item.op in _MEMORY:
+                    join_upwards(place, caller)
     return {place: root(place) for place in parent}
 
 
-def grouped(lines: dict[Place, float], groups: dict[Place, Place]) -> dict[Place, float]:
+def grouped(
+    lines: dict[Place, float], groups: dict[Place, Place], without: LeftOut | None = None
+) -> dict[Place, float]:
     """Sums over groups of lines."""
     out: dict[Place, float] = defaultdict(float)
     for place, value in lines.items():
-        out[groups.get(place, place)] += value
+        group = groups.get(place, place)
+        if without is None or group not in without.places:
+            out[group] += value
     return out
 
 
@@ -192,6 +233,20 @@ def _run(module: Module, launch: EmulatedLaunch, arena: Arena, budget: int) -> O
     return run(module, launch, arena)
 
 
+def _left_out(
+    profile: Profile, launch: Launch, outcome: Outcome, module: Module, groups: dict[Place, Place]
+) -> LeftOut:
+    def group_of(row: int) -> Place:
+        place = recorded_place(profile, launch, row)
+        return groups.get(place, place)
+
+    def our_group_of(row: Row) -> Place:
+        place = counted_place(module, row)
+        return groups.get(place, place)
+
+    return left_out(launch, outcome, group_of, our_group_of)
+
+
 def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agreement]:
     """Compare every launch of a recorded profile; empty where it keeps no PTX.
 
@@ -215,17 +270,28 @@ def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agre
         resolve_launches(study, version, problem), profile.launches, strict=True
     ):
         outcome = _run(module, launch_of(resolved, Limits()), arena, budget)
+        missing = _left_out(profile, launch, outcome, module, groups)
         columns = {}
         for name in COUNTERS:
-            seen, margin = counted_lines(outcome, module, name)
-            want = recorded_lines(profile, launch, name)
+            without = missing if name in emulated_misread.COUNTERS else None
+            seen, margin = counted_lines(outcome, module, name, without)
+            want = recorded_lines(profile, launch, name, without)
             columns[name] = compare(
-                grouped(seen, groups),
-                grouped(want, groups),
-                grouped(margin, groups),
+                grouped(seen, groups, without),
+                grouped(want, groups, without),
+                grouped(margin, groups, without),
                 0.0 if outcome.sampled == 1 else _SAMPLED,
             )
         executed = sum(recorded_lines(profile, launch, "inst_executed").values())
         estimate = float(np.sum(outcome.machine_instructions()))
-        out.append(Agreement(launch.kernel, columns, estimate / executed - 1, outcome.sampled))
+        out.append(
+            Agreement(
+                launch.kernel,
+                columns,
+                estimate / executed - 1,
+                outcome.sampled,
+                len(missing.rows),
+                len(missing.places),
+            )
+        )
     return out

@@ -1,0 +1,68 @@
+"""Which loads of shared memory ptxas is taken to join."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.emulator import cfg, inline
+from workbench.emulator.coalesce import merged
+from workbench.emulator.ptx import parse
+
+KERNEL = """
+.version 8.3
+.target sm_90
+.address_size 64
+
+.visible .entry k()
+{{
+.reg .b32 %r<4>;
+.reg .f32 %f<32>;
+.shared .align 16 .b8 tile[4096];
+mov.u32 %r1, %tid.x;
+shl.b32 %r2, %r1, {shift};
+mov.u32 %r3, tile;
+add.s32 %r2, %r3, %r2;
+{loads}
+ret;
+}}
+"""
+
+
+def widths(loads: str, shift: int = 4) -> list[int | None]:
+    """What each load is charged: its joined width, 0 where another has it, None if alone."""
+    flat = inline.flatten(parse(KERNEL.format(loads=loads, shift=shift)), "k")
+    graph = cfg.build(flat)
+    found = merged(graph, lambda name: 0)
+    every = [each for block in graph.blocks for each in block.instrs if each.op == "ld"]
+    return [found.get(id(each)) for each in every]
+
+
+@pytest.mark.parametrize(
+    ("loads", "charged"),
+    [
+        (("f32 %f1, [%r2]", "f32 %f2, [%r2+4]"), [8, 0]),
+        (("f32 %f1, [%r2+4]", "f32 %f2, [%r2+8]"), [None, None]),
+        (("v2.f32 {%f1, %f2}, [%r2]", "v2.f32 {%f3, %f4}, [%r2+8]"), [16, 0]),
+        # ptxas makes one load of a pair and two single words, in whatever order they come.
+        (
+            ("v2.f32 {%f1, %f2}, [%r2+3816]", "f32 %f3, [%r2+3808]", "f32 %f4, [%r2+3812]"),
+            [16, 0, 0],
+        ),
+        (("v2.f32 {%f1, %f2}, [%r2]", "f32 %f3, [%r2+8]"), [None, None]),
+        (("v4.f32 {%f1, %f2, %f3, %f4}, [%r2]", "f32 %f5, [%r2+16]"), [None, None]),
+        (("v2.f32 {%f1, %f2}, [%r2]", "f32 %f3, [%r2+4]"), [None, None]),
+    ],
+)
+def test_neighbours_are_joined(loads: tuple[str, ...], charged: list[int | None]) -> None:
+    assert widths("".join(f"ld.shared.{load};\n" for load in loads)) == charged
+
+
+def test_only_what_is_aligned_is_joined() -> None:
+    pair = "ld.shared.f32 %f1, [%r2];\nld.shared.f32 %f2, [%r2+4];\n"
+    assert widths(pair, shift=3) == [8, 0]
+    assert widths(pair, shift=2) == [None, None]
+
+
+def test_a_store_keeps_loads_apart() -> None:
+    one, two = "ld.shared.f32 %f1, [%r2];\n", "ld.shared.f32 %f2, [%r2+4];\n"
+    assert widths(one + "st.shared.f32 [%r3], %f1;\n" + two) == [None, None]
