@@ -2,11 +2,12 @@
 
 PTX loads a parameter once and keeps it in a register. ptxas does not: since compute
 capability 9.0 most instructions cannot read constant memory themselves, and a load of it
-is cheaper than a register, so each basic block loads what it uses again. Two neighbours
-of four bytes are one load. There are two exceptions. What lies on the way that every
-warp takes through an innermost loop is loaded before the loop; and a block that has
-become predicates on its instructions finds there what the way around it uses as well,
-but loads anything else under its predicate.
+is cheaper than a register. So what a block uses is loaded there, unless every way to it
+has loaded it since the last loop began or ended; two neighbours of four bytes are one
+load. What lies on the way that every warp takes through an innermost loop is loaded before
+the loop. A block that has become predicates on its instructions shares what the way around
+it uses, but loads pointers, and anything else, once more under its predicate. The index of
+the thread and its like (S2R) are treated as parameters.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def offsets(params: Sequence[Variable]) -> dict[str, int]:
 
 
 def held(blocks: Sequence[Block], params: Sequence[Variable]) -> dict[str, int]:
-    """Registers that only ever hold a parameter -> its offset."""
+    """Registers that only ever hold a parameter -> its offset; special registers below zero."""
     place = offsets(params)
     makers: Counter[str] = Counter()
     for _, instr in walk(blocks):
@@ -122,7 +123,7 @@ def loads(graph: Graph, params: Sequence[Variable], host: Mapping[int, int]) -> 
     known = held(blocks, params)
     size = {start: each.size for each, start in zip(params, offsets(params).values(), strict=True)}
     loop = innermost(graph)
-    first = joined_blocks(graph, host)
+    above = _above(graph)
     ahead: dict[int, set[int]] = defaultdict(set)  # header -> words loaded before the loop
     here: list[tuple[int, int, bool, Instr]] = []
     for block, instr in walk(blocks):
@@ -138,19 +139,43 @@ def loads(graph: Graph, params: Sequence[Variable], host: Mapping[int, int]) -> 
                 # An address is added in registers, so that a shared copy does not serve.
                 here.append((index, word, size.get(start, 4) < _WORD, instr))
     out = [instr for head, words in ahead.items() for instr in _entries(graph, head) for _ in words]
+    there: set[tuple[int, int]] = set()  # (block, word) that the way through the block loads
+    there.update((index, word) for index, word, _, _ in here if index not in host)
     seen: set[tuple[int, int]] = set()
-    around = {(first[index], word) for index, word, _, _ in here if index not in host}
     for index, word, shares, instr in here:
-        place = index if index in host else first[index]
-        there = (
-            shares
-            and index in host
-            and (word in ahead[loop.get(index, -1)] or (first[host[index]], word) in around)
-        )
-        if not there and (place, word) not in seen:
-            seen.add((place, word))
+        if index in host:
+            around = {host[index], *above[host[index]]}
+            found = shares and (
+                word in ahead[loop.get(index, -1)] or any((each, word) in there for each in around)
+            )
+        else:
+            found = any((each, word) in there for each in above[index])
+        if not found and (index, word) not in seen:
+            seen.add((index, word))
             out.append(instr)
     return out
+
+
+def _above(graph: Graph) -> dict[int, set[int]]:
+    """Blocks that every way to a block has passed, with no loop begun or ended since."""
+    before: dict[int, list[int]] = defaultdict(list)
+    for index in graph.order:
+        for goal in graph.blocks[index].targets:
+            if graph.blocks[goal].rank > graph.blocks[index].rank:
+                before[goal].append(index)
+    passed: dict[int, set[int]] = {}
+    part: dict[int, int] = {}  # number of the stretch of code without loops in it
+    number = 0
+    for place, index in enumerate(graph.order):
+        ways = [passed[each] | {each} for each in before[index]]
+        passed[index] = set.intersection(*ways) if ways else set()
+        if place and graph.blocks[graph.order[place - 1]].loops != graph.blocks[index].loops:
+            number += 1
+        part[index] = number
+    return {
+        index: {each for each in found if part[each] == part[index]}
+        for index, found in passed.items()
+    }
 
 
 def _entries(graph: Graph, head: int) -> list[Instr]:

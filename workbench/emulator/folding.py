@@ -76,7 +76,8 @@ def _takers(instr: Instr, names: Names, bounds: bool) -> list[Instr]:
         return []
     kind, user = instr.parts[-1], users[0]
     if instr.op == "cvt":
-        fits = kind in ("s32", "u32") and user.op in ("mul", "add", "shl", "mad")
+        wider = kind in ("s32", "u32") and instr.parts[-2] in WIDE
+        fits = wider and user.op in ("mul", "add", "shl", "mad")
     elif kind not in WORDS:
         fits = False
     elif instr.op in ADDS and user.op in ("min", "max"):

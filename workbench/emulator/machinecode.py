@@ -19,7 +19,7 @@ from workbench.emulator.constants import innermost, joined_blocks, loads
 from workbench.emulator.copies import copies
 from workbench.emulator.divergence import exits, fences, hammocks, varying, walk
 from workbench.emulator.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
-from workbench.emulator.ir import Addr, Instr, Operand, Reg, Sym, Variable
+from workbench.emulator.ir import SIZES, Addr, Instr, Operand, Reg, Sym, Variable
 from workbench.emulator.predicates import spills
 from workbench.emulator.unrolling import unrolled
 
@@ -154,7 +154,7 @@ class Weights:
             return 0.0
         if op == "mov":
             return self._move(instr)
-        if op == "cvt" and self._loaded_narrow(instr):
+        if op == "cvt" and (self._loaded_narrow(instr) or _cuts(instr)):
             return 0.0
         if op == "bra":
             return 0.0 if instr.guard is None else 1.0
@@ -248,6 +248,13 @@ class Weights:
         ]
         wide = any(id(maker) in self._folded and maker.op == "mul" for maker in makers)
         return 1.0 if wide else 2.0  # one IMAD.WIDE, or two halves
+
+
+def _cuts(instr: Instr) -> bool:
+    """Does a conversion only leave out upper bits? The lower register has the rest."""
+    kinds = instr.parts[-2:]
+    whole = all(kind[0] in "us" for kind in kinds) and "sat" not in instr.parts
+    return whole and SIZES.get(kinds[0], 0) < SIZES.get(kinds[1], 0)
 
 
 def _fragment(instr: Instr) -> float:

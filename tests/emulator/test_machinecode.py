@@ -1,0 +1,315 @@
+"""The estimate of machine instructions: each habit of ptxas alone, and whole kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.emulator.conftest import HEADER, Compile, execute
+from workbench.emulator import cfg, inline, ptx
+from workbench.emulator.constants import loads
+from workbench.emulator.copies import copies
+from workbench.emulator.divergence import fences, varying
+from workbench.emulator.folding import Names, folded
+from workbench.emulator.ir import Instr, Module
+from workbench.emulator.machinecode import Weights
+from workbench.emulator.predicates import REGISTERS, spills
+from workbench.emulator.unrolling import Unrolled, unrolled
+from workbench.engines.emulated_agreement import agreement
+from workbench.project import require_project
+from workbench.store import Store
+from workbench.study import load_study
+
+REPO = Path(__file__).resolve().parent.parent.parent
+PARAMS = ".param .u64 p, .param .u32 n, .param .u32 m"
+REGISTER_LINES = ".reg .b64 %rd<20>; .reg .b32 %r<40>; .reg .f32 %f<20>; .reg .pred %p<40>;"
+
+
+def module_of(body: str) -> Module:
+    lines = body.replace(";", ";\n")  # one statement a line, as compilers write them
+    return ptx.parse(f"{HEADER}.visible .entry k({PARAMS})\n{{\n{REGISTER_LINES}\n{lines}\n}}")
+
+
+class Kernel:
+    """A kernel in PTX, its blocks, and its instructions by their text."""
+
+    def __init__(self, body: str) -> None:
+        self.flat = inline.flatten(module_of(body), "k")
+        self.graph = cfg.build(self.flat)
+        self.blocks = [self.graph.blocks[index] for index in self.graph.order]
+
+    def at(self, text: str) -> Instr:
+        every = [each for block in self.blocks for each in [*block.instrs, block.last] if each]
+        (found,) = (each for each in every if " ".join(each.text.split()).startswith(text))
+        return found
+
+    def weights(self, target: str = "sm_90") -> Weights:
+        return Weights(self.graph, {}, self.flat.params, {}, target)
+
+    def hosts(self) -> dict[int, int]:
+        return self.weights().host
+
+
+START = """
+ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n]; ld.param.u32 %r2, [m];
+cvta.to.global.u64 %rd2, %rd1; mov.u32 %r3, %tid.x;
+"""
+
+
+# --- constants
+
+
+def loaded(kernel: Kernel) -> list[str]:
+    found = loads(kernel.graph, kernel.flat.params, kernel.hosts())
+    return sorted(" ".join(each.text.split()) for each in found)
+
+
+def test_each_predicated_block_loads_its_pointer() -> None:
+    kernel = Kernel(
+        START
+        + """
+        setp.ge.s32 %p1, %r3, 9; mul.wide.s32 %rd3, %r3, 4;
+        @%p1 bra A; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], %f1;
+        A: setp.ge.s32 %p2, %r3, 5;
+        @%p2 bra B; add.s64 %rd5, %rd2, %rd3; st.global.f32 [%rd5+4], %f1;
+        B: st.global.f32 [%rd3], %f2; ret;
+        """
+    )
+    assert len(kernel.hosts()) == 2
+    lines = loaded(kernel)
+    assert lines.count("add.s64 %rd4, %rd2, %rd3;") == 1
+    assert lines.count("add.s64 %rd5, %rd2, %rd3;") == 1
+
+
+def test_a_loops_constants_are_loaded_before_it_and_again_after_it() -> None:
+    kernel = Kernel(
+        START
+        + """
+        mov.u32 %r4, 0;
+        L: add.s32 %r5, %r5, %r2; add.s32 %r4, %r4, %r3; setp.lt.s32 %p1, %r4, %r1; @%p1 bra L;
+        add.s32 %r6, %r5, %r2; st.shared.u32 [%r6], %r6; ret;
+        """
+    )
+    lines = loaded(kernel)
+    # In front of the loop (n and m are one word, and the thread's index), and behind it (m).
+    assert lines == ["add.s32 %r6, %r5, %r2;", "mov.u32 %r4, 0;", "mov.u32 %r4, 0;"]
+
+
+def test_a_constant_serves_what_follows_in_the_same_stretch() -> None:
+    lines = START + "add.s32 %r4, %r3, %r2; xor.b32 %r5, %r4, %r1; st.shared.u32 [%r5], %r4; ret;"
+    # The index of the thread, and one word of n and m.
+    assert loaded(Kernel(lines)) == ["add.s32 %r4, %r3, %r2;"] * 2
+
+
+def test_before_compute_capability_9_constants_are_operands() -> None:
+    kernel = Kernel(START + "add.s32 %r4, %r3, %r2; st.shared.u32 [%r4], %r4; ret;")
+    new, old = kernel.weights("sm_90"), kernel.weights("sm_80")
+    add = kernel.at("add.s32 %r4")
+    assert new[add] - old[add] == 2  # the thread's index and the parameter
+    assert old[kernel.at("mov.u32 %r3")] == 1
+
+
+# --- conditions
+
+
+def conditions(count: int, use: str) -> Kernel:
+    made = "\n".join(f"setp.ge.s32 %p{j}, %r3, {3 * j + 1};" for j in range(1, count + 1))
+    asked = "\n".join(f"@%p{j} bra B{j}; {use.format(j=j)}\nB{j}:" for j in range(1, count + 1))
+    return Kernel(
+        f"{START}{made} mov.u32 %r4, 0; cvt.u64.u32 %rd3, %r3;\nL:\n{asked} add.s32 %r4, %r4, 1; "
+        "setp.lt.s32 %p39, %r4, %r1; @%p39 bra L; st.shared.f32 [%r3], %f1; ret;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "before", "inside"), [(6, 0, 0), (7, 1, 1), (8, 2, 4), (9, 3, 7), (16, 10, 28)]
+)
+def test_conditions_that_outnumber_predicates_are_moved(
+    count: int, before: int, inside: int
+) -> None:
+    """Numbers of P2R and ISETP.NE in the machine code of a loop with predicated stores."""
+    kernel = conditions(count, "st.shared.u32 [%r3+{j}], %r4;")
+    moved = spills(kernel.graph, kernel.hosts())
+    made = sum(moved.get(id(kernel.at(f"setp.ge.s32 %p{j},")), 0.0) for j in range(1, count + 1))
+    assert made == pytest.approx(before)
+    assert sum(moved.values()) - made == pytest.approx(inside)
+    assert max(0, count + 1 - REGISTERS) == before
+
+
+def test_what_is_loaded_and_used_asks_twice() -> None:
+    load = "ld.shared.f32 %f2, [%r3+{j}];"
+    once = conditions(9, load)
+    twice = conditions(9, load + " add.f32 %f1, %f1, %f2;")
+    costs = [sum(spills(each.graph, each.hosts()).values()) for each in (once, twice)]
+    assert costs == pytest.approx([3 + 7, 3 + 13])  # as in the machine code
+
+
+# --- loops
+
+
+def loop(body: str, test: str, start: str = "mov.u32 %r4, 0;") -> list[Unrolled]:
+    kernel = Kernel(f"{START}{start}\nL: {body}\n{test} @%p1 bra L; st.shared.u32 [%r3], %r5; ret;")
+    every = {block.index: block.index for block in kernel.blocks}
+    return unrolled(kernel.graph, every, {}, lambda block: float(len(block.instrs)))
+
+
+COUNTED = "add.s32 %r5, %r5, %r4; add.s32 %r4, %r4, -4;"
+
+
+def test_a_counted_loop_is_unrolled_by_four() -> None:
+    (found,) = loop(COUNTED, "setp.ne.s32 %p1, %r4, 0;", "mov.u32 %r4, %r1;")
+    assert not found.known and found.exact
+    entry = found.entries[0]
+    for turns, own in [(12, 3), (13, 4), (14, 4), (15, 5), (3, 2)]:
+        ran = {found.block: 8.0 * turns, entry: 8.0}
+        assert found.share(ran) * turns == pytest.approx(own)
+        assert found.tests(ran) * turns == pytest.approx(10)
+
+
+@pytest.mark.parametrize(("turns", "factor"), [(16, 4), (9, 3), (10, 2), (7, 1)])
+def test_where_ptx_knows_the_turns_a_divisor_is_used(turns: int, factor: int) -> None:
+    (found,) = loop(COUNTED, "setp.ne.s32 %p1, %r4, 0;", f"mov.u32 %r4, {4 * turns};")
+    ran = {found.block: float(turns), found.entries[0]: 1.0}
+    assert found.known
+    assert found.share(ran) == pytest.approx(1 / factor)
+    assert found.tests(ran) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "test"),
+    [
+        ("add.s32 %r4, %r4, %r3;", "setp.lt.s32 %p1, %r4, %r1;"),  # its step is no literal
+        ("shr.u32 %r4, %r4, 1;", "setp.ne.s32 %p1, %r4, 0;"),  # it does not count
+        (COUNTED, "setp.ne.s32 %p2, %r4, 0; and.pred %p1, %p2, %p3;"),  # it may end otherwise
+        (COUNTED + "atom.shared.add.u32 %r6, [%r3], %r4;", "setp.ne.s32 %p1, %r4, 0;"),
+        (COUNTED + "mov.u32 %r7, %r5;" * 40, "setp.ne.s32 %p1, %r4, 0;"),  # too large
+    ],
+)
+def test_other_loops_stay_as_they_are(body: str, test: str) -> None:
+    assert not loop(body, test)
+
+
+# --- moves, folding, branches
+
+
+def test_only_moves_of_what_is_needed_later_are_instructions() -> None:
+    kernel = Kernel(
+        START
+        + """
+        mov.u32 %r4, 0; mov.u32 %r5, 0; mov.u32 %r6, 7; mov.u32 %r7, %r3; mov.u32 %r8, %r9;
+        L: add.s32 %r4, %r4, %r6; add.s32 %r5, %r5, %r7; add.s32 %r7, %r7, 1;
+        add.s32 %r8, %r8, %r5; setp.lt.s32 %p1, %r4, %r1; @%p1 bra L;
+        add.s32 %r10, %r3, %r8; st.shared.u32 [%r10], %r4; ret;
+        """
+    )
+    cost = copies(kernel.graph)
+    assert cost[id(kernel.at("mov.u32 %r4"))] == cost[id(kernel.at("mov.u32 %r5"))] == 0.5
+    assert cost[id(kernel.at("mov.u32 %r6"))] == 0  # a literal of its own
+    assert cost[id(kernel.at("mov.u32 %r7"))] == 1  # the thread's index is needed after the loop
+    assert cost[id(kernel.at("mov.u32 %r8"))] == 0  # nobody needs %r9 again
+
+
+def test_a_bound_takes_an_addition_with_it_since_9_0() -> None:
+    kernel = Kernel(
+        START + "add.s32 %r4, %r3, -2; max.s32 %r5, %r4, 0; st.shared.u32 [%r5], %r5; ret;"
+    )
+    add = id(kernel.at("add.s32 %r4"))
+    names = Names(kernel.blocks)
+    assert add in folded(kernel.blocks, names, bounds=True)
+    assert add not in folded(kernel.blocks, names, bounds=False)
+
+
+def test_a_conversion_to_float_is_not_folded_but_cutting_bits_is_free() -> None:
+    kernel = Kernel(
+        START
+        + """
+        cvt.rn.f32.s32 %f1, %r3; mul.f32 %f2, %f1, %f3; cvt.u32.u64 %r4, %rd5;
+        st.shared.f32 [%r4], %f2; ret;
+        """
+    )
+    weights = kernel.weights()
+    assert weights[kernel.at("cvt.rn.f32.s32")] >= 1
+    assert weights[kernel.at("cvt.u32.u64")] == 0
+
+
+def test_branches_to_one_place_share_a_fence() -> None:
+    kernel = Kernel(
+        START
+        + """
+        setp.lt.s32 %p1, %r3, 3; @%p1 bra E;
+        add.f32 %f1, %f1, %f2; setp.lt.s32 %p2, %r3, 9; @%p2 bra E;
+        add.f32 %f1, %f1, %f3;
+        E: st.shared.f32 [%r3], %f1; ret;
+        """
+    )
+    first, second = kernel.at("@%p1 bra"), kernel.at("@%p2 bra")
+    fenced = fences(kernel.graph, varying(kernel.blocks), ())
+    lasts = {id(kernel.graph.blocks[index].last) for index in fenced}
+    assert lasts == {id(first)}
+    assert id(second) not in lasts
+
+
+def test_leaving_is_a_predicate_on_exit() -> None:
+    kernel = Kernel(
+        START
+        + """
+        setp.ge.s32 %p1, %r3, 9; @%p1 bra E;
+        st.shared.f32 [%r3], %f1;
+        E:
+        ret;
+        """
+    )
+    weights = kernel.weights()
+    assert not weights.host  # the store stands behind an EXIT, it is not predicated
+    assert weights[kernel.at("@%p1 bra")] == 1
+    assert weights[kernel.at("st.shared.f32")] == 2  # with the EXIT of those who stayed
+    assert weights[kernel.at("ret")] == 0
+
+
+# --- whole kernels
+
+#: Grid, block, (n, m, k), and the instructions that the warps of their machine code execute:
+#: ptxas of CUDA 13.0 for sm_90, its integers and branches followed for every warp.
+COUNTED_KERNELS = {
+    "matmul": ((2, 2, 1), (16, 16, 1), (30, 32, 50), 9_280),
+    "tiled": ((2, 2, 1), (16, 16, 1), (30, 32, 100), 14_816),
+    "window": ((2, 3, 1), (32, 4, 1), (60, 12, 7), 10_560),
+    "window_any": ((2, 1, 1), (128, 1, 1), (17, 13, 3), 3_802),
+    "halo": ((3, 1, 1), (128, 1, 1), (300, 4, 5), 5_308),
+    "transpose": ((3, 2, 1), (32, 8, 1), (90, 50, 0), 3_624),
+    "reduce": ((2, 1, 1), (256, 1, 1), (3000, 0, 0), 1_992),
+    "scan": ((2, 1, 1), (128, 1, 1), (0, 0, 0), 496),
+    "rows": ((3, 1, 1), (32, 4, 1), (333, 11, 0), 1_503),
+    "edges": ((2, 3, 1), (32, 4, 1), (60, 12, 0), 1_680),
+    "columns": ((2, 2, 1), (128, 1, 1), (200, 31, 0), 1_841),
+    "shuffle": ((3, 1, 1), (128, 1, 1), (9, 8, 2), 852),
+}
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("kernel", COUNTED_KERNELS)
+def test_kernels_come_near_their_machine_code(cuda: Compile, kernel: str) -> None:
+    source = REPO / "tests" / "data" / "machinecode" / "kernels.cu"
+    grid, block, sizes, executed = COUNTED_KERNELS[kernel]
+    buffers = {name: np.zeros(1 << 16, np.float32) for name in "abc"}
+    module = cuda(source.read_text(encoding="utf-8"))
+    _, outcome = execute(module, kernel, buffers, [*"abc", *sizes], grid=grid, block=block)
+    assert sum(outcome.machine_instructions()) == pytest.approx(executed, rel=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", ["conv2d_direct", "conv2d_tile", "scale_add"])
+def test_recorded_launches_come_within_15_percent(study: str) -> None:
+    project = require_project(REPO)
+    store = Store(project.profiles)
+    loaded_study = load_study(project, study)
+    launches = 0
+    for entry in store.find(engine="ncu"):
+        if entry.study != study or loaded_study.version(entry.version).kind != "cuda":
+            continue
+        for one in agreement(loaded_study, store.load(entry.path), 20_000_000):
+            launches += 1
+            assert abs(one.instructions) <= 0.15, (entry.version, one.kernel, one.instructions)
+    assert launches >= 4
