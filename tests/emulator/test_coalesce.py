@@ -17,6 +17,8 @@ KERNEL = """
 {{
 .reg .b32 %r<4>;
 .reg .f32 %f<32>;
+.reg .pred %p<2>;
+.reg .b64 %rd<2>;
 .shared .align 16 .b8 tile[4096];
 mov.u32 %r1, %tid.x;
 shl.b32 %r2, %r1, {shift};
@@ -66,3 +68,19 @@ def test_only_what_is_aligned_is_joined() -> None:
 def test_a_store_keeps_loads_apart() -> None:
     one, two = "ld.shared.f32 %f1, [%r2];\n", "ld.shared.f32 %f2, [%r2+4];\n"
     assert widths(one + "st.shared.f32 [%r3], %f1;\n" + two) == [None, None]
+
+
+def test_a_load_behind_a_branch_is_joined_if_there_is_no_other_way_to_it() -> None:
+    """As ptxas 13.0 compiles it for compute capability 9.0: LDS.64 before the branch."""
+    one, two = "ld.shared.f32 %f1, [%r2];\n", "ld.shared.f32 %f2, [%r2+4];\n"
+    skip = "setp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra after;\n"
+    assert widths(one + skip + two + "after:\n") == [8, 0]
+    assert widths(one + skip + "st.global.f32 [%rd1], %f1;\n" + two + "after:\n") == [None, None]
+    # Two ways lead to a loop's first block.
+    again = "again:\n" + two + "setp.gt.f32 %p1, %f2, 0f00000000;\n@%p1 bra again;\n"
+    assert widths(one + again) == [None, None]
+    # What is joined already is not joined again, whichever branch comes first.
+    most = "ld.shared.f32 %f3, [%r2+8];\nld.shared.f32 %f4, [%r2+12];\n"
+    other = "bra end;\nafter:\n" + two.replace("f2", "f5") + "end:\n"
+    found = widths(one + skip + two + most + other)
+    assert found == [8, 0, 8, 0, 0]

@@ -1,11 +1,11 @@
 """What ptxas does to memory instructions after the PTX: joining loads and leaving some out.
 
-ptxas joins loads of one basic block from shared (or local) memory that read
-neighbouring words from one base register into a 64- or 128-bit load, if it can prove
-the alignment. The proof here is the same kind: the number of low zero bits of a
-register, followed through its definitions. Pointers that come from outside are aligned
-to nothing, so global loads stay as they are. A load of shared memory that has been made
-already on every way to it, with nothing written since, is not made again.
+ptxas joins loads from shared (or local) memory that read neighbouring words from one base
+register into a 64- or 128-bit load, if it can prove the alignment. The proof here is the
+same kind: the number of low zero bits of a register, followed through its definitions.
+Pointers that come from outside are aligned to nothing, so global loads stay as they are. A
+load of shared memory that has been made already on every way to it, with nothing written
+since, is not made again.
 """
 
 from __future__ import annotations
@@ -74,8 +74,13 @@ class Alignment:
         return 0
 
 
+Groups = dict[tuple[object, ...], list[Instr]]
+
+
 def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
     """Which loads ptxas joins.
+
+    A load behind a branch is joined with one before it, if there is no other way to it.
 
     Returns:
         ``id(instruction)`` -> bytes of the joined load for the first load of each
@@ -83,24 +88,44 @@ def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
     """
     alignment = Alignment(graph, symbol)
     repeated = _repeated(graph)
-    out: dict[int, int] = {}
+    out: dict[int, int] = dict.fromkeys(repeated, 0)
+    ways: dict[int, list[int]] = defaultdict(list)
     for block in graph.blocks:
-        open_groups: dict[tuple[object, ...], list[Instr]] = {}
-        for instr in block.instrs:
-            if id(instr) in repeated:
-                out[id(instr)] = 0
-                continue
-            key = _key(instr)
-            if key is not None:
-                open_groups.setdefault(key, []).append(instr)
-            elif instr.op in _BREAKS:
-                _close(open_groups.values(), alignment, out)
-                open_groups = {}
-            for name in results(instr):
-                stale = [k for k in open_groups if k[0] == name]
-                _close((open_groups.pop(k) for k in stale), alignment, out)
-        _close(open_groups.values(), alignment, out)
+        for goal in block.targets:
+            ways[goal].append(block.index)
+    waiting: list[tuple[int, Groups]] = []
+    behind: dict[int, list[int]] = defaultdict(list)
+    for block in graph.blocks:
+        before = ways[block.index]
+        if len(before) == 1 and block.index != graph.order[0]:
+            behind[before[0]].append(block.index)
+        else:
+            waiting.append((block.index, {}))
+    while waiting:
+        index, groups = waiting.pop()
+        _collect(graph.blocks[index], groups, alignment, out)
+        if not behind[index]:
+            _close(groups.values(), alignment, out)
+        waiting += [
+            (goal, {key: list(loads) for key, loads in groups.items()}) for goal in behind[index]
+        ]
     return out
+
+
+def _collect(block: Block, groups: Groups, alignment: Alignment, out: dict[int, int]) -> None:
+    """Add a block's loads to the open groups; close those that nothing more can join."""
+    for instr in block.instrs:
+        if id(instr) in out:
+            continue
+        key = _key(instr)
+        if key is not None:
+            groups.setdefault(key, []).append(instr)
+        elif instr.op in _BREAKS:
+            _close(groups.values(), alignment, out)
+            groups.clear()
+        for name in results(instr):
+            stale = [k for k in groups if k[0] == name]
+            _close([groups.pop(k) for k in stale], alignment, out)
 
 
 Loaded = frozenset[tuple[object, ...]]
@@ -193,6 +218,16 @@ def _close(groups: Iterable[list[Instr]], alignment: Alignment, out: dict[int, i
                 if len(pieces) > 1:
                     out.update((id(piece), 0) for piece in pieces)
                     out[id(min(pieces, key=lambda load: load.ptx_line))] = total
+        # Behind the other branch there may be loads of what one before it has read as well.
+        read = [
+            (_address(load).offset // total * total, total)
+            for load in loads
+            if (total := out.get(id(load), 0))
+        ]
+        for load in loads:
+            start, end = _address(load).offset, _address(load).offset + _bytes(load)
+            if id(load) not in out and any(at <= start and end <= at + by for at, by in read):
+                out[id(load)] = 0
 
 
 def _row(at: dict[int, Instr], start: int, total: int, taken: Mapping[int, int]) -> list[Instr]:
