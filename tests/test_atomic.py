@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_files_are_replaced_together(tmp_path):
+def test_files_are_replaced_together(tmp_path: Path) -> None:
     a, b = tmp_path / "x" / "a", tmp_path / "x" / "b"
     write_files({a: b"1", b: b"2"})
     write_files({a: b"3", b: None})
@@ -29,12 +30,14 @@ def test_files_are_replaced_together(tmp_path):
     assert names(tmp_path / "x") == ["a"]
 
 
-def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     write_files({a: b"old a", b: b"old b"})
     write = atomic._write_durable
 
-    def full(path, data):
+    def full(path: Path, data: bytes) -> None:
         if path.name.startswith(".b"):
             path.write_bytes(data[:2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -50,7 +53,7 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_really_full_device(tmp_path):
+def test_a_really_full_device(tmp_path: Path) -> None:
     target = tmp_path / "a"
     target.write_bytes(b"old")
     (tmp_path / ".a.tmp").symlink_to("/dev/full")
@@ -62,7 +65,7 @@ def test_a_really_full_device(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="file size limits are POSIX")
-def test_a_file_size_limit_is_a_full_disk_too(tmp_path):
+def test_a_file_size_limit_is_a_full_disk_too(tmp_path: Path) -> None:
     code = f"""
 import resource, signal
 from pathlib import Path
@@ -84,7 +87,7 @@ print(target.read_bytes())
     assert names(tmp_path) == ["a"]
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(MissingError, match="cannot write"):
         write_files({tmp_path / "file" / "a": b"1"})
@@ -92,27 +95,27 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         pytest.fail("a file cannot be locked as a folder")
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path):
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".n1024.ncu.json.zst.tmp").write_bytes(b"half")
     (tmp_path / "other.tmp").write_bytes(b"not ours")
     write_files({tmp_path / "a": b"1"})
     assert names(tmp_path) == ["a", "other.tmp"]
 
 
-def test_the_lock_leaves_no_file_and_can_be_taken_again(tmp_path):
+def test_the_lock_leaves_no_file_and_can_be_taken_again(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(tmp_path, 1):
             assert names(tmp_path) == [".lock"]
         assert names(tmp_path) == []
 
 
-def hold(root: Path, ready, seconds: float) -> None:
+def hold(root: Path, ready: Event, seconds: float) -> None:
     with locked(root, 5):
         ready.set()
         time.sleep(seconds)
 
 
-def test_a_second_writer_is_told_who_writes(tmp_path):
+def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
     other = context.Process(target=hold, args=(tmp_path, ready, 30))
@@ -138,7 +141,7 @@ def count_up(root: Path, times: int) -> None:
             write_files({root / "n": str(old + 1).encode()})
 
 
-def test_many_writers_one_after_the_other(tmp_path):
+def test_many_writers_one_after_the_other(tmp_path: Path) -> None:
     """A lost update would show: every increment reads what the one before wrote."""
     (tmp_path / "n").write_text("0")
     context = multiprocessing.get_context("spawn")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -18,6 +19,7 @@ from workbench.model import KernelResources, SourceFile, Version
 from workbench.project import Project, find_project
 from workbench.study import load_study
 
+Compiler = Literal["auto", "nvcc", "nvrtc"]
 HERE = [each.name for each in compilers.available()]
 
 STUDY = """
@@ -82,10 +84,10 @@ class Maker:
         return load_study(self.project, "s").version("v0")
 
     def build(
-        self, compiler: str, kernel: str = KERNEL, flags: str = "", arch: str = "sm_90"
+        self, compiler: Compiler, kernel: str = KERNEL, flags: str = "", arch: str = "sm_90"
     ) -> BuildResult:
         version = self.version(kernel, flags)
-        return build(self.project, version, arch, compiler=compiler)  # type: ignore[arg-type]
+        return build(self.project, version, arch, compiler=compiler)
 
 
 @pytest.fixture
@@ -102,8 +104,8 @@ def maker(tmp_path: Path, cache: Path) -> Maker:
 
 
 @pytest.fixture(params=["nvcc", "nvrtc"])
-def compiler(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
+def compiler(request: pytest.FixtureRequest) -> Compiler:
+    name: Compiler = request.param
     if name not in HERE:
         pytest.skip(f"there is no {name} on this machine")
     return name
@@ -112,7 +114,7 @@ def compiler(request: pytest.FixtureRequest) -> str:
 # --- what a build gives ---------------------------------------------------------
 
 
-def test_a_build_gives_cubin_ptx_resources_and_sources(maker: Maker, compiler: str) -> None:
+def test_a_build_gives_cubin_ptx_resources_and_sources(maker: Maker, compiler: Compiler) -> None:
     result = maker.build(compiler)
     assert result.cubin.read_bytes()[:4] == b"\x7fELF"
     assert result.build.compiler.startswith(f"{compiler} ")
@@ -132,7 +134,7 @@ def test_a_build_gives_cubin_ptx_resources_and_sources(maker: Maker, compiler: s
 
 
 def test_line_tables_hold_project_paths_and_the_files_own_lines(
-    maker: Maker, compiler: str
+    maker: Maker, compiler: Compiler
 ) -> None:
     ptx = maker.build(compiler).build.ptx
     files = re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', ptx, re.MULTILINE)
@@ -158,7 +160,7 @@ def strings(data: bytes) -> list[str]:
 
 
 def test_no_path_of_this_machine_is_in_cubin_or_ptx(
-    maker: Maker, compiler: str, tmp_path: Path
+    maker: Maker, compiler: Compiler, tmp_path: Path
 ) -> None:
     # Headers of the toolkit have paths too; cooperative groups leave lines of theirs.
     kernel = KERNEL.replace(
@@ -176,7 +178,7 @@ def test_no_path_of_this_machine_is_in_cubin_or_ptx(
 
 
 def test_equal_sources_give_equal_cubins(
-    maker: Maker, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    maker: Maker, compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = maker.build(compiler).cubin.read_bytes()
     time.sleep(1.1)  # longer than a time stamp in seconds
@@ -205,8 +207,9 @@ def test_both_compilers_give_the_same_lines(maker: Maker, repo: Path) -> None:
         if version.kind != "cuda":
             continue
         tables = []
-        for name in ("nvcc", "nvrtc"):
-            ptx = build(project, version, "sm_90", compiler=name).build.ptx  # type: ignore[arg-type]
+        names: tuple[Compiler, ...] = ("nvcc", "nvrtc")
+        for name in names:
+            ptx = build(project, version, "sm_90", compiler=name).build.ptx
             tables.append(_own_lines(ptx))
         assert tables[0], version.id
         # Unrolled code is laid out by one front end or the other: one line may differ.
@@ -214,7 +217,7 @@ def test_both_compilers_give_the_same_lines(maker: Maker, repo: Path) -> None:
         assert len(differ) <= 1, (version.id, differ)
 
 
-def test_spills_and_stack_are_reported(maker: Maker, compiler: str) -> None:
+def test_spills_and_stack_are_reported(maker: Maker, compiler: Compiler) -> None:
     kernel = """extern "C" __global__ void __launch_bounds__(1024)
 scale(const float* x, float* y, int N) {
     float keep[80];
@@ -232,7 +235,7 @@ scale(const float* x, float* y, int N) {
     assert used.stack > 0
 
 
-def test_flags_reach_both_compilers(maker: Maker, compiler: str) -> None:
+def test_flags_reach_both_compilers(maker: Maker, compiler: Compiler) -> None:
     kernel = KERNEL.replace("y[i] = scaled", "y[i] = 1.0f / __expf(N) + scaled")
     plain = maker.build(compiler, kernel).build.ptx
     fast = maker.build(compiler, kernel, '"-use_fast_math", "-Xptxas", "-dlcm=cg"')
@@ -243,7 +246,7 @@ def test_flags_reach_both_compilers(maker: Maker, compiler: str) -> None:
     assert [each for each in newer.flags if each.startswith("-std")] == ["-std=c++20"]
 
 
-def test_warnings_are_kept_without_the_resource_report(maker: Maker, compiler: str) -> None:
+def test_warnings_are_kept_without_the_resource_report(maker: Maker, compiler: Compiler) -> None:
     kernel = KERNEL.replace("__syncthreads();", "__syncthreads(); int never_used_one;")
     log = maker.build(compiler, kernel).build.log
     line = next(
@@ -257,7 +260,7 @@ def test_warnings_are_kept_without_the_resource_report(maker: Maker, compiler: s
 # --- errors ---------------------------------------------------------------------------
 
 
-def test_a_compile_error_is_shown_at_the_files_own_line(maker: Maker, compiler: str) -> None:
+def test_a_compile_error_is_shown_at_the_files_own_line(maker: Maker, compiler: Compiler) -> None:
     kernel = KERNEL.replace("tile[255", "tyle[255")
     line = next(i for i, row in enumerate((HEAD + kernel).split("\n"), 1) if "tyle" in row)
     with pytest.raises(KernelError) as caught:
@@ -271,33 +274,33 @@ def test_a_compile_error_is_shown_at_the_files_own_line(maker: Maker, compiler: 
     assert caught.value.hint
 
 
-def test_an_error_in_an_include_names_the_include(maker: Maker, compiler: str) -> None:
+def test_an_error_in_an_include_names_the_include(maker: Maker, compiler: Compiler) -> None:
     maker.write("kernels/common/factor.cuh", FACTOR.replace("v * FACTOR", "w * FACTOR"))
     with pytest.raises(KernelError, match=r"kernels/common/factor\.cuh:3: error: .*w") as caught:
         maker.build(compiler)
     assert "3 |     return w * FACTOR;" in caught.value.message
 
 
-def test_a_missing_include_names_the_line(maker: Maker, compiler: str) -> None:
+def test_a_missing_include_names_the_line(maker: Maker, compiler: Compiler) -> None:
     with pytest.raises(KernelError, match=r"v0_scale\.cu:12: .*nowhere\.cuh"):
         maker.build(compiler, '#include "nowhere.cuh"\n' + KERNEL)
 
 
 @pytest.mark.parametrize(("wrong", "rest"), [(9, "4 more errors"), (6, "1 more error")])
 def test_many_errors_are_counted_not_listed(
-    maker: Maker, compiler: str, wrong: int, rest: str
+    maker: Maker, compiler: Compiler, wrong: int, rest: str
 ) -> None:
     kernel = KERNEL.replace("__syncthreads();", "\n".join(f"u{i} = 1;" for i in range(wrong)))
     with pytest.raises(KernelError, match=f"… and {rest}$"):
         maker.build(compiler, kernel)
 
 
-def test_what_only_the_assembler_refuses(maker: Maker, compiler: str) -> None:
+def test_what_only_the_assembler_refuses(maker: Maker, compiler: Compiler) -> None:
     with pytest.raises(KernelError, match=r"too much shared data"):
         maker.build(compiler, KERNEL.replace("tile[256]", "tile[100000]"))
 
 
-def test_a_kernel_without_c_linkage_is_explained(maker: Maker, compiler: str) -> None:
+def test_a_kernel_without_c_linkage_is_explained(maker: Maker, compiler: Compiler) -> None:
     with pytest.raises(KernelError, match=r"v0_scale\.cu:7: .*no kernel `scale`") as caught:
         maker.build(compiler, KERNEL.replace('extern "C" ', ""))
     assert 'declare it extern "C"' in caught.value.hint
@@ -305,7 +308,7 @@ def test_a_kernel_without_c_linkage_is_explained(maker: Maker, compiler: str) ->
 
 @pytest.mark.parametrize("arch", ["sm_20", "sm_999"])
 def test_an_architecture_that_the_compiler_does_not_know(
-    maker: Maker, compiler: str, arch: str
+    maker: Maker, compiler: Compiler, arch: str
 ) -> None:
     with pytest.raises(UsageError, match=f"does not compile for {arch}") as caught:
         maker.build(compiler, arch=arch)
@@ -318,7 +321,7 @@ def test_what_is_no_architecture(maker: Maker, arch: str) -> None:
         maker.build("auto", arch=arch)
 
 
-def test_a_flag_that_the_compiler_does_not_know(maker: Maker, compiler: str) -> None:
+def test_a_flag_that_the_compiler_does_not_know(maker: Maker, compiler: Compiler) -> None:
     with pytest.raises(UsageError, match=r"v0_scale\.cu:3: .*-no-such-flag") as caught:
         maker.build(compiler, flags='"-no-such-flag"')
     assert "-lineinfo" in caught.value.hint
@@ -339,7 +342,12 @@ def test_no_compiler_says_how_to_get_one(
     maker: Maker, no_nvcc: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compilers, "nvrtc_version", lambda: "")
-    for name, word in (("auto", "neither nvcc nor NVRTC"), ("nvcc", "no nvcc"), ("nvrtc", "nvrtc")):
+    words: dict[Compiler, str] = {
+        "auto": "neither nvcc nor NVRTC",
+        "nvcc": "no nvcc",
+        "nvrtc": "nvrtc",
+    }
+    for name, word in words.items():
         with pytest.raises(MissingError, match=word) as caught:
             maker.build(name)
         assert caught.value.exit_code == 3
@@ -403,7 +411,9 @@ def test_nvcc_without_a_host_compiler(
 # --- the cache --------------------------------------------------------------------------
 
 
-def test_the_second_build_is_found_in_the_cache(maker: Maker, compiler: str, cache: Path) -> None:
+def test_the_second_build_is_found_in_the_cache(
+    maker: Maker, compiler: Compiler, cache: Path
+) -> None:
     first = maker.build(compiler)
     second = maker.build(compiler)
     assert (first.cached, second.cached) == (False, True)
@@ -413,7 +423,7 @@ def test_the_second_build_is_found_in_the_cache(maker: Maker, compiler: str, cac
     assert [each.name for each in cache.iterdir()] == [first.cubin.parent.name]
 
 
-def test_all_that_decides_the_outcome_is_in_the_key(maker: Maker, compiler: str) -> None:
+def test_all_that_decides_the_outcome_is_in_the_key(maker: Maker, compiler: Compiler) -> None:
     builds = [
         maker.build(compiler),
         maker.build(compiler, KERNEL + "// changed\n"),
@@ -510,12 +520,12 @@ def test_a_temporary_folder_that_is_not_there(
     assert "TMPDIR" in caught.value.hint
 
 
-def test_the_documented_version_compiles(maker: Maker, compiler: str, repo: Path) -> None:
+def test_the_documented_version_compiles(maker: Maker, compiler: Compiler, repo: Path) -> None:
     text = (repo / "docs" / "front-matter.md").read_text(encoding="utf-8")
     block = text.partition("```cuda\n")[2].partition("```")[0]
     maker.write("kernels/s/v1_two.cu", block)
     version = load_study(Project(root=maker.project.root), "s").version("v1")
-    made = build(maker.project, version, "sm_80", compiler=compiler).build  # type: ignore[arg-type]
+    made = build(maker.project, version, "sm_80", compiler=compiler).build
     assert [each.name for each in made.resources] == ["scale"]
     assert made.log == ""
 
@@ -642,7 +652,7 @@ def test_a_child_that_crashes_is_missing(tmp_path: Path, monkeypatch: pytest.Mon
         compilers.Nvrtc("13.0.0").architectures()
 
 
-def test_strings_of_binutils_agree(maker: Maker, compiler: str) -> None:
+def test_strings_of_binutils_agree(maker: Maker, compiler: Compiler) -> None:
     if shutil.which("strings") is None:
         pytest.skip("binutils is not installed")
     cubin = maker.build(compiler).cubin

@@ -255,7 +255,9 @@ def test_values_agree_with_what_was_measured_by_hand(report: Callable[[str], Pat
     from workbench.ncurep.read import read_report
 
     v2, v3 = read_report(report("ladder_full")).launches[2:4]
-    assert read(v2, "shared_wavefronts")[0] - read(v3, "shared_wavefronts")[0] == 32_505_856
+    wavefronts = [read(launch, "shared_wavefronts") for launch in (v2, v3)]
+    assert [isinstance(each, Reading) for each in wavefronts] == [True, True]
+    assert float(wavefronts[0][0]) - float(wavefronts[1][0]) == 32_505_856
     assert read(v3, "shared_wavefronts_excess")[0] == 0
     assert read(v3, "flops")[0] == pytest.approx(2 * 1024**3, rel=1e-9)
     assert read(v3, "duration")[0] == pytest.approx(311.744e-6)

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
-from tests import cpu_shim
+from tests import ladders
 from workbench import build as building
 from workbench import cli, compilers, errors
 from workbench.analysis.check import read_rules
@@ -264,20 +263,13 @@ def test_the_tutorials_arithmetic_of_banks_is_right() -> None:
     assert len(set(banks([lane % 16 * 4 for lane in range(8)]))) == 32
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the CPU shim needs g++")
+@ladders.needs_host_compiler
 def test_the_tutorials_version_computes_the_product(
     tutorial: tuple[Project, Study], tmp_path: Path
 ) -> None:
     _, study = tutorial
-    rng = np.random.default_rng(5)
     problems = [each for each in study.problems_for("verify") if study.flops(each) < 5e6]
-    inputs = [study.inputs(problem, rng) for problem in problems]
-    outputs = cpu_shim.run(study, study.version("v20"), problems, inputs, tmp_path)
-    for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
-        right = study.reference(problem, arrays)["C"]
-        assert not np.isnan(out["C"]).any(), problem.name
-        error = np.linalg.norm(out["C"] - right) / np.linalg.norm(right)
-        assert error < study.tolerance, problem.name
+    ladders.check_on_the_shim(study, study.version("v20"), problems, "C", tmp_path)
 
 
 @pytest.mark.nvcc

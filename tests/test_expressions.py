@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ expressions = st.recursive(atoms, compound, max_leaves=12)
 def test_equals_pythons_own_integer_arithmetic(text: str) -> None:
     if len(text) > MAX_LENGTH:
         return
-    functions = {"min": min, "max": max, "abs": abs, "cdiv": python_cdiv}
+    functions: dict[str, Any] = {"min": min, "max": max, "abs": abs, "cdiv": python_cdiv}
     try:
         # The oracle: Python itself, on text that this test made.
         expected = int(eval(text, {"__builtins__": {}}, NAMES | functions))

@@ -61,7 +61,7 @@ def test_lines_carry_file_text_and_the_catalogs_name() -> None:
     chosen = frame[frame["counter"] == "shared_wavefronts"].set_index("line")
     assert chosen.loc[3, "value"] == 32768 and chosen.loc[5, "value"] == 1024
     assert chosen.loc[3, "file"] == "kernels/demo/v2_tile.cu"
-    assert chosen.loc[3, "text"].strip().startswith("tile[threadIdx.x][threadIdx.y] =")
+    assert str(chosen.loc[3, "text"]).strip().startswith("tile[threadIdx.x][threadIdx.y] =")
     assert frame["line"].dtype == np.int64
 
 

@@ -294,7 +294,7 @@ def front_matters(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
         toml += f"args = [{listed}\n]\n{blank}"
     if defines:
         toml += "[defines]\n" + "".join(f"{key} = {value}\n" for key, value in defines.items())
-    expected = {
+    expected: dict[str, object] = {
         "title": title,
         "change": change.strip(),
         "launches": [(kernel, tuple(each.strip() for each in args)) for kernel, args in launches],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +42,7 @@ names = st.dictionaries(text, st.builds(Metric, value=numbers | text, unit=text)
 def tables(draw: st.DrawFn) -> InstructionTable:
     n = draw(st.integers(0, 6))
 
-    def column(strategy: st.SearchStrategy) -> tuple:
+    def column(strategy: st.SearchStrategy[Any]) -> tuple[Any, ...]:
         return tuple(draw(st.lists(strategy, min_size=n, max_size=n)))
 
     columns = {}
@@ -97,20 +99,22 @@ profiles = st.builds(
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Path:
     return tmp_path / "n1024.ncu.json.zst"
 
 
 @given(profiles)
 # A busy machine must not fail the test: building the records is what takes the time.
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_profile_comes_back_exactly(tmp_path_factory, profile):
+def test_a_profile_comes_back_exactly(
+    tmp_path_factory: pytest.TempPathFactory, profile: Profile
+) -> None:
     path = tmp_path_factory.getbasetemp() / "round-trip.json.zst"
     path.write_bytes(encode(profile, path))
     assert decode(path, Profile) == profile
 
 
-def test_integers_stay_integers_and_floats_floats(path):
+def test_integers_stay_integers_and_floats_floats(path: Path) -> None:
     metrics = {"i": Metric(value=2**60 + 1), "f": Metric(value=3.0)}
     path.write_bytes(encode(make_profile(launches=(make_launch(metrics=metrics),)), path))
     back = decode(path, Profile).launches[0].metrics
@@ -118,14 +122,14 @@ def test_integers_stay_integers_and_floats_floats(path):
     assert isinstance(back["f"].value, float)
 
 
-def test_a_timing_comes_back_and_is_no_profile(path):
+def test_a_timing_comes_back_and_is_no_profile(path: Path) -> None:
     path.write_bytes(encode(make_timing(), path))
     assert decode(path, Timing) == make_timing()
     with pytest.raises(DataError, match="holds a 'workbench-timing'"):
         decode(path, Profile)
 
 
-def test_a_cut_at_any_byte_is_damage(path):
+def test_a_cut_at_any_byte_is_damage(path: Path) -> None:
     data = encode(make_profile(), path)
     for size in range(len(data)):
         path.write_bytes(data[:size])
@@ -135,7 +139,7 @@ def test_a_cut_at_any_byte_is_damage(path):
         assert "record it again" in caught.value.hint
 
 
-def test_a_flipped_bit_never_gives_another_profile(path):
+def test_a_flipped_bit_never_gives_another_profile(path: Path) -> None:
     profile = make_profile()
     data = encode(profile, path)
     damaged = 0
@@ -151,18 +155,18 @@ def test_a_flipped_bit_never_gives_another_profile(path):
     assert damaged > 380
 
 
-def test_bytes_behind_the_frame_are_damage(path):
+def test_bytes_behind_the_frame_are_damage(path: Path) -> None:
     path.write_bytes(encode(make_profile(), path) + b"x")
     with pytest.raises(DataError, match="other bytes follow"):
         decode(path, Profile)
 
 
-def test_a_frame_that_announces_too_much_is_not_unpacked():
+def test_a_frame_that_announces_too_much_is_not_unpacked() -> None:
     with pytest.raises(ValueError, match="announces"):
         unpack(pack(b"x" * 1000), limit=10)
 
 
-def test_a_frame_without_a_size_is_read_up_to_the_limit():
+def test_a_frame_without_a_size_is_read_up_to_the_limit() -> None:
     stream = zstandard.ZstdCompressor().compressobj(size=-1)
     data = stream.compress(b"\0" * 100_000) + stream.flush()
     assert unpack(data) == b"\0" * 100_000
@@ -173,7 +177,7 @@ def test_a_frame_without_a_size_is_read_up_to_the_limit():
 
 
 @pytest.mark.parametrize("plain", [b"", b"[]", b"null", b'{"format": 1}', b"\xff", b"[" * 100_000])
-def test_what_is_no_envelope_is_damage(path, plain):
+def test_what_is_no_envelope_is_damage(path: Path, plain: bytes) -> None:
     path.write_bytes(pack(plain))
     with pytest.raises(DataError, match="is damaged"):
         decode(path, Profile)
@@ -190,14 +194,14 @@ def test_what_is_no_envelope_is_damage(path, plain):
         ("tools", [1]),
     ],
 )
-def test_json_of_the_wrong_shape_is_damage(path, field, value):
+def test_json_of_the_wrong_shape_is_damage(path: Path, field: str, value: object) -> None:
     record = json.loads(msgspec.json.encode(make_profile())) | {field: value}
     write(path, record, SCHEMA_VERSION)
     with pytest.raises(DataError, match="is damaged"):
         decode(path, Profile)
 
 
-def write(path, record, version):
+def write(path: Path, record: object, version: int) -> None:
     envelope = {"format": "workbench-profile", "schema_version": version, "record": record}
     path.write_bytes(pack(json.dumps(envelope).encode()))
 
@@ -217,7 +221,7 @@ BAD_TABLES = {
 
 
 @pytest.mark.parametrize("why", BAD_TABLES)
-def test_a_table_that_contradicts_itself_is_neither_read_nor_written(path, why):
+def test_a_table_that_contradicts_itself_is_neither_read_nor_written(path: Path, why: str) -> None:
     profile = make_profile(launches=(make_launch(instructions=BAD_TABLES[why]),))
     assert why in contradiction(profile)
     with pytest.raises(DataError, match="cannot keep"):
@@ -227,27 +231,29 @@ def test_a_table_that_contradicts_itself_is_neither_read_nor_written(path, why):
         decode(path, Profile)
 
 
-def test_nan_is_refused_before_anything_is_written(path):
+def test_nan_is_refused_before_anything_is_written(path: Path) -> None:
     profile = make_profile(launches=(make_launch(metrics={"m": Metric(value=float("nan"))}),))
     with pytest.raises(DataError, match="cannot keep"):
         encode(profile, path)
 
 
-def test_a_newer_schema_says_so(path):
+def test_a_newer_schema_says_so(path: Path) -> None:
     write(path, {"anything": "else"}, SCHEMA_VERSION + 1)
     with pytest.raises(DataError, match="newer workbench") as caught:
         decode(path, Profile)
     assert "pull its repository" in caught.value.hint
 
 
-def test_an_older_schema_is_migrated_step_by_step(path, monkeypatch):
+def test_an_older_schema_is_migrated_step_by_step(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Schemas 0 and -1 never existed; their shapes stand for what may come."""
 
-    def rename(record):
+    def rename(record: dict[str, Any]) -> dict[str, Any]:
         record["launches"] = record.pop("kernels")
         return record
 
-    def wrap_device(record):
+    def wrap_device(record: dict[str, Any]) -> dict[str, Any]:
         record["device"] = {"name": record["device"], "slug": "h200"}
         return record
 
@@ -266,7 +272,9 @@ def test_an_older_schema_is_migrated_step_by_step(path, monkeypatch):
     assert profile.schema_version == SCHEMA_VERSION
 
 
-def test_a_schema_without_a_migration_and_a_damaged_old_record(path, monkeypatch):
+def test_a_schema_without_a_migration_and_a_damaged_old_record(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(path, {}, -7)
     with pytest.raises(DataError, match="schema -7 is unknown"):
         decode(path, Profile)
@@ -276,13 +284,13 @@ def test_a_schema_without_a_migration_and_a_damaged_old_record(path, monkeypatch
         decode(path, Profile)
 
 
-def test_the_schema_is_written_even_though_it_is_a_default(path):
+def test_the_schema_is_written_even_though_it_is_a_default(path: Path) -> None:
     envelope = json.loads(unpack(encode(make_profile(), path)))
     assert envelope["schema_version"] == SCHEMA_VERSION
     assert envelope["format"] == "workbench-profile"
 
 
-def test_a_missing_file_and_a_folder(tmp_path):
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="cannot read"):
         decode(tmp_path / "none.json.zst", Profile)
     with pytest.raises(DataError, match="is damaged"):

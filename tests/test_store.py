@@ -22,7 +22,7 @@ from workbench.store import Store, device_slug, natural_key
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "profiles")
 
 
@@ -32,7 +32,7 @@ def files(store: Store) -> list[str]:
     )
 
 
-def test_the_layout(store):
+def test_the_layout(store: Store) -> None:
     assert store.save(make_profile(), raw=b"NVR") == store.profile_path(make_profile())
     store.save_timing(make_timing())
     assert files(store) == [
@@ -42,7 +42,7 @@ def test_the_layout(store):
     ]
 
 
-def test_profiles_come_back_in_natural_order(store):
+def test_profiles_come_back_in_natural_order(store: Store) -> None:
     for version in ("v10", "v2", "cublas", "v0"):
         store.save(make_profile(version=version))
     store.save(make_profile(version="v2", engine="emulator"))
@@ -57,7 +57,7 @@ def test_profiles_come_back_in_natural_order(store):
     assert store.load(entries[3].path) == make_profile()
 
 
-def test_find_by_every_key(store):
+def test_find_by_every_key(store: Store) -> None:
     rtx = msgspec.structs.replace(H200, name="NVIDIA RTX", slug="rtx")
     store.save(make_profile())
     store.save(make_profile(device=rtx, problem="n4096"))
@@ -68,7 +68,7 @@ def test_find_by_every_key(store):
     assert Store(store.root / "nowhere").find() == []
 
 
-def test_find_decodes_nothing_and_ignores_what_is_not_ours(store):
+def test_find_decodes_nothing_and_ignores_what_is_not_ours(store: Store) -> None:
     path = store.save(make_profile())
     path.write_bytes(b"garbage")
     (path.parent / "notes.txt").write_text("mine")
@@ -80,7 +80,7 @@ def test_find_decodes_nothing_and_ignores_what_is_not_ours(store):
         store.load(path)
 
 
-def test_get_prefers_ncu_and_refuses_to_guess(store):
+def test_get_prefers_ncu_and_refuses_to_guess(store: Store) -> None:
     store.save(make_profile(engine="emulator"))
     assert store.get(study="demo", version="v2").engine == "emulator"
     store.save(make_profile())
@@ -94,7 +94,7 @@ def test_get_prefers_ncu_and_refuses_to_guess(store):
     assert "workbench profile v9" in caught.value.hint
 
 
-def test_timings(store):
+def test_timings(store: Store) -> None:
     store.save_timing(make_timing())
     store.save_timing(make_timing(version="v10"))
     store.save_timing(make_timing(1e-3))
@@ -106,7 +106,9 @@ def test_timings(store):
     assert store.find() == []
 
 
-def test_the_raw_report_stays_beside_its_profile_and_goes_with_it(store, tmp_path):
+def test_the_raw_report_stays_beside_its_profile_and_goes_with_it(
+    store: Store, tmp_path: Path
+) -> None:
     raw = tmp_path / "x.ncu-rep"
     raw.write_bytes(b"NVR\0 raw")
     store.save(make_profile(), raw=raw)
@@ -127,7 +129,7 @@ def test_the_raw_report_stays_beside_its_profile_and_goes_with_it(store, tmp_pat
 @pytest.mark.parametrize(
     "name", ["../../etc", "a/b", "..", ".hidden", "a\\b", "C:", "%2e", "é", "~"]
 )
-def test_odd_names_stay_inside_and_come_back(store, name):
+def test_odd_names_stay_inside_and_come_back(store: Store, name: str) -> None:
     store.save(make_profile(study=name, version=name, problem=name))
     (entry,) = store.find(study=name)
     assert (entry.study, entry.version, entry.problem) == (name, name, name)
@@ -138,7 +140,7 @@ def test_odd_names_stay_inside_and_come_back(store, name):
 
 @given(st.text(min_size=1, max_size=30))
 @settings(deadline=None)
-def test_any_name_is_one_safe_component(name):
+def test_any_name_is_one_safe_component(name: str) -> None:
     store = Store(Path("/root-of-store"))
     try:
         path = store.profile_path(make_profile(problem=name))
@@ -150,22 +152,24 @@ def test_any_name_is_one_safe_component(name):
 
 @pytest.mark.parametrize("field", ["study", "version", "problem"])
 @pytest.mark.parametrize("name", ["", "x" * 300])
-def test_a_name_that_is_no_file_name(store, field, name):
+def test_a_name_that_is_no_file_name(store: Store, field: str, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be a file name"):
         store.save(make_profile(**{field: name}))
     assert not store.root.exists()
 
 
-def test_a_name_that_is_no_text(store):
+def test_a_name_that_is_no_text(store: Store) -> None:
     with pytest.raises(UsageError, match="cannot be a file name"):
         store.profile_path(make_profile(study="\udc80"))
 
 
-def test_a_full_disk_keeps_the_earlier_profile_and_its_report(store, monkeypatch):
+def test_a_full_disk_keeps_the_earlier_profile_and_its_report(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = store.save(make_profile(), raw=b"old report")
     before = {name: (store.root / name).read_bytes() for name in files(store)}
 
-    def full(path, data):
+    def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(atomic, "_write_durable", full)
@@ -181,7 +185,7 @@ def save_often(root: Path, version: str, times: int) -> None:
         store.save(make_profile(captured=f"{version} {i}"), raw=f"{version} {i}".encode())
 
 
-def test_two_writers_of_the_same_profile(tmp_path):
+def test_two_writers_of_the_same_profile(tmp_path: Path) -> None:
     """Every reader, at any time, sees a whole profile of one of them."""
     store = Store(tmp_path)
     store.save(make_profile(), raw=b"first")
@@ -203,7 +207,7 @@ def test_two_writers_of_the_same_profile(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["h200"]
 
 
-def test_a_writer_that_is_killed_at_any_time_loses_nothing(tmp_path):
+def test_a_writer_that_is_killed_at_any_time_loses_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.save(make_profile(captured="before"), raw=b"before")
     context = multiprocessing.get_context("spawn")
@@ -222,7 +226,7 @@ def test_a_writer_that_is_killed_at_any_time_loses_nothing(tmp_path):
     assert files(store) == ["h200/demo/v2/n1024.ncu.json.zst"]
 
 
-def test_a_writer_that_keeps_the_lock_ends_in_an_error(tmp_path):
+def test_a_writer_that_keeps_the_lock_ends_in_an_error(tmp_path: Path) -> None:
     store = Store(tmp_path, lock_timeout_s=0.1)
     with atomic.locked(tmp_path, 1), pytest.raises(MissingError, match="another process"):
         store.save(make_profile())
@@ -242,11 +246,11 @@ def test_a_writer_that_keeps_the_lock_ends_in_an_error(tmp_path):
         ("", "unknown"),
     ],
 )
-def test_device_slugs(name, slug):
+def test_device_slugs(name: str, slug: str) -> None:
     assert device_slug(name) == slug
 
 
-def test_natural_order():
+def test_natural_order() -> None:
     names = ["v10", "v2", "cublas", "v2b", "n1024", "n64", "10", "9"]
     assert sorted(names, key=natural_key) == [
         "9", "10", "cublas", "n64", "n1024", "v2", "v2b", "v10",
@@ -255,6 +259,6 @@ def test_natural_order():
 
 @given(st.lists(st.text(max_size=8), max_size=6))
 @settings(deadline=None)
-def test_natural_keys_of_any_names_compare(names):
+def test_natural_keys_of_any_names_compare(names: list[str]) -> None:
     keys = [natural_key(name) for name in sorted(names, key=natural_key)]
     assert all(a <= b for a, b in pairwise(keys))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -440,7 +441,7 @@ def test_loading_leaves_no_trace(maker: Maker) -> None:
 def test_unknown_names_are_answered_with_the_nearest(maker: Maker) -> None:
     maker.write("v0_first.cu", VERSION)
     study = maker.load()
-    cases = [
+    cases: list[tuple[Callable[[], object], str, str]] = [
         (lambda: study.version("v00_frist"), "study s has no version `v00_frist`", "v0"),
         (lambda: study.problem("n100"), "study s has no problem `n100`", "`n1000`"),
         (lambda: load_study(maker.project, "t"), "there is no study `t`", "studies: s"),

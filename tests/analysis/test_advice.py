@@ -88,6 +88,7 @@ def test_dominant_stall() -> None:
 
 def test_rules_of_ncu_come_first_by_their_promise() -> None:
     found = findings(make_profile())
+    assert RULE.speedup is not None
     assert found[0].source == "ncu" and found[0].saving == pytest.approx(RULE.speedup / 100)
     assert {finding.source for finding in found} == {"ncu", "workbench"}
 

@@ -22,8 +22,9 @@ from workbench.errors import DataError
 from workbench.gpus import chip_for
 from workbench.ncurep.read import read_report
 
-CHIP = chip_for(H200)
-assert CHIP is not None
+_chip = chip_for(H200)
+assert _chip is not None
+CHIP = _chip
 
 needs = st.builds(
     Resources,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -86,7 +87,7 @@ def table(*rows: tuple[str, int, int]) -> InstructionTable:
     )
 
 
-def work_of(*rows: tuple[str, int, int]) -> dict[str, float] | Missing:
+def work_of(*rows: tuple[str, int, int]) -> Mapping[Any, float] | Missing:
     launch = make_launch(metrics=make_metrics(**{**FLOPS, **BYTES}))
     return work(msgspec.structs.replace(launch, instructions=table(*rows)))
 

@@ -15,7 +15,7 @@ def program(*texts: str) -> Program:
 
 def linked(old: str, new: str, lines: set[int]) -> dict[int, set[str]]:
     """Line of the new text -> symbols that link it, if `lines` are the one hunk."""
-    sides = [program(old), program(new)]
+    sides = program(old), program(new)
 
     def hunks(place: tuple[int, int, int]) -> frozenset[int]:
         return frozenset({1}) if lines & set(range(place[1], place[2] + 1)) else frozenset()
@@ -168,7 +168,7 @@ def test_store_to_an_element_reaches_the_loads() -> None:
 def test_function_level_change_is_the_weakest_link() -> None:
     text = kernel("out[0] = 1;")
     new = text.replace("void k", "void __launch_bounds__(64) k")
-    sides = [program(text), program(new)]
+    sides = program(text), program(new)
 
     def hunks(place: tuple[int, int, int]) -> frozenset[int]:
         return frozenset({1}) if place[1] == 1 else frozenset()
@@ -228,7 +228,7 @@ def launch(x, y):
 
 def python_links(what: str, into: str) -> dict[int, set[str]]:
     at = TRITON[: TRITON.index(what)].count("\n") + 1
-    sides = [read([scan(text, "v.py")]) for text in (TRITON, TRITON.replace(what, into, 1))]
+    sides = read([scan(TRITON, "v.py")]), read([scan(TRITON.replace(what, into, 1), "v.py")])
 
     def hunks(place: tuple[int, int, int]) -> frozenset[int]:
         return frozenset({1}) if place[1] <= at <= place[2] else frozenset()

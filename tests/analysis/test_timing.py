@@ -28,7 +28,7 @@ times = st.lists(st.floats(1e-7, 10.0), min_size=6, max_size=60)
 def enclosed(n: int, rank: int) -> float:
     """Probability that x(rank) … x(n+1-rank) enclose the median, from the binomial."""
     tail = sum(math.comb(n, i) for i in range(rank))
-    return 1.0 - 2.0 * tail / 2**n
+    return 1.0 - 2.0 * tail / float(2**n)
 
 
 # --- ranks ----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from workbench.store import Store
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
 REPORT = str(DATA / "sgemm_v3.ncu-rep.zst")
+Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys, repo):
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], repo: Path
+) -> Run:
     """Run `workbench import` in a project that has the sgemm study."""
     shutil.copytree(repo / "kernels" / "sgemm", tmp_path / "kernels" / "sgemm")
     (tmp_path / "workbench.toml").write_text('default_study = "sgemm"\n')
@@ -35,7 +39,7 @@ def run(tmp_path, monkeypatch, capsys, repo):
     return call
 
 
-def test_a_report_becomes_a_profile(run, tmp_path):
+def test_a_report_becomes_a_profile(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(REPORT, "--study", "sgemm", "--version", "v3", "--problem", "n1024")
     assert code == 0
     assert "kept sgemm/v3 n1024 on NVIDIA H200 (ncu 2025.3.1.0, 2026-11-21T08:09:00Z)" in out
@@ -52,7 +56,7 @@ def test_a_report_becomes_a_profile(run, tmp_path):
     assert unpack(raw.read_bytes()) == unpack(Path(REPORT).read_bytes())
 
 
-def test_it_replaces_nothing_unasked(run):
+def test_it_replaces_nothing_unasked(run: Run) -> None:
     assert run(REPORT, "--version", "v3")[0] == 0
     code, _, err = run(REPORT, "--version", "v3")
     assert code == 2
@@ -63,7 +67,7 @@ def test_it_replaces_nothing_unasked(run):
     assert run(REPORT, "--version", "sgemm/v3", "--problem", "n4096")[0] == 0
 
 
-def test_a_source_that_is_the_version_s_is_not_stale(run, tmp_path):
+def test_a_source_that_is_the_version_s_is_not_stale(run: Run, tmp_path: Path) -> None:
     source = unpack(Path(REPORT).read_bytes())
     start = source.index(b"// Probe ladder")
     # The report holds the whole ladder; as a version's file it needs a front matter.
@@ -80,7 +84,7 @@ def test_a_source_that_is_the_version_s_is_not_stale(run, tmp_path):
     assert "the code of kernels/sgemm/v99_ladder.cu under another front matter" in out
 
 
-def test_kernels_can_be_chosen(run, report):
+def test_kernels_can_be_chosen(run: Run, report: Callable[[str], Path]) -> None:
     path = str(report("ladder_focus"))
     code, out, _ = run(path, "--version", "v3", "--kernel", "sgemm_v3")
     assert code == 0
@@ -92,7 +96,9 @@ def test_kernels_can_be_chosen(run, report):
     assert "note: sgemm_v3 ran with" not in out
 
 
-def test_a_launch_that_was_never_measured_is_refused(run, report):
+def test_a_launch_that_was_never_measured_is_refused(
+    run: Run, report: Callable[[str], Path]
+) -> None:
     path = str(report("gtx1660s-ncu2021.1-unprofiled-action"))
     code, _, err = run(path, "--version", "v0", "--kernel", "trace")
     assert code == 5
@@ -113,7 +119,9 @@ def test_a_launch_that_was_never_measured_is_refused(run, report):
         (("kernels", "--version", "v3"), 5, "is a folder"),
     ],
 )
-def test_errors_say_what_and_leave_nothing(run, tmp_path, arguments, code, words):
+def test_errors_say_what_and_leave_nothing(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
     got, out, err = run(*arguments)
     assert (got, out) == (code, "")
     assert words in err
@@ -121,7 +129,9 @@ def test_errors_say_what_and_leave_nothing(run, tmp_path, arguments, code, words
     assert not (tmp_path / "profiles").exists()
 
 
-def test_outside_of_a_project(tmp_path, monkeypatch, capsys):
+def test_outside_of_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as caught:
         main(["import", REPORT, "--version", "v3"])

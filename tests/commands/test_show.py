@@ -91,8 +91,7 @@ def test_a_stale_profile_says_so(project: Path) -> None:
 
 
 def test_a_time_of_another_state_of_the_source_is_pointed_out(project: Path) -> None:
-    from factories import make_timing
-
+    from tests.factories import make_timing
     from workbench.store import Store
 
     Store(project / "profiles").save_timing(make_timing(source_hash="b" * 64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_a_launcher_without_a_gpu_here_needs_the_chip(cli: Cli, no_gpu: None) ->
 
 
 @pytest.fixture
-def sanitizer_says(tmp_path, monkeypatch) -> Callable[[str], None]:
+def sanitizer_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A compute-sanitizer that runs the program and then prints a recorded output."""
 
     def says(text: str) -> None:
@@ -180,7 +181,9 @@ def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
 
 
 @pytest.fixture
-def sanitizer_runs(tmp_path, monkeypatch) -> Callable[[str], Callable[[], list[str]]]:
+def sanitizer_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Callable[[], list[str]]]:
     """A compute-sanitizer that finds something in one version; gives back what it ran over."""
 
     def finds(version: str) -> Callable[[], list[str]]:

@@ -112,7 +112,7 @@ def test_a_source_that_the_report_lacks_is_added() -> None:
 
 
 def test_notices_tell_asked_from_expected_and_nan() -> None:
-    base = launch(0, 1.0, **{"dram__bytes.sum": 5.0})
+    base = launch(0, 1.0, "k", **{"dram__bytes.sum": 5.0})
     given = profile(msgspec.structs.replace(base, absent={"b.pct": "NaN", "c.sum": "no value"}))
     found = {
         n.code: n.message

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workbench.engines.batch import Outcome, run_batch
 from workbench.engines.bench import Benches
-from workbench.engines.client import describe, make_job, make_program
+from workbench.engines.client import describe, make_job, make_program, run_jobs
 from workbench.engines.job import Job, TimeOptions
 from workbench.engines.where import Where
-from workbench.errors import KernelError, MissingError
-from workbench.experiment import Experiment
+from workbench.errors import KernelError, MissingError, WorkbenchError
+from workbench.experiment import Experiment, Subject
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.study import Study, load_study
@@ -27,18 +28,15 @@ class Told:
     """What `run_batch` told, and the workers that it started."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from workbench.engines import batch
-
         self.outcomes: dict[int, Outcome] = {}
         self.begun: list[int] = []
         self.workers: list[int] = []
-        real = batch.run_jobs
 
-        def counted(project, jobs, *args, **kwargs):
+        def counted(project: Project, jobs: Sequence[Job], *args: Any, **kwargs: Any) -> Any:
             self.workers.append(len(jobs))
-            return real(project, jobs, *args, **kwargs)
+            return run_jobs(project, jobs, *args, **kwargs)
 
-        monkeypatch.setattr(batch, "run_jobs", counted)
+        monkeypatch.setattr("workbench.engines.batch.run_jobs", counted)
 
     def __call__(self, place: int, outcome: Outcome) -> None:
         assert place not in self.outcomes, "told twice"
@@ -197,7 +195,7 @@ def test_time_all_keeps_what_went_well_and_tells_what_did_not(
     ]
     told: list[tuple[str, str, str]] = []
 
-    def tell(subject, outcome) -> None:
+    def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
         said = "kept" if isinstance(outcome, Timing) else outcome.message.split(" while")[0]
         told.append((subject.version.id, subject.problem.name, said))
 

@@ -163,7 +163,9 @@ def test_any_single_large_error_is_caught_and_found(place: int, size: float) -> 
     st.lists(st.tuples(st.integers(0, 39), st.sampled_from([0.5, np.nan, np.inf, "poison"]))),
     st.integers(1, 9),
 )
-def test_pieces_say_what_the_whole_says(size: int, faults: list, piece: int) -> None:
+def test_pieces_say_what_the_whole_says(
+    size: int, faults: list[tuple[int, object]], piece: int
+) -> None:
     want = {"y": np.random.default_rng(size).standard_normal(size)}
     got = want["y"].astype("float32")
     for place, fault in faults:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ncurep.report_builder import report, whole
-from workbench.engines.rawreport import Later, pack_report, private_words
+from workbench.engines.rawreport import Keep, Later, pack_report, private_words
 from workbench.errors import DataError
 from workbench.packed import unpack
 
@@ -16,7 +16,7 @@ NAME = Path("x.ncu-rep")
 
 
 @pytest.mark.parametrize("keep", ["auto", "always"])
-def test_host_name_and_addresses_are_taken_out(keep) -> None:
+def test_host_name_and_addresses_are_taken_out(keep: Keep) -> None:
     raw = report(*whole())
     assert b"secret-host" in raw and b"10.1.2.3" in raw
     kept = pack_report(raw, NAME, keep, ())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.engines import presence
+from workbench.engines.nvml import Gpu
 from workbench.engines.where import Where
 from workbench.errors import MissingError
 from workbench.experiment import Experiment
@@ -29,7 +30,7 @@ def _lacking(*needs: Callable[[], object]) -> str:
 
 
 @pytest.fixture(scope="session")
-def gpu() -> presence.Gpu:
+def gpu() -> Gpu:
     """The GPU; skips where there is none, or no PyCUDA to run kernels with."""
     if lacking := _lacking(presence.need_gpu, presence.need_pycuda):
         pytest.skip(lacking)
@@ -37,7 +38,7 @@ def gpu() -> presence.Gpu:
 
 
 @pytest.fixture(scope="session")
-def ncu(gpu: presence.Gpu) -> str:
+def ncu(gpu: Gpu) -> str:
     """Path of ncu, where its counters may be read."""
     if lacking := _lacking(presence.need_ncu):
         pytest.skip(lacking)
@@ -47,7 +48,7 @@ def ncu(gpu: presence.Gpu) -> str:
 
 
 @pytest.fixture(scope="session")
-def compute_sanitizer(gpu: presence.Gpu) -> str:
+def compute_sanitizer(gpu: Gpu) -> str:
     """Path of compute-sanitizer."""
     if lacking := _lacking(presence.need_sanitizer):
         pytest.skip(lacking)
@@ -63,13 +64,13 @@ def _experiment(source: Path, target: Path, study: str, arch: str) -> Experiment
 
 
 @pytest.fixture
-def sgemm(gpu: presence.Gpu, tmp_path: Path) -> Experiment:
+def sgemm(gpu: Gpu, tmp_path: Path) -> Experiment:
     """The sgemm study in a project of its own, so that no recorded profile is touched."""
     return _experiment(REPO, tmp_path / "project", "sgemm", presence.arch_of(gpu))
 
 
 @pytest.fixture
-def broken(gpu: presence.Gpu, tmp_path: Path) -> Experiment:
+def broken(gpu: Gpu, tmp_path: Path) -> Experiment:
     """The deliberately wrong kernels."""
     return _experiment(BROKEN, tmp_path / "project", "broken", presence.arch_of(gpu))
 
@@ -78,6 +79,6 @@ Ladders = Callable[[str], Experiment]
 
 
 @pytest.fixture
-def ladders(gpu: presence.Gpu, tmp_path: Path) -> Ladders:
+def ladders(gpu: Gpu, tmp_path: Path) -> Ladders:
     """``ladders("sgemm")``: a shipped study in a project of its own."""
     return lambda name: _experiment(REPO, tmp_path / name, name, presence.arch_of(gpu))

@@ -10,12 +10,12 @@ import pytest
 
 from workbench.engines.job import TimeOptions
 from workbench.engines.ncu import Options
-from workbench.experiment import Experiment
+from workbench.experiment import Experiment, Subject
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
-def subject(experiment: Experiment, version: str, problem: str):
+def subject(experiment: Experiment, version: str, problem: str) -> Subject:
     study = experiment.study
     return experiment.subject(study.version(version), study.problem(problem))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -64,8 +65,8 @@ class FakeAction:
 
     def __init__(
         self,
-        metrics: dict[str, FakeMetric | None],
-        code: dict[int, tuple[str, tuple[str, int] | None]] | None = None,
+        metrics: Mapping[str, FakeMetric | None],
+        code: Mapping[int, tuple[str, tuple[str, int] | None]] | None = None,
         name: str = "kernel",
         workload: int = 0,
         rules: list[dict[str, Any]] | None = None,
@@ -98,7 +99,7 @@ class FakeAction:
     def source_files(self) -> dict[str, str]:
         return {"a.cu": "int x;\n"}
 
-    def nvtx_state(self) -> None:
+    def nvtx_state(self) -> Any:
         return None
 
     def rule_results(self) -> list[FakeRule]:
@@ -111,23 +112,23 @@ class FakeRule:
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw = raw
 
-    def rule_identifier(self) -> str:
+    def rule_identifier(self) -> Any:
         return self._raw["rule_identifier"]
 
-    def section_identifier(self) -> str:
+    def section_identifier(self) -> Any:
         return self._raw["section_identifier"]
 
-    def name(self) -> str:
+    def name(self) -> Any:
         return self._raw["name"]
 
-    def rule_message(self) -> dict[str, Any]:
+    def rule_message(self) -> Any:
         return self._raw["rule_message"]
 
-    def focus_metrics(self) -> list[dict[str, Any]]:
+    def focus_metrics(self) -> Any:
         return self._raw.get("focus_metrics", [])
 
     def has_speedup_estimation(self) -> bool:
         return "speedup_estimation" in self._raw
 
-    def speedup_estimation(self) -> dict[str, Any]:
+    def speedup_estimation(self) -> Any:
         return self._raw["speedup_estimation"]

@@ -19,7 +19,9 @@ def sized(raw: bytes) -> bytes:
     return c.SIZE.pack(len(raw)) + raw
 
 
-def block(session: bytes = b"", sources: tuple[bytes, ...] = (), results: tuple[bytes, ...] = ()):
+def block(
+    session: bytes = b"", sources: tuple[bytes, ...] = (), results: tuple[bytes, ...] = ()
+) -> bytes:
     payload = b"".join(sized(entry) for entry in (*sources, *results))
     header = number(c.NUM_SOURCES, len(sources)) + number(c.NUM_RESULTS, len(results))
     if session:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.factories import SOURCE, make_launch, make_profile
 from workbench.launches import ResolvedLaunch
-from workbench.model import SourceFile, Version
+from workbench.model import Profile, SourceFile, Version
 from workbench.ncurep.adopt import adopt
 
 PATH = "kernels/demo/v2_tile.cu"
@@ -18,7 +20,13 @@ VERSION = Version(
 WANTED = ResolvedLaunch(kernel="scale", grid=(32, 1, 1), block=(32, 32, 1))
 
 
-def take(profile, *, version=VERSION, expected=(WANTED,), sources=None):
+def take(
+    profile: Profile,
+    *,
+    version: Version = VERSION,
+    expected: tuple[ResolvedLaunch, ...] = (WANTED,),
+    sources: tuple[SourceFile, ...] | None = None,
+) -> Profile:
     return adopt(
         profile,
         version,
@@ -30,18 +38,20 @@ def take(profile, *, version=VERSION, expected=(WANTED,), sources=None):
     )
 
 
-def foreign(text=SOURCE, path="/home/me/v2_tile.cu", **changes):
+def foreign(
+    text: str | None = SOURCE, path: str = "/home/me/v2_tile.cu", **changes: Any
+) -> Profile:
     return make_profile(
         study="", version="", problem="", source_hash="",
         sources=(SourceFile(path=path, text=text),), **changes,
     )  # fmt: skip
 
 
-def codes(profile):
+def codes(profile: Profile) -> list[str]:
     return [notice.code for notice in profile.notices]
 
 
-def test_the_same_text_is_the_version_s_own_file():
+def test_the_same_text_is_the_version_s_own_file() -> None:
     profile = take(foreign())
     assert (profile.study, profile.version, profile.problem) == ("demo", "v2", "n1024")
     assert profile.parameters == {"N": 1024}
@@ -51,11 +61,11 @@ def test_the_same_text_is_the_version_s_own_file():
 
 
 @pytest.mark.parametrize("text", [SOURCE.replace("\n", "\r\n"), SOURCE.rstrip("\n"), SOURCE + "\n"])
-def test_line_ends_and_trailing_blanks_do_not_count(text):
+def test_line_ends_and_trailing_blanks_do_not_count(text: str) -> None:
     assert take(foreign(text)).source_hash == NOW
 
 
-def test_another_text_is_stale():
+def test_another_text_is_stale() -> None:
     profile = take(foreign(SOURCE.replace("2.0f", "3.0f")))
     assert profile.source_hash not in ("", NOW)
     assert profile.sources[0].path == "/home/me/v2_tile.cu"
@@ -63,20 +73,20 @@ def test_another_text_is_stale():
     assert profile.notices[0].message.startswith("stale: the report's source /home/me/v2_tile.cu")
 
 
-def test_the_code_under_another_front_matter():
+def test_the_code_under_another_front_matter() -> None:
     text = '/* ---\ntitle = "Tile"\n--- */\n' + SOURCE
     profile = take(foreign(), version=msgspec.structs.replace(VERSION, text=text))
     assert profile.source_hash == NOW
     assert codes(profile) == ["front-matter-differs"]
 
 
-def test_a_report_without_source_cannot_be_judged():
+def test_a_report_without_source_cannot_be_judged() -> None:
     profile = take(foreign(text=None))
     assert profile.source_hash == ""
     assert codes(profile) == ["source-unknown"]
 
 
-def test_included_files_find_their_place_too():
+def test_included_files_find_their_place_too() -> None:
     sources = (
         SourceFile(path=PATH, text=SOURCE),
         SourceFile(path="kernels/demo/tile.cuh", text="#define T 32\n"),
@@ -91,7 +101,7 @@ def test_included_files_find_their_place_too():
     assert paths == ["kernels/demo/tile.cuh", PATH, "/usr/include/math.h"]
 
 
-def test_a_recorded_path_does_not_pass_for_the_project_s_file():
+def test_a_recorded_path_does_not_pass_for_the_project_s_file() -> None:
     recorded = (
         SourceFile(path=PATH, text="int other;\n"),
         SourceFile(path="/x/v2_tile.cu", text=SOURCE),
@@ -100,7 +110,7 @@ def test_a_recorded_path_does_not_pass_for_the_project_s_file():
     assert [source.path for source in profile.sources] == [f"report:{PATH}", PATH]
 
 
-def test_other_launches_are_named():
+def test_other_launches_are_named() -> None:
     other = make_launch(grid=(64, 1, 1))
     profile = take(foreign(launches=(other,)))
     assert codes(profile) == ["launch-differs"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def told(raw: bytes) -> str:
     return "doubt" if container.doubts else "silent"
 
 
-def test_frame_of_a_whole_report():
+def test_frame_of_a_whole_report() -> None:
     container = parse(assemble(*WHOLE), NAME)
     assert container.results == 3
     assert container.ncu_version == "2025.3.1.0"
@@ -62,7 +63,7 @@ def test_frame_of_a_whole_report():
     assert container.blocks[-1][1] == container.size
 
 
-def test_a_cut_at_any_byte_inside_a_block_is_an_error_that_names_both_sizes():
+def test_a_cut_at_any_byte_inside_a_block_is_an_error_that_names_both_sizes() -> None:
     raw = assemble(*WHOLE)
     ends = {len(assemble())} | {end for _, end in parse(raw, NAME).blocks}
     for size in set(range(len(raw))) - ends:
@@ -89,22 +90,22 @@ def test_a_cut_at_any_byte_inside_a_block_is_an_error_that_names_both_sizes():
         (11, "silent"),  # whole
     ],
 )
-def test_a_cut_between_blocks(blocks, how):
+def test_a_cut_between_blocks(blocks: int, how: str) -> None:
     assert told(assemble(*WHOLE[:blocks])) == how
 
 
-def test_fewer_launches_than_asked_for_are_a_doubt():
+def test_fewer_launches_than_asked_for_are_a_doubt() -> None:
     blocks = whole(options="--launch-count 3")
     assert parse(assemble(*blocks), NAME).doubts == ["3 launches were asked for, 1 are here"]
 
 
-def test_functions_of_the_first_source_are_no_doubt():
+def test_functions_of_the_first_source_are_no_doubt() -> None:
     # The whole module is announced there, with what was filtered out.
     blocks = [OPENING, block(sources=(source("first", "helper"),)), *whole()[2:]]
     assert parse(assemble(*blocks), NAME).doubts == []
 
 
-def test_old_reports_have_no_command_line():
+def test_old_reports_have_no_command_line() -> None:
     old = [b.replace(b"2025.3.1.0", b"2021.1.0.0") for b in SESSION]
     blocks = [OPENING, block(results=(result("first"),)), *old]
     assert parse(assemble(*blocks), NAME).doubts == []
@@ -121,21 +122,21 @@ def test_old_reports_have_no_command_line():
         (assemble(b"\x03\0\0\0\x00\x01\x02"), "damaged: field number 0"),
     ],
 )
-def test_what_is_no_report(raw, words):
+def test_what_is_no_report(raw: bytes, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
         parse(raw, NAME)
     assert "x.ncu-rep" in caught.value.message
     assert caught.value.hint
 
 
-def test_a_block_that_contradicts_its_size_is_damage():
+def test_a_block_that_contradicts_its_size_is_damage() -> None:
     raw = bytearray(assemble(OPENING, block(results=(result("first"),))))
     raw[-len(result("first")) - 4] += 1  # the entry's size word
     with pytest.raises(DataError, match=r"damaged|cut short"):
         parse(bytes(raw), NAME)
 
 
-def test_entries_of_unknown_kinds_behind_the_results_are_passed_over():
+def test_entries_of_unknown_kinds_behind_the_results_are_passed_over() -> None:
     first = block(results=(result("first"),))
     size = c.SIZE.unpack(first[:4])[0]
     fields = list(wire.fields(first[4 : 4 + size]))
@@ -151,7 +152,7 @@ def test_entries_of_unknown_kinds_behind_the_results_are_passed_over():
     assert (container.results, container.doubts) == (1, [])
 
 
-def test_a_folder_and_an_unreadable_file(tmp_path):
+def test_a_folder_and_an_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="folder"):
         read_container(tmp_path)
     with pytest.raises(DataError, match="cannot be read"):
@@ -160,7 +161,7 @@ def test_a_folder_and_an_unreadable_file(tmp_path):
 
 @given(st.data())
 @settings(max_examples=300, deadline=None)
-def test_flipped_bytes_give_a_container_or_a_data_error(data):
+def test_flipped_bytes_give_a_container_or_a_data_error(data: st.DataObject) -> None:
     raw = bytearray(assemble(*WHOLE))
     for _ in range(data.draw(st.integers(1, 8))):
         raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -171,7 +172,9 @@ def test_flipped_bytes_give_a_container_or_a_data_error(data):
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_real_reports_are_whole_and_every_cut_is_told(report, name):
+def test_real_reports_are_whole_and_every_cut_is_told(
+    report: Callable[[str], Path], name: str
+) -> None:
     path = report(name)
     raw = path.read_bytes()
     container = parse(raw, path)
@@ -190,7 +193,7 @@ def test_real_reports_are_whole_and_every_cut_is_told(report, name):
         assert how[session:].count("silent") <= 1
 
 
-def test_scrub_takes_the_machine_out_and_nothing_else():
+def test_scrub_takes_the_machine_out_and_nothing_else() -> None:
     raw = assemble(*WHOLE)
     clean = scrub(raw, NAME)
     assert b"secret-host" in raw
@@ -206,7 +209,7 @@ def test_scrub_takes_the_machine_out_and_nothing_else():
     assert scrub(clean, NAME) == clean
 
 
-def test_scrubbed_bytes_of_a_real_report_read_the_same(report):
+def test_scrubbed_bytes_of_a_real_report_read_the_same(report: Callable[[str], Path]) -> None:
     path = report("a10g-ncu2023.1-nan-action")
     raw = path.read_bytes()
     clean = scrub(raw, path)

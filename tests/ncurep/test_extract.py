@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +16,8 @@ from workbench.model import Profile
 from workbench.ncurep import extract as module
 from workbench.ncurep.extract import extract, main
 
+#: A report of these ranges of actions, extracted.
+Read = Callable[..., Profile]
 BASE = 0x7F00_0000_1000
 CODE = {BASE: ("LDG", ("a.cu", 1)), BASE + 16: ("EXIT", ("b.cu", 2))}
 DEVICE = {
@@ -59,7 +64,7 @@ BAD_RULE = {"rule_identifier": "X"}
 
 
 @pytest.fixture
-def read(monkeypatch):
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
     """Extract a report of these ranges of actions."""
 
     def run(*ranges: list[FakeAction | None]) -> Profile:
@@ -81,7 +86,7 @@ def codes(profile: Profile) -> set[str]:
     return {notice.code for notice in profile.notices}
 
 
-def test_a_complete_launch(read):
+def test_a_complete_launch(read: Read) -> None:
     profile = read([FakeAction(DEVICE | LAUNCH | TIME | INST, CODE, rules=[RULE, EMPTY_RULE])])
     (launch,) = profile.launches
     assert (launch.kernel, launch.signature, launch.workload) == ("kernel", "kernel(int)", "kernel")
@@ -98,7 +103,7 @@ def test_a_complete_launch(read):
     assert codes(profile) == {"no-nvtx"}
 
 
-def test_rules_come_without_markup_and_without_nan(read):
+def test_rules_come_without_markup_and_without_nan(read: Read) -> None:
     (launch,) = read([FakeAction(TIME, rules=[BAD_RULE, RULE, EMPTY_RULE])]).launches
     (rule,) = launch.rules
     assert rule.message == "See the table and the guide at line 12, mail a@b.c."
@@ -106,19 +111,19 @@ def test_rules_come_without_markup_and_without_nan(read):
     assert [(f.metric, f.value, f.info) for f in rule.focus] == [("m", 1.5, "less b")]
 
 
-def test_many_launches_over_ranges_are_numbered_through(read):
+def test_many_launches_over_ranges_are_numbered_through(read: Read) -> None:
     action = FakeAction(TIME)
     profile = read([action, action], [], [action])
     assert [launch.index for launch in profile.launches] == [0, 1, 2]
 
 
-def test_a_launch_that_was_never_measured(read):
+def test_a_launch_that_was_never_measured(read: Read) -> None:
     profile = read([FakeAction(DEVICE | LAUNCH), FakeAction(TIME)])
     assert [launch.profiled for launch in profile.launches] == [False, True]
     assert "unprofiled-launch" in codes(profile)
 
 
-def test_a_launch_of_nothing_but_nan(read):
+def test_a_launch_of_nothing_but_nan(read: Read) -> None:
     nan = {f"m{i}": FakeMetric(float("nan"), "%") for i in range(4)}
     profile = read([FakeAction(DEVICE | LAUNCH | nan)])
     (launch,) = profile.launches
@@ -128,9 +133,9 @@ def test_a_launch_of_nothing_but_nan(read):
     assert "nan-launch" in codes(profile)
 
 
-def test_an_action_that_the_reader_cannot_give(read):
+def test_an_action_that_the_reader_cannot_give(read: Read) -> None:
     class Bad(FakeAction):
-        def metric_names(self):
+        def metric_names(self) -> tuple[str, ...]:
             raise RuntimeError("no table")
 
     profile = read([None, Bad({}), FakeAction(TIME)])
@@ -139,12 +144,19 @@ def test_an_action_that_the_reader_cannot_give(read):
     assert "action 1 of range 0: no table" in notice.message
 
 
-def test_parts_that_fail_are_parts_that_are_missing(read):
+def test_parts_that_fail_are_parts_that_are_missing(read: Read) -> None:
     class Bad(FakeAction):
-        def rule_results(self, *_):
+        def rule_results(self) -> Any:
             raise RuntimeError
 
-        source_files = nvtx_state = ptx_by_pc = rule_results
+        def source_files(self) -> Any:
+            raise RuntimeError
+
+        def nvtx_state(self) -> Any:
+            raise RuntimeError
+
+        def ptx_by_pc(self, pc: int) -> Any:
+            raise RuntimeError
 
     (launch,) = read([Bad(TIME | INST, CODE)]).launches
     assert launch.metrics["gpu__time_duration.sum"].value == 1e-6
@@ -155,21 +167,21 @@ def test_parts_that_fail_are_parts_that_are_missing(read):
 @pytest.mark.parametrize(
     ("kind", "workload"), [(1, "range"), (2, "cmdlist"), (3, "graph"), (4, "other")]
 )
-def test_workloads_without_a_kernel_name(read, kind, workload):
+def test_workloads_without_a_kernel_name(read: Read, kind: int, workload: str) -> None:
     profile = read([FakeAction(TIME, name="", workload=kind)])
     assert profile.launches[0].kernel == f"{workload} 0"
     assert profile.launches[0].workload == workload
     assert "no-instruction-metrics" not in codes(profile)
 
 
-def test_very_long_names_stay_whole(read):
+def test_very_long_names_stay_whole(read: Read) -> None:
     name = "gemm<" + "cutlass::" * 900 + ">"
     profile = read([FakeAction(TIME, name=name)])
     assert profile.launches[0].signature == name + "(int)"
     assert all(len(notice.message) < 600 for notice in profile.notices)
 
 
-def test_several_devices_are_named(read):
+def test_several_devices_are_named(read: Read) -> None:
     other = DEVICE | {"device__attribute_display_name": FakeMetric("NVIDIA A10")}
     profile = read([FakeAction(DEVICE | TIME), FakeAction(other | TIME)])
     assert profile.device.name == "NVIDIA H200"
@@ -177,28 +189,31 @@ def test_several_devices_are_named(read):
     assert "NVIDIA A10" in notice.message
 
 
-def test_an_empty_report_and_a_nameless_device(read):
+def test_an_empty_report_and_a_nameless_device(read: Read) -> None:
     assert read().launches == ()
     profile = read([FakeAction(TIME)])
     assert profile.device.slug == "unknown"
     assert {"no-rules", "no-nvtx"} <= codes(profile)
 
 
-def test_nvtx_ranges_are_spelt_as_ncu_filters_are(read):
-    def domain(name, push, start=()):
+def test_nvtx_ranges_are_spelt_as_ncu_filters_are(read: Read) -> None:
+    def domain(name: str, push: object, start: object = ()) -> SimpleNamespace:
         return SimpleNamespace(
             name=lambda: name, push_pop_ranges=lambda: push, start_end_ranges=lambda: start
         )
 
     found = {0: domain("<default domain>", ("step",)), 5: domain("workbench", ("v3",), ("all",))}
-    action = FakeAction(TIME)
-    action.nvtx_state = lambda: SimpleNamespace(
-        domains=lambda: tuple(found), domain_by_id=lambda i: found[i]
-    )
-    assert read([action]).launches[0].nvtx == ("step", "workbench@v3", "workbench@all")
+
+    class Ranged(FakeAction):
+        def nvtx_state(self) -> SimpleNamespace:
+            return SimpleNamespace(domains=lambda: tuple(found), domain_by_id=lambda i: found[i])
+
+    assert read([Ranged(TIME)]).launches[0].nvtx == ("step", "workbench@v3", "workbench@all")
 
 
-def test_main_writes_the_profile(read, tmp_path, monkeypatch):
+def test_main_writes_the_profile(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = read([FakeAction(TIME)])
     (tmp_path / "x").write_bytes(b"")
     monkeypatch.setattr(module, "_limit_memory", lambda size: None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.ncurep.fake_reader import Broken, FakeAction, FakeMetric
@@ -9,12 +11,13 @@ from workbench.model import Column, InstructionTable
 from workbench.ncurep.instructions import read_table
 
 BASE = 0x7F00_0000_1000
-CODE = {
+Code = Mapping[int, tuple[str, tuple[str, int] | None]]
+CODE: dict[int, tuple[str, tuple[str, int] | None]] = {
     BASE + 16 * i: (f"      OP{i} ;", ("a.cu", 3 + i // 2) if i != 3 else None) for i in range(6)
 }
 
 
-def table(metrics, code=CODE):
+def table(metrics: Mapping[str, FakeMetric | None], code: Code = CODE) -> InstructionTable:
     files: list[str] = []
 
     def index(path: str) -> int:
@@ -29,7 +32,7 @@ def per_pc(values: dict[int, int | float], unit: str = "inst") -> FakeMetric:
     return FakeMetric(sum(values.values()), unit, {BASE + 16 * i: v for i, v in values.items()})
 
 
-def test_addresses_lines_and_sparse_columns():
+def test_addresses_lines_and_sparse_columns() -> None:
     read = table({"inst_executed": per_pc({0: 4, 1: 4, 2: 0, 3: 2})})
     assert read.address == (0, 16, 32, 48)
     assert read.text == ("OP0 ;", "OP1 ;", "OP2 ;", "OP3 ;")
@@ -39,13 +42,13 @@ def test_addresses_lines_and_sparse_columns():
     assert read.columns == {"inst_executed": Column(rows=(0, 1, 3), values=(4, 4, 2), unit="inst")}
 
 
-def test_instructions_that_never_ran_fill_the_gap():
+def test_instructions_that_never_ran_fill_the_gap() -> None:
     read = table({"inst_executed": per_pc({0: 1, 4: 1})})
     assert read.address == (0, 16, 32, 48, 64)
     assert read.columns["inst_executed"].rows == (0, 4)
 
 
-def test_the_function_starts_where_the_launch_says():
+def test_the_function_starts_where_the_launch_says() -> None:
     read = table(
         {
             "inst_executed": per_pc({2: 1}),
@@ -57,13 +60,13 @@ def test_the_function_starts_where_the_launch_says():
     assert read.columns["inst_executed"].rows == (2,)
 
 
-def test_a_gap_between_two_functions_is_left_open():
+def test_a_gap_between_two_functions_is_left_open() -> None:
     far = {BASE + 0x10_0000: ("CALLEE ;", None)}
     metric = FakeMetric(2, "inst", {BASE: 1, BASE + 0x10_0000: 1})
     assert table({"inst_executed": metric}, CODE | far).address == (0, 0x10_0000)
 
 
-def test_what_only_looks_like_program_counters():
+def test_what_only_looks_like_program_counters() -> None:
     curves = {
         "launch__cluster_size": FakeMetric(1, "", {0: 1}),
         "numa__id_cpu": FakeMetric(1, "", {0: 1}),
@@ -79,12 +82,12 @@ def test_what_only_looks_like_program_counters():
     assert table(curves, near_zero) == InstructionTable()
 
 
-def test_unknown_metrics_count_where_all_their_ids_are_instructions():
+def test_unknown_metrics_count_where_all_their_ids_are_instructions() -> None:
     read = table({"sass__something_new": per_pc({1: 5})})
     assert read.columns["sass__something_new"].values == (5,)
 
 
-def test_counts_that_came_as_doubles_and_true_fractions():
+def test_counts_that_came_as_doubles_and_true_fractions() -> None:
     read = table(
         {
             "inst_executed": per_pc({0: 4.0, 1: 8.0}),
@@ -96,30 +99,30 @@ def test_counts_that_came_as_doubles_and_true_fractions():
     assert read.columns["smsp__pcsamp_x"].values == (0.5, 1.0)
 
 
-def test_an_unreadable_column_does_not_lose_the_table():
+def test_an_unreadable_column_does_not_lose_the_table() -> None:
     broken = Broken()
     broken._instances = {BASE: 1}
     read = table({"inst_executed": per_pc({0: 4}), "memory_l1_wavefronts_shared": broken})
     assert list(read.columns) == ["inst_executed"]
 
 
-def test_lines_that_the_reader_cannot_give():
+def test_lines_that_the_reader_cannot_give() -> None:
     class Bad(FakeAction):
-        def source_info(self, pc):
+        def source_info(self, pc: int) -> None:
             raise RuntimeError
 
     read = read_table(Bad({"inst_executed": per_pc({0: 1})}, CODE), lambda path: -1)
     assert (read.file, read.line, read.text) == ((-1,), (0,), ("OP0 ;",))
 
 
-def test_samples_outside_of_any_code_do_not_move_the_addresses():
+def test_samples_outside_of_any_code_do_not_move_the_addresses() -> None:
     stray = FakeMetric(9, "", {0: 2, BASE: 3, BASE + 16: 4})
     read = table({"smsp__pcsamp_sample_count": stray, "inst_executed": per_pc({0: 1})})
     assert read.address == (0, 16)
     assert read.columns["smsp__pcsamp_sample_count"].values == (3, 4)
 
 
-def test_a_chip_that_the_reader_cannot_disassemble():
+def test_a_chip_that_the_reader_cannot_disassemble() -> None:
     unknown = {pc: ("??? ", info) for pc, (_, info) in CODE.items()}
     read = table({"inst_executed": per_pc({0: 1, 2: 1})}, unknown)
     assert read.address == (0, 16, 32)
@@ -127,7 +130,7 @@ def test_a_chip_that_the_reader_cannot_disassemble():
 
 
 @pytest.mark.parametrize("stride", [8, 24])
-def test_chips_with_eight_byte_instructions(stride):
+def test_chips_with_eight_byte_instructions(stride: int) -> None:
     code = {BASE + 8 * i: (f"OP{i}", None) for i in range(9)}
     metric = FakeMetric(2, "inst", {BASE: 1, BASE + stride: 1})
     assert table({"inst_executed": metric}, code).address == tuple(range(0, stride + 1, 8))

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,8 @@ from tests.ncurep.report_builder import report as assemble
 from tests.ncurep.report_builder import whole
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
-from workbench.ncurep import cache, child, extract, read
+from workbench.ncurep import cache, child, extract
+from workbench.ncurep.container import read_container
 from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
 from workbench.packed import contradiction, pack, unpack
 
@@ -26,12 +28,12 @@ FAILED = DATA / "launch_failed.ncu-rep.zst"
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def plain(tmp_path):
+def plain(tmp_path: Path) -> Path:
     path = tmp_path / "sgemm_v3.ncu-rep"
     path.write_bytes(unpack(OURS.read_bytes()))
     return path
@@ -49,7 +51,7 @@ def codes(profile: Profile) -> set[str]:
 # --- a report of our own ------------------------------------------------------------
 
 
-def test_our_own_report():
+def test_our_own_report() -> None:
     profile = read_report(OURS)
     (launch,) = profile.launches
     assert profile.engine == "ncu"
@@ -76,7 +78,7 @@ def test_our_own_report():
     assert profile.notices == ()
 
 
-def test_units_are_base_units():
+def test_units_are_base_units() -> None:
     (launch,) = read_report(OURS).launches
     duration = launch.metrics["gpu__time_duration.sum"]
     assert duration.unit == "s"
@@ -84,7 +86,7 @@ def test_units_are_base_units():
     assert {m.unit for m in launch.metrics.values()}.isdisjoint({"ns", "nsecond", "Kbyte"})
 
 
-def test_line_counters_are_exact_integers():
+def test_line_counters_are_exact_integers() -> None:
     (launch,) = read_report(OURS).launches
     wavefronts = by_line(launch, "memory_l1_wavefronts_shared")
     # README of the reference ladder: the padded store takes as many wavefronts as the ideal.
@@ -94,7 +96,7 @@ def test_line_counters_are_exact_integers():
     assert sum(wavefronts.values()) == total
 
 
-def test_a_failed_launch_is_read_and_named():
+def test_a_failed_launch_is_read_and_named() -> None:
     profile = read_report(FAILED)
     (launch,) = profile.launches
     assert "nan-launch" in codes(profile)
@@ -105,7 +107,7 @@ def test_a_failed_launch_is_read_and_named():
 # --- reports of others ------------------------------------------------------------------
 
 
-def test_the_ladder_line_by_line(report):
+def test_the_ladder_line_by_line(report: Callable[[str], Path]) -> None:
     launches = {x.kernel: x for x in read_report(report("ladder_focus")).launches}
     sectors = "memory_l2_theoretical_sectors_global"
     shared = "memory_l1_wavefronts_shared"
@@ -119,7 +121,7 @@ def test_the_ladder_line_by_line(report):
     assert by_line(launches["sgemm_v4"], "inst_executed")[71] >= 2_097_152
 
 
-def test_a_full_set_keeps_no_samples_over_time(report):
+def test_a_full_set_keeps_no_samples_over_time(report: Callable[[str], Path]) -> None:
     profile = read_report(report("ladder_full"))
     assert len(profile.launches) == 5
     names = set(profile.launches[0].metrics)
@@ -127,7 +129,7 @@ def test_a_full_set_keeps_no_samples_over_time(report):
     assert not any("Triage" in name or name.startswith("breakdown:") for name in names)
 
 
-def test_ncu_2021_and_a_launch_that_was_never_profiled(report):
+def test_ncu_2021_and_a_launch_that_was_never_profiled(report: Callable[[str], Path]) -> None:
     profile = read_report(report("gtx1660s-ncu2021.1-unprofiled-action"))
     assert [x.profiled for x in profile.launches] == [True, True, False]
     assert profile.launches[2].kernel == "trace"
@@ -140,7 +142,7 @@ def test_ncu_2021_and_a_launch_that_was_never_profiled(report):
     assert codes(profile) >= {"unprofiled-launch", "no-line-info", "no-source", "no-nvtx"}
 
 
-def test_a_chip_that_the_reader_cannot_disassemble(report):
+def test_a_chip_that_the_reader_cannot_disassemble(report: Callable[[str], Path]) -> None:
     profile = read_report(report("v100-ncu2022.2-source-rules"))
     assert profile.device.slug == "v100-sxm2-32gb"
     assert {"no-sass"} <= codes(profile)
@@ -150,7 +152,7 @@ def test_a_chip_that_the_reader_cannot_disassemble(report):
     assert by_line(first, "inst_executed")
 
 
-def test_all_nan(report):
+def test_all_nan(report: Callable[[str], Path]) -> None:
     profile = read_report(report("a10g-ncu2023.1-nan-action"))
     bad = profile.launches[3]
     assert bad.kernel == "vectorized_blocktiling"
@@ -160,7 +162,7 @@ def test_all_nan(report):
     assert {"nan-launch", "no-instruction-metrics"} <= codes(profile)
 
 
-def test_source_without_rules(report):
+def test_source_without_rules(report: Callable[[str], Path]) -> None:
     profile = read_report(report("rtx4090-ncu2023.1-transpose-source-no-rules"))
     assert [len(x.rules) for x in profile.launches] == [0] * 5
     assert {"no-rules"} <= codes(profile)
@@ -171,23 +173,25 @@ def test_source_without_rules(report):
     assert worst > max(by_line(padded, "memory_l1_wavefronts_shared").values())
 
 
-def test_kernel_counters_only(report):
+def test_kernel_counters_only(report: Callable[[str], Path]) -> None:
     profile = read_report(report("gh200-ncu2025.2-no-instruction-metrics"))
     assert profile.launches[0].instructions.address == ()
     assert len(profile.launches[0].signature) > 100
     assert {"no-instruction-metrics", "no-source"} <= codes(profile)
 
 
-def test_a_report_that_loads_quietly_and_holds_nothing(report):
+def test_a_report_that_loads_quietly_and_holds_nothing(report: Callable[[str], Path]) -> None:
     with pytest.raises(DataError, match="no Nsight Compute report"):
         read_report(report("headless-corrupt"))
 
 
-def test_the_second_reading_starts_no_child(report, monkeypatch):
+def test_the_second_reading_starts_no_child(
+    report: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = report("gh200-ncu2025.2-no-instruction-metrics")
     first = read_report(path)
 
-    def no_child(*_args, **_more):
+    def no_child(*_args: object, **_more: object) -> None:
         raise AssertionError("the report was extracted again")
 
     monkeypatch.setattr("workbench.ncurep.child.extract", no_child)
@@ -198,7 +202,7 @@ def test_the_second_reading_starts_no_child(report, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["none.ncu-rep", "none.ncu-rep.zst", "x" * 5000, "a\0b"])
-def test_no_such_file_is_wrong_usage(tmp_path, name):
+def test_no_such_file_is_wrong_usage(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="no such report") as caught:
         read_report(split_target(f"{tmp_path}/{name}::kernel")[0])
     assert caught.value.exit_code == 2
@@ -206,7 +210,7 @@ def test_no_such_file_is_wrong_usage(tmp_path, name):
 
 @pytest.mark.parametrize("suffix", [".ncu-rep", ".ncu-rep.zst"])
 @pytest.mark.parametrize("content", [b"", b"garbage", b"NVR\0", b"\0" * 5000])
-def test_what_is_no_report(tmp_path, suffix, content):
+def test_what_is_no_report(tmp_path: Path, suffix: str, content: bytes) -> None:
     path = tmp_path / f"x{suffix}"
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
@@ -216,27 +220,27 @@ def test_what_is_no_report(tmp_path, suffix, content):
 
 
 @pytest.mark.parametrize("name", ["folder.ncu-rep", "folder.ncu-rep.zst"])
-def test_a_folder(tmp_path, name):
+def test_a_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(DataError, match="is a folder"):
         read_report(tmp_path / name)
 
 
-def test_a_report_without_results(tmp_path):
+def test_a_report_without_results(tmp_path: Path) -> None:
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(assemble(*whole()[:2]))
     with pytest.raises(DataError, match="holds no profiled kernel"):
         read_report(path)
 
 
-def test_results_that_the_reader_does_not_know(tmp_path):
+def test_results_that_the_reader_does_not_know(tmp_path: Path) -> None:
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(assemble(*whole()))
     with pytest.raises(DataError, match="holds no profiled kernel"):
         read_report(path)
 
 
-def test_a_cut_report_and_a_cut_archive(plain, tmp_path):
+def test_a_cut_report_and_a_cut_archive(plain: Path, tmp_path: Path) -> None:
     data = plain.read_bytes()
     for size in random.Random(1).sample(range(1, len(data) - 2000), 40):
         plain.write_bytes(data[:size])
@@ -250,9 +254,7 @@ def test_a_cut_report_and_a_cut_archive(plain, tmp_path):
             read_report(cut)
 
 
-def test_a_doubt_travels_with_the_profile(plain):
-    from workbench.ncurep.container import read_container
-
+def test_a_doubt_travels_with_the_profile(plain: Path) -> None:
     start = read_container(plain).blocks[-1][0]
     plain.write_bytes(plain.read_bytes()[:start])
     profile = read_report(plain)
@@ -260,7 +262,7 @@ def test_a_doubt_travels_with_the_profile(plain):
     assert "command line" in profile.notices[0].message
 
 
-def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path):
+def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path: Path) -> None:
     data = unpack(FAILED.read_bytes())
     path = tmp_path / "flipped.ncu-rep"
     chance = random.Random(5)
@@ -278,17 +280,17 @@ def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path):
             assert contradiction(profile) == ""
 
 
-def in_the_child(monkeypatch, code: str) -> None:
+def in_the_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(child, "_CHILD", ("-c", code))
 
 
-def test_a_crash_of_the_native_reader(plain, monkeypatch):
+def test_a_crash_of_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_child(monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(DataError, match=r"crashed on it .SIGSEGV"):
         read_report(plain)
 
 
-def test_a_hang_of_the_native_reader(plain, monkeypatch):
+def test_a_hang_of_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_child(monkeypatch, "import time; time.sleep(60)")
     start = time.monotonic()
     with pytest.raises(DataError, match=r"did not end within 0.5 s"):
@@ -305,13 +307,15 @@ def test_a_hang_of_the_native_reader(plain, monkeypatch):
         ("import sys; open(sys.argv[2], 'w').write('{')", "gave no answer"),
     ],
 )
-def test_a_native_reader_that_fails_or_says_nothing(plain, monkeypatch, code, words):
+def test_a_native_reader_that_fails_or_says_nothing(
+    plain: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+) -> None:
     in_the_child(monkeypatch, code)
     with pytest.raises(DataError, match=words):
         read_report(plain)
 
 
-def test_a_machine_without_the_native_reader(plain, monkeypatch):
+def test_a_machine_without_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_child(
         monkeypatch,
         "import sys; sys.modules['ncu_report'] = None;"
@@ -323,11 +327,11 @@ def test_a_machine_without_the_native_reader(plain, monkeypatch):
     assert extract.NO_READER == child._NO_READER
 
 
-def test_a_report_that_lost_results(plain, monkeypatch):
+def test_a_report_that_lost_results(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = msgspec.json.encode(read_report(plain))
-    container = read.read_container(plain)
+    container = read_container(plain)
     container.results = 3
-    monkeypatch.setattr(read, "read_container", lambda path, shown: container)
+    monkeypatch.setattr("workbench.ncurep.read.read_container", lambda path, shown: container)
     assert "lost-results" in codes(read_report(plain))
     assert b"lost-results" not in profile
 
@@ -335,7 +339,7 @@ def test_a_report_that_lost_results(plain, monkeypatch):
 # --- the cache -----------------------------------------------------------------------------
 
 
-def test_the_second_reading_runs_no_child(plain, monkeypatch):
+def test_the_second_reading_runs_no_child(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = read_report(plain)
     in_the_child(monkeypatch, "raise SystemExit(1)")
     moved = plain.rename(plain.with_name("moved.ncu-rep"))
@@ -343,14 +347,16 @@ def test_the_second_reading_runs_no_child(plain, monkeypatch):
     assert read_report(OURS) == first
 
 
-def test_a_damaged_entry_is_a_miss(plain):
+def test_a_damaged_entry_is_a_miss(plain: Path) -> None:
     first = read_report(plain)
     (entry,) = cache.folder().iterdir()
     entry.write_bytes(b"{")
     assert read_report(plain) == first
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(plain, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_no_error(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert read_report(plain).launches
@@ -360,7 +366,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(plain, tmp_path, monkeypatch
     assert (tmp_path / "home" / ".cache" / "workbench" / "reports").is_dir()
 
 
-def test_the_cache_stays_small(monkeypatch):
+def test_the_cache_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_LIMIT", 1000)
     for i in range(5):
         cache.save(f"{i}.json", b"x" * 400)
@@ -381,17 +387,17 @@ def test_the_cache_stays_small(monkeypatch):
         ("report::k", "report", "k"),
     ],
 )
-def test_targets(text, path, kernel):
+def test_targets(text: str, path: str, kernel: str | None) -> None:
     assert split_target(text) == (Path(path), kernel)
 
 
-def test_a_path_that_exists_is_taken_whole(tmp_path, monkeypatch):
+def test_a_path_that_exists_is_taken_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.ncu-rep::b").touch()
     assert split_target("a.ncu-rep::b") == (Path("a.ncu-rep::b"), None)
 
 
-def test_kernels_by_exact_name_signature_and_part():
+def test_kernels_by_exact_name_signature_and_part() -> None:
     launches = tuple(
         Launch(kernel=kernel, index=i, signature=signature, nvtx=("x",))
         for i, (kernel, signature) in enumerate(
@@ -400,7 +406,7 @@ def test_kernels_by_exact_name_signature_and_part():
     )
     profile = msgspec.structs.replace(read_report(OURS), launches=launches)
 
-    def chosen(name):
+    def chosen(name: str | None) -> list[int]:
         return [x.index for x in select_kernels(profile, name).launches]
 
     assert chosen(None) == [0, 1, 2]
@@ -413,7 +419,7 @@ def test_kernels_by_exact_name_signature_and_part():
     assert caught.value.hint == "The report has: gemm, gemm_big."
 
 
-def test_notices_follow_the_chosen_launches():
+def test_notices_follow_the_chosen_launches() -> None:
     profile = read_report(OURS)
     bare = Launch(kernel="bare", index=1, profiled=False)
     both = msgspec.structs.replace(profile, launches=(*profile.launches, bare))
@@ -421,13 +427,15 @@ def test_notices_follow_the_chosen_launches():
     assert "unprofiled-launch" in codes(select_kernels(both, "bare"))
 
 
-def test_raw_bytes_with_and_without_compression(plain):
+def test_raw_bytes_with_and_without_compression(plain: Path) -> None:
     assert read_raw(OURS) == plain.read_bytes() == read_raw(plain)
     with pytest.raises(DataError, match="cannot be read"):
         read_raw(plain.with_name("none"))
 
 
-def test_nothing_is_left_in_the_temporary_folder(plain, tmp_path, monkeypatch):
+def test_nothing_is_left_in_the_temporary_folder(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
@@ -438,7 +446,7 @@ def test_nothing_is_left_in_the_temporary_folder(plain, tmp_path, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-def test_the_native_reader_stays_out_of_this_process(plain, tmp_path):
+def test_the_native_reader_stays_out_of_this_process(plain: Path, tmp_path: Path) -> None:
     shutil.copy(plain, tmp_path / "y.ncu-rep")
     code = (
         "import sys; from pathlib import Path; from workbench.ncurep.read import read_report;"

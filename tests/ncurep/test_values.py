@@ -32,13 +32,13 @@ from workbench.ncurep.values import base_unit, clean, read_metric, read_metrics,
         ("furlong", 7, "furlong", 7),
     ],
 )
-def test_base_units(unit, value, base, expected):
+def test_base_units(unit: str, value: float, base: str, expected: float) -> None:
     name, divisor, multiplier = base_unit(unit)
     assert name == base
     assert to_base(value, divisor, multiplier) == expected
 
 
-def test_integers_stay_integers():
+def test_integers_stay_integers() -> None:
     metric = read_metric("inst_executed", FakeMetric(2**60 + 1, "inst"))
     assert metric == Metric(value=2**60 + 1, unit="inst")
     assert isinstance(metric.value, int)
@@ -54,18 +54,19 @@ def test_integers_stay_integers():
         (FakeMetric(float("inf")), "infinite"),
     ],
 )
-def test_every_kind_of_no_number_is_named(native, reason):
+def test_every_kind_of_no_number_is_named(native: FakeMetric, reason: object) -> None:
     assert read_metric("x", native) == reason
 
 
-def test_old_launch_integers_and_true_fractions():
+def test_old_launch_integers_and_true_fractions() -> None:
     assert read_metric("launch__registers_per_thread", FakeMetric(32.0)) == Metric(value=32)
     waves = read_metric("launch__waves_per_multiprocessor", FakeMetric(4.0))
-    assert isinstance(waves.value, float)
-    assert isinstance(read_metric("sm__cycles.avg", FakeMetric(4.0)).value, float)
+    cycles = read_metric("sm__cycles.avg", FakeMetric(4.0))
+    assert isinstance(waves, Metric) and isinstance(waves.value, float)
+    assert isinstance(cycles, Metric) and isinstance(cycles.value, float)
 
 
-def test_one_bad_metric_does_not_lose_the_others():
+def test_one_bad_metric_does_not_lose_the_others() -> None:
     action = FakeAction({"good": FakeMetric(1), "bad": Broken(), "gone": None})
     metrics, absent = read_metrics(action)
     assert metrics == {"good": Metric(value=1)}
@@ -84,11 +85,11 @@ def test_one_bad_metric_does_not_lose_the_others():
         "launch__function_pcs",
     ],
 )
-def test_what_is_no_measurement_is_left_out(name):
+def test_what_is_no_measurement_is_left_out(name: str) -> None:
     assert read_metrics(FakeAction({name: FakeMetric(1)})) == ({}, {})
 
 
 @given(st.text())
 @settings(deadline=None)
-def test_cleaned_text_can_always_be_encoded(text):
+def test_cleaned_text_can_always_be_encoded(text: str) -> None:
     assert clean(text + "\udc80").encode() == (text + "?").encode()

@@ -182,7 +182,14 @@ class Function:
     def set_attribute(self, attribute: str, value: int) -> None:
         assert attribute == "shared"
 
-    def _launch_kernel(self, grid, block, parameters, shared, stream) -> None:
+    def _launch_kernel(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        parameters: bytes,
+        shared: int,
+        stream: Stream,
+    ) -> None:
         global _launches, _lost, _concerned
         _need_context()
         assert len(grid) == 3 and len(block) == 3 and shared == 0
