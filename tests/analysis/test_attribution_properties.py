@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -283,7 +283,8 @@ def test_whole_reports_add_up(report: Callable[[str], Path]) -> None:
     assert_adds_up(result)
 
 
-def test_every_recorded_pair_adds_up(repo: Path) -> None:
+def recorded_ladders(repo: Path) -> list[list[Profile]]:
+    """The shipped profiles: those of one study, problem, device and engine together."""
     from workbench.store import Store
 
     store = Store(repo / "profiles")
@@ -292,7 +293,18 @@ def test_every_recorded_pair_adds_up(repo: Path) -> None:
         key = (entry.study, entry.problem, entry.device, entry.engine)
         groups.setdefault(key, []).append(entry.path)
     assert ("sgemm", "n1024", "h200", "ncu") in groups  # else this would check nothing
-    for paths in groups.values():
-        recorded = [store.load(path) for path in paths]
-        for old, new in permutations(recorded, 2):
+    return [[store.load(path) for path in paths] for paths in groups.values()]
+
+
+def test_every_recorded_step_adds_up(repo: Path) -> None:
+    for ladder in recorded_ladders(repo):
+        for old, new in pairwise(ladder):
+            assert_adds_up(attribute(old, new))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_recorded_pair_adds_up(repo: Path) -> None:
+    for ladder in recorded_ladders(repo):
+        for old, new in permutations(ladder, 2):
             assert_adds_up(attribute(old, new))
