@@ -34,14 +34,16 @@ def store_many(root: Path, count: int) -> None:
     from workbench.store import Store
 
     recorded = Store(ROOT / "profiles")
-    models = [recorded.load(e.path) for e in recorded.find(study="sgemm", engine="ncu")]
+    # One and the same ladder for every study, so that twice the profiles are twice the work.
+    entries = recorded.find(study="sgemm", engine="ncu", problem="n1024")
+    models = [recorded.load(entry.path) for entry in entries]
     models = [m for m in models if any(source.text for source in m.sources)]
     (root / "workbench.toml").write_text('default_study = "study0"\n', encoding="utf-8")
     store = Store(root / "profiles")
     for number in range(count):
         study, rest = divmod(number, VERSIONS * PROBLEMS)
         problem, version = divmod(rest, VERSIONS)
-        model = models[(study + version) % len(models)]
+        model = models[version % len(models)]
         sources = tuple(
             msgspec.structs.replace(
                 source, text=source.text and source.text.replace("sum", f"sum{study}_{version % 3}")

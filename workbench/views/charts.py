@@ -286,8 +286,8 @@ def columns(
             }
         ]
         layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 36}
-    # On a phone a label takes half of the plot.
-    room = max(limit, top * 1.5)
+    # On a phone a label takes more than half of the plot that long names leave.
+    room = max(limit, top * 2.2)
     narrow = {"xaxis": axis_of(range=[0, room], **ticks(room, unit, 3))}
     height = 74 + 32 * len(rows)
     spec = {"data": [data], "layout": layout, "narrow": narrow}
