@@ -44,14 +44,23 @@ def reference() -> Path:
 
 
 @pytest.fixture(scope="session")
-def report(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`report("ladder_full")` -> path of that reference report, decompressed."""
+def report(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """`report("ladder_full")` -> path of that report, decompressed.
+
+    Our own lie in tests/data/ncurep; a test that asks for somebody else's is skipped where
+    those are not.
+    """
     folder = tmp_path_factory.mktemp("reports")
 
     def get(name: str) -> Path:
         target = folder / f"{name}.ncu-rep"
         if not target.exists():
-            (source,) = reference.glob(f"*/{name}.ncu-rep.zst")
+            source = REPO / "tests" / "data" / "ncurep" / f"{name}.ncu-rep.zst"
+            if not source.exists():
+                reference: Path = request.getfixturevalue("reference")
+                (source,) = reference.glob(f"*/{name}.ncu-rep.zst")
             with source.open("rb") as packed, target.open("wb") as plain:
                 zstandard.ZstdDecompressor().copy_stream(packed, plain)
         return target
