@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from workbench.emulator.cfg import Block, Graph, arguments, results
-from workbench.emulator.divergence import final, leaves, walk
+from workbench.emulator.divergence import final, innermost, leaves, walk
 from workbench.emulator.ir import Addr, Instr, Reg, Sym, Variable
 
 _WORD = 8
@@ -95,20 +95,6 @@ def joined_blocks(graph: Graph, host: Mapping[int, int]) -> dict[int, int]:
             ):
                 first[goal] = first[index]
     return first
-
-
-def innermost(graph: Graph) -> dict[int, int]:
-    """Blocks of loops that have no loop in them -> the loop's header."""
-    depth: dict[int, int] = defaultdict(int)
-    for block in graph.blocks:
-        for head in block.loops:
-            depth[head] = max(depth[head], len(block.loops))
-    out = {}
-    for block in graph.blocks:
-        for head in block.loops:
-            if depth[head] == len(graph.blocks[head].loops) == len(block.loops):
-                out[block.index] = head
-    return out
 
 
 def loads(graph: Graph, params: Sequence[Variable], host: Mapping[int, int]) -> list[Instr]:

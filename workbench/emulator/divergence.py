@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from workbench.emulator.cfg import Block, Graph, arguments, results
 from workbench.emulator.ir import Instr
 
-#: A branch around at most so many instructions becomes predicates on them.
-_PREDICATED = 7
+#: A branch around at most so many machine instructions becomes predicates on them; around
+#: loads from device memory, which are then made early, it may be more (and one more loads
+#: their pointer), but none in a loop that has another in it.
+_PREDICATED = 8
+_WITH_LOADS = 18
+_NEAR = ("shared", "param", "const")
 #: What gives each lane a value of its own.
 _PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
 _LANES = ("%tid", "%laneid", "%lanemask")
@@ -87,6 +91,7 @@ def hammocks(graph: Graph, size: Callable[[Block], float]) -> Iterator[tuple[int
     before: Counter[int] = Counter()
     for block in graph.blocks:
         before.update(block.targets)
+    near = innermost(graph)
     for block in graph.blocks:
         if block.kind != "branch" or block.rank < 0:
             continue
@@ -96,10 +101,35 @@ def hammocks(graph: Graph, size: Callable[[Block], float]) -> Iterator[tuple[int
             inner.kind == "jump"
             and inner.targets == (taken,)
             and before[after] == 1
-            and size(inner) <= _PREDICATED
             and not leaves(graph.blocks[taken])
+            and size(inner) <= _limit(inner, near)
         ):
             yield block.index, after
+
+
+def _limit(block: Block, near: Collection[int]) -> float:
+    """Machine instructions of the largest block that becomes predicates in this place."""
+    loads = any(
+        instr.op == "ld" and not any(part.split("::")[0] in _NEAR for part in instr.parts[1:])
+        for instr in block.instrs
+    )
+    if not loads:
+        return _PREDICATED
+    return _WITH_LOADS if block.index in near or not block.loops else 0.0
+
+
+def innermost(graph: Graph) -> dict[int, int]:
+    """Blocks of loops that have no loop in them -> the loop's header."""
+    depth: dict[int, int] = defaultdict(int)
+    for block in graph.blocks:
+        for head in block.loops:
+            depth[head] = max(depth[head], len(block.loops))
+    out = {}
+    for block in graph.blocks:
+        for head in block.loops:
+            if depth[head] == len(graph.blocks[head].loops) == len(block.loops):
+                out[block.index] = head
+    return out
 
 
 def final(block: Block) -> Instr | None:

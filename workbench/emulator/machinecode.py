@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.emulator.cfg import Block, Graph, arguments, results
-from workbench.emulator.constants import innermost, joined_blocks, loads
+from workbench.emulator.constants import joined_blocks, loads
 from workbench.emulator.copies import copies
 from workbench.emulator.divergence import exits, fences, hammocks, varying, walk
 from workbench.emulator.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
@@ -73,14 +73,9 @@ class Weights:
         self._of: dict[int, float] = {
             id(instr): self._plain(instr, block) for block, instr in walk(blocks)
         }
-        inner = innermost(graph)
-        predicated = {
-            outer: block
-            for outer, block in hammocks(
-                graph, lambda block: sum(self._of[id(each)] for each in block.instrs)
-            )
-            if block in inner or not graph.blocks[block].loops
-        }
+        predicated = dict(
+            hammocks(graph, lambda block: sum(self._of[id(each)] for each in block.instrs))
+        )
         #: Block -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
         fenced = fences(graph, varying(blocks), predicated)
