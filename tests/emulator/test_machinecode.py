@@ -251,6 +251,30 @@ def test_branches_to_one_place_share_a_fence() -> None:
     assert id(second) not in lasts
 
 
+@pytest.mark.parametrize(
+    ("body", "count", "outer", "predicated"),
+    [
+        ("fma.rn.f32 %f1, %f1, %f2, %f3;", 8, False, True),
+        ("fma.rn.f32 %f1, %f1, %f2, %f3;", 9, False, False),
+        ("ld.shared.f32 %f1, [%r3];", 9, False, False),
+        ("ld.global.f32 %f1, [%rd3];", 9, False, True),
+        ("ld.global.f32 %f1, [%rd3];", 19, False, False),
+        ("fma.rn.f32 %f1, %f1, %f2, %f3;", 8, True, True),
+        ("ld.global.f32 %f1, [%rd3];", 5, True, False),
+    ],
+)
+def test_how_much_becomes_predicates(body: str, count: int, outer: bool, predicated: bool) -> None:
+    """As in machine code: more around loads from device memory, not so in outer loops."""
+    inner = "I: add.s32 %r6, %r6, %r3; setp.lt.s32 %p3, %r6, %r1; @%p3 bra I;" if outer else ""
+    kernel = Kernel(
+        f"""{START} mov.u32 %r5, 0;
+        L: setp.lt.f32 %p1, %f4, %f1; @%p1 bra J; {body * count}
+        J: {inner} add.s32 %r5, %r5, %r3; setp.lt.s32 %p2, %r5, %r1; @%p2 bra L;
+        st.shared.f32 [%r3], %f1; ret;"""
+    )
+    assert bool(kernel.hosts()) == predicated
+
+
 def test_leaving_is_a_predicate_on_exit() -> None:
     kernel = Kernel(
         START
