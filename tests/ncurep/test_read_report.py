@@ -291,11 +291,11 @@ def test_a_crash_of_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_hang_of_the_native_reader(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_the_child(monkeypatch, "import time; time.sleep(60)")
+    in_the_child(monkeypatch, "import time; time.sleep(600)")
     start = time.monotonic()
     with pytest.raises(DataError, match=r"did not end within 0.5 s"):
         read_report(plain, timeout_s=0.5)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize(
