@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import threading
 from html.parser import HTMLParser
 from pathlib import Path
@@ -751,3 +752,37 @@ def test_templates_hold_no_arithmetic(repo: Path) -> None:
 def test_pages_are_relative_to_their_depth() -> None:
     assert to_root("index.html") == ""
     assert to_root("studies/a/b/c/v1.html") == "../../../../"
+
+
+def test_a_summary_of_an_earlier_program_is_written_anew(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    store = Store(root / "profiles")
+    for version in ("v0", "v1"):
+        store.save(make_profile(study="other", version=version))
+    build(root)
+    manifest = root / "reports/.manifest.json"
+    kept = json.loads(manifest.read_bytes())
+    (page,) = [p for p in kept["pages"].values() if p.get("summary", {}).get("study") == "other"]
+    page["summary"]["rungs"][0]["stall"] = "MIO throttle 43.9%"  # as it once was
+    page["key"] = "of another program"
+    manifest.write_text(json.dumps(kept), encoding="utf-8")
+    # Only one study is asked for; the index shows both all the same.
+    build_report(root / "reports", project=find_project(root), studies=("demo",))
+    index = (root / "reports/index.html").read_text(encoding="utf-8")
+    assert "studies/other/" in index and "studies/demo/" in index
+
+
+def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    Store(root / "profiles").save(make_profile(study="other", version="v0"))
+    build(root)
+    manifest = root / "reports/.manifest.json"
+    kept = json.loads(manifest.read_bytes())
+    for page in kept["pages"].values():
+        if page.get("summary", {}).get("study") == "other":
+            page["summary"]["rungs"] = 7
+    manifest.write_text(json.dumps(kept), encoding="utf-8")
+    shutil.rmtree(root / "profiles/h200/other")
+    build_report(root / "reports", project=find_project(root), studies=("demo",))
+    index = (root / "reports/index.html").read_text(encoding="utf-8")
+    assert "studies/demo/" in index and "studies/other/" not in index

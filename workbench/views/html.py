@@ -119,6 +119,7 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     plain = [text for text in asked if not _PAIR.fullmatch(text)]
     studies = tuple(dict.fromkeys([*plain, *(pair[0] for pair in pairs)]))
+    studies += _outdated(site, store, studies)
     ladders = find_ladders(store, project, studies, site.content)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
@@ -147,6 +148,20 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
             yield from _ladder_pages(site, ladder, wanted, digest(stamp, keys[ladder.name]))
 
     return site.write(pages(), owners=owned)
+
+
+def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
+    """Studies besides those asked for of which an earlier program wrote what no index can read."""
+    if not studies:
+        return ()
+    from workbench.views.html_index import is_readable
+
+    names = {
+        str(kept.summary["study"])
+        for kept in site.pages(_LADDER).values()
+        if "study" in kept.summary and not is_readable(kept.summary)
+    }
+    return tuple(name for name in sorted(names - set(studies)) if store.find(study=name))
 
 
 def _pair(text: str, project: Project) -> Pair:

@@ -145,13 +145,23 @@ def summarise_pair(old: Profile, new: Profile, name: str, href: str) -> ReportSu
     )
 
 
+def is_readable(raw: dict[str, object]) -> bool:
+    """Whether a ladder's summary has this program's form; an earlier one's may have another."""
+    try:
+        msgspec.convert(raw, LadderSummary)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 def index_view(
     ladders: Iterable[dict[str, object]], reports: Iterable[dict[str, object]]
 ) -> IndexView:
     """The index, from the summaries that the manifest holds."""
     groups: dict[str, list[LadderSummary]] = {}
+    known = (msgspec.convert(raw, LadderSummary) for raw in ladders if is_readable(raw))
     # The manifest has them in the order in which their pages came to be.
-    for summary in sorted((msgspec.convert(raw, LadderSummary) for raw in ladders), key=_order):
+    for summary in sorted(known, key=_order):
         groups.setdefault(summary.study, []).append(summary)
     studies = tuple(
         StudyGroup(name=name, title=found[0].title, ladders=_first(found), others=_others(found))

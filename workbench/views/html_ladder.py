@@ -20,7 +20,7 @@ from workbench.views.html_common import (
 )
 from workbench.views.html_data import Ladder, Rung
 from workbench.views.html_keys import KeyCounters, key_counters
-from workbench.views.html_launch import bottleneck
+from workbench.views.html_launch import Bottleneck, bottleneck
 from workbench.views.html_migration import (
     RoofPath,
     StallSplit,
@@ -62,7 +62,7 @@ class RungView(Record, frozen=True):
     share: str
     width: str
     par: str  # where in the bar the baseline's speed is, if not at its end
-    stall: str
+    stall: Bottleneck | None
     marks: tuple[Chip, ...]
     diff: str = ""
 
@@ -163,7 +163,7 @@ def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
         share=percent(share) if share is not None else "",
         width=width(share / top) if share is not None else "0",
         par=width(1 / top) if top > 1.0 else "",
-        stall=bottleneck(launch) if launch else "",
+        stall=bottleneck(launch) if launch else None,
         marks=_marks(rung),
         diff=diff,
     )

@@ -290,10 +290,20 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
     )
 
 
-def bottleneck(launch: Launch) -> str:
-    """The largest stall in a few words; "" where the report says nothing of stalls."""
+class Bottleneck(Record, frozen=True):
+    """The largest stall: the counter, and its share of what warps did."""
+
+    id: str
+    title: str
+    share: str
+
+
+def bottleneck(launch: Launch) -> Bottleneck | None:
+    """The largest stall; None where the report says nothing of stalls."""
     top = stalls.breakdown(launch).top
-    return f"{top.state.title} {percent(top.share)}" if top else ""
+    if top is None:
+        return None
+    return Bottleneck(id=top.state.id, title=top.state.title, share=percent(top.share))
 
 
 def occupancy_note(launch: Launch) -> str:

@@ -10,7 +10,7 @@ from workbench import units
 from workbench.model import Launch, Profile, Record
 from workbench.views.html_common import Chip, Link, profiled, text, value
 from workbench.views.html_keys import KeyCounters, key_counters
-from workbench.views.html_launch import bottleneck, shape
+from workbench.views.html_launch import Bottleneck, bottleneck, shape
 from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html_version import VersionView, head_chips, report_launch_view
 
@@ -29,7 +29,7 @@ class LaunchRow(Record, frozen=True):
     compute: str
     memory: str
     occupancy: str
-    stall: str
+    stall: Bottleneck | None
 
 
 class ReportView(Record, frozen=True):
@@ -64,7 +64,7 @@ def _row(launch: Launch, page: Callable[[int], str]) -> LaunchRow:
         compute=text(launch, "sm_throughput"),
         memory=text(launch, "memory_throughput"),
         occupancy=text(launch, "achieved_occupancy"),
-        stall=bottleneck(launch) if launch.profiled else "listed, never profiled",
+        stall=bottleneck(launch) if launch.profiled else None,
     )
 
 
