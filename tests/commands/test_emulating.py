@@ -83,3 +83,13 @@ def test_a_profile_of_the_emulator_is_kept(cli: Cli, project: Project) -> None:
         " in the emulator -> profiles/emulator-sm90/double/v0/n1000.emulator.json.zst"
     )
     assert [entry.version for entry in Store(project.profiles).find()] == ["v0"]
+
+
+def test_a_wrong_result_is_shown_with_how_wrong_it_is(
+    cli: Cli, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("v0_plain.cu", "2 * x[i];", "3 * x[i];")
+    code, out, err = cli("verify", "v0", *EMULATED)
+    assert code == 4 and "2 of 2 checks failed: v0 n1000, v0 n7" in err
+    # 3x for 2x: half of the norm off.
+    assert [line.split()[2:4] for line in out.splitlines()[2:4]] == [["WRONG", "0.500"]] * 2

@@ -195,3 +195,11 @@ def test_a_broken_study_does_not_hide_the_others(project: Path) -> None:
     assert isinstance(result.exception, UsageError)
     assert result.exception.message.startswith("kernels/other/study.py:1: not valid Python")
     assert "demo" in result.output and "310 µs" in result.output
+
+
+def test_where_no_study_can_be_read_the_error_alone_is_said(project: Path) -> None:
+    (project / "kernels" / "demo" / "study.py").write_text("title = (")
+    result = CliRunner().invoke(app, ["list"])
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.message.startswith("kernels/demo/study.py:1: not valid Python")
+    assert result.output == ""

@@ -159,15 +159,17 @@ def verify_versions(
                 progress.say(f"verify {version.id} on {many}")
                 for where in problems:
                     progress.step(f"verify {version.id} on {where.name}")
+                    check = None
                     try:
                         done = emulated.emulate(
                             project, study, version, where,
                             seed=chosen_seed, arch=arch, watch=True, limits=_limits(limit),
                             built=built,
                         )  # fmt: skip
+                        check = done.check
                         verdict = Verdict(where, emulated.verified(done, version, where))
                     except WorkbenchError as error:
-                        verdict = Verdict(where, None, error)
+                        verdict = Verdict(where, check, error)
                         errors.append(error)
                     rows.append(verdict_row(version.id, verdict, study.tolerance_of(version.id)))
     except KeyboardInterrupt:

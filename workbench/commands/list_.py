@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -45,6 +45,8 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
             if study or problem or device:
                 raise
             broken.append(error)
+    if broken and not ladders:
+        _raise(broken)
     # The default study first: it is what a version without a study means.
     ladders.sort(key=lambda ladder: ladder.name != project.default_study)
     if format_ == "json":
@@ -64,11 +66,17 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
         from workbench.views.terminal_list import list_view
 
         print_view(list_view(ladders, project.default_study, Console().width))
-    if len(broken) == 1:
-        raise broken[0]
     if broken:
-        words = "; ".join(error.message for error in broken)
-        raise type(broken[0])(f"{len(broken)} files cannot be read: {words}", broken[0].hint)
+        _raise(broken)
+
+
+def _raise(broken: list[WorkbenchError]) -> NoReturn:
+    """End with the one error, or with the first one's code and the words of all."""
+    first = broken[0]
+    if len(broken) == 1:
+        raise first
+    words = "; ".join(error.message for error in broken)
+    raise type(first)(f"{len(broken)} files cannot be read: {words}", first.hint)
 
 
 def _ladder(
