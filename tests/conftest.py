@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import zstandard
 
+from tests.study_maker import Maker
+
 REPO = Path(__file__).resolve().parent.parent
 
 
@@ -32,6 +34,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def repo() -> Path:
     """The project's own root folder."""
     return REPO
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Maker:
+    """A folder with a study that the test adds versions to."""
+    return Maker(tmp_path)
 
 
 @pytest.fixture(scope="session")

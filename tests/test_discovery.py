@@ -1,0 +1,176 @@
+"""Versions are found by their files; what is wrong with one is named with its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.study_maker import BASELINE, STUDY, VERSION, Maker
+
+
+def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> None:
+    plain = VERSION.replace('parent = ""\n', "")
+    for name in ("v10_ten.cu", "v2_two.cu", "v0.cu"):
+        maker.write(name, plain)
+    maker.write("v3_python.py", BASELINE.replace("baseline = true\n", ""))
+    maker.write("zlib.py", BASELINE)
+    maker.write("blas.cu", plain.replace('change = "c"', "baseline = true"))
+    maker.write("helper.py", "x = 1\n")
+    maker.write("helper.cu", "int x;\n")
+    maker.write("notes.txt", "no")
+    study = maker.load()
+    assert list(study.versions) == ["v0", "v2", "v3", "v10", "blas", "zlib"]
+    assert [each.parent for each in study.versions.values()] == [
+        None,
+        "v0",
+        "v2",
+        "v3",
+        None,
+        None,
+    ]
+    ten = study.version("v10_ten")
+    assert (ten.id, ten.name, ten.path) == ("v10", "v10_ten", "kernels/s/v10_ten.cu")
+    assert ten.kind == "cuda"
+    assert study.versions["v3"].kind == "python"
+    assert study.baseline is study.versions["blas"]
+    assert ten.text == plain
+    assert plain.split("\n")[ten.front_matter_lines[1] - 1] == "--- */"
+
+
+def test_work_is_counted_in_operations_where_results_are_integers(maker: Maker) -> None:
+    maker.write("v0.cu", VERSION.replace('parent = ""\n', ""))
+    assert maker.load().work == "flop"
+    maker.write("study.py", STUDY.replace(',), "float32")}', ',), "int32")}'))
+    assert maker.load().work == "op"
+
+
+def test_a_study_without_a_baseline_has_none(maker: Maker) -> None:
+    maker.write("v0.cu", VERSION)
+    assert maker.load().baseline is None
+
+
+def test_a_parent_may_be_named_by_its_file(maker: Maker) -> None:
+    maker.write("v0_a.cu", VERSION)
+    maker.write("v1_b.cu", VERSION)
+    maker.write("v2_c.cu", VERSION.replace('parent = ""', 'parent = "v0_a"'))
+    study = maker.load()
+    assert study.version("v1").parent is None  # parent = "" starts a ladder of its own
+    assert study.version("v2").parent == "v0"
+
+
+@pytest.mark.parametrize(
+    ("files", "message", "hint"),
+    [
+        (
+            {"v0_a.cu": VERSION, "v00_b.cu": VERSION},
+            "kernels/s/v0_a.cu: version v0 is also kernels/s/v00_b.cu",
+            "another number",
+        ),
+        ({"v0_a.cu": "int x;\n"}, "kernels/s/v0_a.cu:1: no front matter", "workbench new"),
+        (
+            {"w0_a.cu": VERSION},
+            "kernels/s/w0_a.cu:1: neither a version nor a baseline",
+            "v<number>_w0_a.cu",
+        ),
+        (
+            {"v0.cu": VERSION, "v1.cu": VERSION.replace('parent = ""', 'parent = "v9"')},
+            "kernels/s/v1.cu:3: unknown parent `v9`",
+            "Known versions: v0, v1",
+        ),
+        (
+            {
+                "v0.cu": VERSION.replace('parent = ""', 'parent = "v2"'),
+                "v1.cu": VERSION.replace('parent = ""\n', ""),
+                "v2.cu": VERSION.replace('parent = ""\n', ""),
+            },
+            "kernels/s/v0.cu:3: a cycle of parents: v0 → v2 → v1 → v0",
+            "earlier one",
+        ),
+        (
+            {"v0.cu": VERSION.replace('parent = ""', 'parent = "v0"')},
+            "kernels/s/v0.cu:3: a cycle of parents: v0 → v0",
+            "earlier one",
+        ),
+        (
+            {"v0.cu": VERSION.replace('kernel = "scale"', 'kernel = "scael"')},
+            "kernels/s/v0.cu:15: there is no kernel `scael` in this file",
+            "Did you mean `scale`?",
+        ),
+        (
+            {"v0.cu": VERSION.replace('"duration"', '"duratoin"')},
+            "kernels/s/v0.cu:22: unknown counter `duratoin`",
+            "Did you mean `duration`?",
+        ),
+        (
+            {"v0.cu": VERSION.replace('"x", "y"', '"x", "z"')},
+            "kernels/s/v0.cu:18: unknown name `z` in args",
+            "N, N2, TILE, tmp, x, y",
+        ),
+        (
+            {"v0.cu": VERSION.replace("cdiv(N, TILE)", "cdiv(N, TIEL)")},
+            "kernels/s/v0.cu:16: unknown name `TIEL` in grid",
+            "Did you mean `TILE`?",
+        ),
+        (
+            {"v0.cu": VERSION.replace("cdiv(N, TILE)", "N / TILE")},
+            "kernels/s/v0.cu:16: grid: `N / TILE`: `/` gives no integer",
+            "cdiv(a, b)",
+        ),
+        (
+            {"v0.cu": VERSION.replace('"N2", "TILE"', '"n2", "TILE"')},
+            "kernels/s/v0.cu:13: unknown name `n2` in shape",
+            "Did you mean `N2`?",
+        ),
+        (
+            {"v0.cu": VERSION.replace("N > 1", "n > 1")},
+            "kernels/s/v0.cu:5: unknown name `n`",
+            "Did you mean `N`?",
+        ),
+        (
+            {"v0.cu": VERSION.replace("TILE = 64", "TILE = 64\nN = 3")},
+            "kernels/s/v0.cu:10: the define `N` hides a parameter",
+            "Rename",
+        ),
+    ],
+)
+def test_a_wrong_version_is_named_with_its_line(
+    maker: Maker, files: dict[str, str], message: str, hint: str
+) -> None:
+    for name, text in files.items():
+        maker.write(name, text)
+    maker.fails(message, hint)
+
+
+def test_a_kernel_may_come_from_an_include_or_a_macro(maker: Maker) -> None:
+    body = 'extern "C" __global__ void scale(const float* x, float* y) { y[0] = x[0]; }\n'
+    maker.write("inner.cuh", "// __global__ void other(int)\n" + body)
+    maker.write("v0.cu", VERSION.replace(body, '#include "inner.cuh"\n'))
+    maker.write("v1.cu", VERSION.replace(body, "DEFINE_KERNEL(scale, float)\n"))
+    maker.write("v2.cu", VERSION.replace(body, "/* scale */ // scale\n"))
+    maker.fails("kernels/s/v2.cu:15: there is no kernel `scale`")
+
+
+# --- files as they come -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_bom_and_line_ends_do_not_matter(maker: Maker, mark: bytes, end: bytes) -> None:
+    maker.write("v0.cu", mark + VERSION.encode().replace(b"\n", end))
+    maker.write("study.py", mark + STUDY.encode().replace(b"\n", end))
+    version = maker.load().version("v0")
+    assert version.text == VERSION
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("v0.cu", VERSION.replace('"c"', '"caf\u00e9"').encode("latin1"), 4),
+        ("v0.cu", VERSION.encode("utf-16"), 1),
+        ("study.py", STUDY.replace("Scale", "\u7f29\u653e").encode("gbk"), 2),
+    ],
+)
+def test_another_encoding_is_named_with_file_and_line(
+    maker: Maker, name: str, text: bytes, line: int
+) -> None:
+    maker.write(name, text)
+    maker.fails(f"kernels/s/{name}:{line}: not UTF-8", "iconv")
