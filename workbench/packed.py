@@ -96,6 +96,9 @@ def encode(record: Profile | Timing, path: Path) -> bytes:
 
     JSON has no NaN, and a column that contradicts its table would be taken for
     damage later, when the capture cannot be repeated: better to fail here.
+
+    Raises:
+        DataError: NaN, infinity, or a table that contradicts itself.
     """
     problem = contradiction(record)
     if problem:

@@ -208,7 +208,11 @@ class Session:
         return int(memory)
 
     def upload(self, array: DeviceArray, values: NDArray[Any]) -> None:
-        """Copy host values into a buffer of the same shape and type."""
+        """Copy host values into a buffer of the same shape and type.
+
+        Raises:
+            WorkerError: another shape.
+        """
         host = np.ascontiguousarray(values, dtype=array.dtype)
         if host.shape != array.shape:
             raise WorkerError(

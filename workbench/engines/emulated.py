@@ -106,7 +106,11 @@ def memory_of(study: Study, version: Version, problem: Problem, seed: int) -> Me
 
 
 def launch_of(resolved: ResolvedLaunch, limits: Limits) -> Launch:
-    """A study's launch as the emulator takes it."""
+    """A study's launch as the emulator takes it.
+
+    Raises:
+        KernelError: blocks in clusters, which it does not run.
+    """
     arguments: list[Argument] = [
         Buffer(each.name) if isinstance(each, BufferArg) else Scalar(each.value, each.ctype)
         for each in resolved.args

@@ -73,7 +73,11 @@ class Driver:
         raise DriverError("the CUDA driver library (libcuda.so.1) cannot be loaded")
 
     def call(self, name: str, *args: Any) -> None:
-        """Call a driver function that returns a CUresult."""
+        """Call a driver function that returns a CUresult.
+
+        Raises:
+            DriverError: this driver lacks it, or it fails.
+        """
         try:
             function = getattr(self._lib, name)
         except AttributeError:
@@ -91,6 +95,9 @@ class Driver:
         Args:
             stream: Handle of a stream that is not the default one.
             enqueue: Called once; nothing runs on the device meanwhile.
+
+        Raises:
+            DriverError: what was enqueued cannot be recorded.
         """
         handle = ctypes.c_void_p(stream)
         graph = ctypes.c_void_p()

@@ -144,7 +144,11 @@ class PythonProgram:
             raise WorkerError("bad-version", f"{program.path} defines no function prepare()")
 
     def bind(self, buffers: Buffers) -> tuple[Step, ...]:
-        """Call ``prepare`` for this set of buffers, on our stream."""
+        """Call ``prepare`` for this set of buffers, on our stream.
+
+        Raises:
+            WorkerError: it fails, or gives back nothing to call.
+        """
         prepare = self._module.prepare
         try:
             call = on_stream(
