@@ -345,3 +345,13 @@ def test_the_sides_say_what_they_are() -> None:
     assert (comparison.old.label, comparison.new.label) == ("v2", "v3")
     foreign = make_profile(version="", launches=names("x", "y"))
     assert compare(foreign, foreign).old.label == "2 launches"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_engines_are_refused_with_the_command_that_helps(turned: bool) -> None:
+    sides = [make_profile(), make_profile(version="v3", engine="emulator")]
+    with pytest.raises(InconclusiveError) as error:
+        compared(*(reversed(sides) if turned else sides))
+    assert "different engines" in error.value.message
+    assert "`workbench profile demo/v2 --problem n1024 --engine emulator`" in error.value.hint
+    assert "--force" in error.value.hint

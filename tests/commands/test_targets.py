@@ -107,6 +107,15 @@ def test_a_stale_profile_says_how_to_record_it_again(
     assert target.notes[0].endswith(f"record it again with `workbench profile {name}`")
 
 
+def test_a_damaged_time_does_not_hide_the_counters(project: Path) -> None:
+    (path,) = (project / "profiles").rglob("v3/n1024.time.json.zst")
+    path.write_bytes(path.read_bytes()[:50])
+    target = resolve("v3")
+    assert target.timing is None and target.baseline is not None and not target.stale
+    (note,) = target.notes
+    assert note.startswith("without its time: ") and str(path) in note and "cut short" in note
+
+
 def test_ncu_wins_over_the_emulator(project: Path) -> None:
     record(project, recorded(project, "v3"), engine="emulator", captured="2026-11-22T00:00:00Z")
     assert resolve("v3").profile.engine == "ncu"

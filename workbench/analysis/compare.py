@@ -152,8 +152,7 @@ def compare(
     if reasons and not force:
         raise InconclusiveError(
             f"{names[0]} and {names[1]} are not comparable: " + "; ".join(reasons),
-            "Compare profiles of one device, problem, engine and clock policy, "
-            "or add --force to see the difference all the same.",
+            _remedy(old, new),
         )
     time = time_change(old_time, new_time)
     deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
@@ -176,6 +175,20 @@ def compare(
 
 
 # --- may they be compared? -------------------------------------------------------
+
+
+def _remedy(old: Profile, new: Profile) -> str:
+    lone = next((side for side in (old, new) if side.engine == "ncu" and side.version), None)
+    if lone is not None and {old.engine, new.engine} == {"ncu", "emulator"}:
+        name = f"{lone.study}/{lone.version}"
+        return (
+            f"Count the other one in the emulator too: `workbench profile {name} --problem "
+            f"{lone.problem} --engine emulator`; or add --force to see the difference all the same."
+        )
+    return (
+        "Compare profiles of one device, problem, engine and clock policy, "
+        "or add --force to see the difference all the same."
+    )
 
 
 def incomparable(old: Profile, new: Profile) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.errors import MissingError, UsageError
+from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import Profile, Record, Timing, Version
 from workbench.nearest import did_you_mean
 
@@ -170,22 +170,27 @@ class _Recorded:
                 f"stale: {self.version.path} was edited after this capture; "
                 f"record it again with `workbench profile {name}`"
             )
-        timing = self._timing(self.version.id)
+        damaged: list[DataError] = []
+        timing = self._timing(self.version.id, damaged)
         if timing is not None and timing.source_hash not in ("", profile.source_hash):
             notes.append("the time was taken of another state of the source than the counters")
-        baseline = self.study.baseline
+        named = self.study.baseline
+        baseline = self._timing(named.id, damaged) if named else None
+        # The counters are whole: a time that cannot be read does not hide them.
+        notes += [f"without its time: {error.message}" for error in damaged]
         return Target(
             label=self.version.id,
             profile=profile,
             timing=timing,
-            baseline=self._timing(baseline.id) if baseline else None,
+            baseline=baseline,
             version=self.version,
             stale=stale,
             notes=tuple(notes),
         )
 
-    def _timing(self, version: str) -> Timing | None:
+    def _timing(self, version: str, damaged: list[DataError]) -> Timing | None:
         found = self.store.timings(
+            damaged=damaged,
             study=self.study_name,
             version=version,
             problem=self.chosen.problem,
