@@ -123,9 +123,8 @@ def _gates(
 
 def _step(old: str, new: str, selection: Selection, rules: Rules, force: bool) -> list[Gate]:
     from workbench.analysis.check import check_step, inconclusive
-    from workbench.analysis.compare import compare
     from workbench.analysis.expectations import judge
-    from workbench.commands.targets import resolve_all
+    from workbench.commands.targets import compared, resolve_all
     from workbench.errors import InconclusiveError
 
     before, after = resolve_all((old, new), selection)
@@ -133,14 +132,7 @@ def _step(old: str, new: str, selection: Selection, rules: Rules, force: bool) -
     assert version is not None  # reports were refused before
     new = f"{version.study}/{version.id}"
     try:
-        comparison = compare(
-            before.profile,
-            after.profile,
-            old_time=before.timing,
-            new_time=after.timing,
-            force=force,
-            labels=(before.label, after.label),
-        )
+        comparison = compared(before, after, force=force)
     except InconclusiveError as error:
         return [inconclusive(new, version.path, error.message)]
     gates = list(

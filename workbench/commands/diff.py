@@ -37,18 +37,10 @@ def command(
 
     Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel.
     """
-    from workbench.analysis.compare import compare
-    from workbench.commands.targets import resolve_all
+    from workbench.commands.targets import compared, resolve_all
 
     before, after = resolve_all((old, new), selection)
-    comparison = compare(
-        before.profile,
-        after.profile,
-        old_time=before.timing,
-        new_time=after.timing,
-        force=force,
-        labels=(before.label, after.label),
-    )
+    comparison = compared(before, after, force=force)
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
     from workbench.analysis.explanation import explain
 

@@ -14,6 +14,7 @@ from workbench.model import Profile, Record, Timing, Version
 from workbench.nearest import did_you_mean
 
 if TYPE_CHECKING:
+    from workbench.analysis.compare import Comparison
     from workbench.project import Project
     from workbench.store import Entry
     from workbench.study import Study
@@ -90,6 +91,24 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
         _report(text, selection) if recorded is None else recorded.target()
         for text, recorded in wanted
     ]
+
+
+def compared(before: Target, after: Target, *, force: bool) -> Comparison:
+    """What moved from one to the other, times included.
+
+    Raises:
+        InconclusiveError: they are not comparable, and `force` is not set.
+    """
+    from workbench.analysis.compare import compare
+
+    return compare(
+        before.profile,
+        after.profile,
+        old_time=before.timing,
+        new_time=after.timing,
+        force=force,
+        labels=(before.label, after.label),
+    )
 
 
 def _report(text: str, selection: Selection) -> Target:
