@@ -94,3 +94,20 @@ def test_the_warm_up_report_is_small_and_names_no_machine() -> None:
     assert len(packed) < 8_000
     for word in (b"/home/", b"/root", b"/tmp", b"/work", os.uname().nodename.encode() + b"."):
         assert word not in data
+
+
+def test_a_child_that_is_ended_while_it_warms_up_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Standby() as standby:
+        waiting = process(standby)
+        # Until the child has its report unpacked: then it is ended in the middle of reading.
+        end = time.monotonic() + 30
+        while not list(tmp_path.rglob("warmup.ncu-rep")) and time.monotonic() < end:
+            assert waiting.poll() is None, "the child ended by itself"
+            time.sleep(0.001)
+        assert list(tmp_path.rglob("warmup.ncu-rep"))
+    assert waiting.poll() is not None
+    assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
 
@@ -27,8 +28,13 @@ _STANDBY = "--standby"
 _NO_READER = 77
 
 
-def _start(*arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+def _start(
+    *arguments: str, stdin: int = subprocess.DEVNULL, folder: str = ""
+) -> subprocess.Popen[bytes]:
+    """Start the child; its temporary files go to `folder`, if one is named."""
     environment = dict(os.environ)
+    if folder:
+        environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)
     # The child must find the same package, installed or not.
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(
@@ -60,8 +66,11 @@ class Standby:
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
+        # Killed while it warms up, the child cannot remove its files itself.
+        self._files = contextlib.ExitStack()
         with contextlib.suppress(OSError):
-            self._child = _start(_STANDBY, stdin=subprocess.PIPE)
+            folder = self._files.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
+            self._child = _start(_STANDBY, stdin=subprocess.PIPE, folder=folder)
 
     def __enter__(self) -> Standby:
         return self
@@ -75,6 +84,7 @@ class Standby:
         child, self._child = self._child, None
         if child is not None:
             _end(child)
+        self._files.close()
 
     def extract(self, report: Path, output: Path, timeout_s: float) -> bool:
         """Hand the report over and wait; whether the output was written.
