@@ -125,7 +125,7 @@ def _significance(delta: Delta, scale: Scale, cycles: float) -> float:
     if delta.group == "stalls":
         # A stall that nobody noticed may well have vanished: its part of all cycles counts.
         return said * amount / cycles if cycles else 0.0
-    if delta.unit == "%" and delta.group != "global":
+    if delta.unit == "%" and delta.group not in ("global", "instructions"):
         return said * amount / 100.0
     # Bounded, so that a counter from zero is no infinity.
     relative = amount / max(abs(old), abs(new)) if amount else 0.0
