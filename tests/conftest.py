@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import settings
 
 from tests.study_maker import Maker
 
@@ -18,7 +19,14 @@ REPO = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """A runner in the background ignores Ctrl-C, and so would every process that tests start."""
+    """Neither a busy machine nor a runner in the background may fail a test.
+
+    Hypothesis would take an example that is slow for a wrong one; what hangs is ended by
+    pytest-timeout. A runner in the background ignores Ctrl-C, and so would every process
+    that tests start.
+    """
+    settings.register_profile("workbench", deadline=None)
+    settings.load_profile("workbench")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
