@@ -227,7 +227,7 @@ def test_the_spread_of_repeated_captures_is_found_by_name() -> None:
         max_size=8,
     )
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_reading_never_raises_and_never_gives_nan(metrics: dict[str, int | float | str]) -> None:
     launch = make_launch(metrics=make_metrics(**metrics), instructions=InstructionTable())
     for reading in read_all(launch).values():

@@ -37,7 +37,7 @@ expressions = st.recursive(atoms, compound, max_leaves=12)
 
 
 @given(expressions)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_equals_pythons_own_integer_arithmetic(text: str) -> None:
     if len(text) > MAX_LENGTH:
         return
@@ -58,7 +58,7 @@ def test_equals_pythons_own_integer_arithmetic(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_gives_an_integer_or_a_usage_error(text: str) -> None:
     try:
         assert type(evaluate(text, NAMES)) is int

@@ -105,7 +105,7 @@ def path(tmp_path: Path) -> Path:
 
 @given(profiles)
 # A busy machine must not fail the test: building the records is what takes the time.
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_a_profile_comes_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, profile: Profile
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import H200, make_profile, make_timing
@@ -139,7 +139,6 @@ def test_odd_names_stay_inside_and_come_back(store: Store, name: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=30))
-@settings(deadline=None)
 def test_any_name_is_one_safe_component(name: str) -> None:
     store = Store(Path("/root-of-store"))
     try:
@@ -258,7 +257,6 @@ def test_natural_order() -> None:
 
 
 @given(st.lists(st.text(max_size=8), max_size=6))
-@settings(deadline=None)
 def test_natural_keys_of_any_names_compare(names: list[str]) -> None:
     keys = [natural_key(name) for name in sorted(names, key=natural_key)]
     assert all(a <= b for a, b in pairwise(keys))

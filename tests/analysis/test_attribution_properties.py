@@ -87,7 +87,7 @@ def profiles(draw: st.DrawFn) -> Profile:
 
 
 @given(old=profiles(), new=profiles())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_parts_add_up_for_any_sources_and_counters(old: Profile, new: Profile) -> None:
     result = attribute(old, new)
     assert_adds_up(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ncurep.fake_reader import Broken, FakeAction, FakeMetric
@@ -90,6 +90,5 @@ def test_what_is_no_measurement_is_left_out(name: str) -> None:
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_cleaned_text_can_always_be_encoded(text: str) -> None:
     assert clean(text + "\udc80").encode() == (text + "?").encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ncurep.report_builder import data, number
@@ -21,13 +21,11 @@ def encode(message: Message) -> bytes:
 
 
 @given(records)
-@settings(deadline=None)
 def test_fields_come_back_as_they_were_written(message: Message) -> None:
     assert list(fields(encode(message))) == message
 
 
 @given(st.binary(max_size=200))
-@settings(deadline=None)
 def test_any_bytes_give_fields_or_one_error(raw: bytes) -> None:
     try:
         read = list(fields(raw))
