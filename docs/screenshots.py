@@ -41,7 +41,7 @@ def pages(site: Path, study: str, step: str, version: str) -> dict[str, Path]:
     found = sorted(site.glob(f"studies/{study}/*/*/{step}.html"))
     if not found:
         raise SystemExit(f"no recorded step {step} of {study}: name another with --step")
-    folder = found[-1].parent
+    folder = found[0].parent
     return {
         "index": site / "index.html",
         "ladder": folder / "index.html",
