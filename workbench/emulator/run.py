@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -195,6 +196,22 @@ def _sharing(program: Program, geometry: Geometry) -> Iterator[None]:
         _shared = None
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes forked here never see Ctrl-C: it is the parent's to answer, which ends them.
+
+    A worker that it met holding a lock of the pool would leave the parent waiting for good.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def workers_here() -> int:
     """Processes to use: the cores this process may run on, where forking exists."""
     if "fork" not in multiprocessing.get_all_start_methods():
@@ -242,7 +259,9 @@ def run(
         else:
             context = multiprocessing.get_context("fork")
             program.rt.lock = context.Lock()
-            with context.Pool(min(workers, len(parts))) as pool:
+            with ExitStack() as stack:
+                with _interrupts_held():
+                    pool = stack.enter_context(context.Pool(min(workers, len(parts))))
                 answers = [_accept(answer) for answer in pool.imap(_work, lists)]
     _reset(program)
     outcome = Outcome(launch, program, blocks_run=len(chosen))
