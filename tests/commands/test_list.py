@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.factories import make_profile, make_project
+from tests.factories import make_profile, make_project, make_timing
 from workbench.cli import app
 from workbench.errors import DataError, UsageError
-from workbench.model import Device
+from workbench.model import Device, Estimate
 from workbench.store import Store
 
 
@@ -45,6 +45,24 @@ def test_a_ladder_that_nobody_timed_has_the_profilers_durations(project: Path) -
     assert "208 µs*" in text and "* under the profiler; `workbench sweep demo`" in text
     document = json.loads(run("--format", "json"))
     assert all(not version["times"] for version in document["studies"][0]["versions"])
+    table = run("--format", "markdown")
+    assert "| 208 µs\\* |" in table and "\\* under the profiler" in table
+
+
+def test_the_share_of_the_baseline_is_the_one_measured_side_by_side(project: Path) -> None:
+    beside = Estimate(value=0.45, low=0.44, high=0.46, n=50)
+    timing = make_timing(206e-6, version="v3", baseline="library", ratio=beside)
+    Store(project / "profiles").save_timing(timing)
+    assert "45.0%" in run() and "48.5%" not in run()
+    assert "| 206 µs | 45.0% |" in run("--format", "markdown")
+
+
+def test_what_is_recorded_elsewhere_alone_says_where(project: Path) -> None:
+    for entry in Store(project / "profiles").find(study="demo", version="v2"):
+        entry.path.unlink()
+    elsewhere = Device(name="Another GPU", slug="another-gpu", compute_capability=(8, 0))
+    Store(project / "profiles").save(make_profile(version="v2", device=elsewhere))
+    assert "other device" in run()
 
 
 def test_json_has_the_documented_shape(project: Path) -> None:

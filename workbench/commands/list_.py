@@ -166,6 +166,7 @@ def _rung(
             device=timing.device.name,
             time=timing.time,
             stale=timing.source_hash not in ("", now),
+            ratio=timing.ratio.value if timing.ratio else None,
         )
         for timing in timings
     )

@@ -71,18 +71,18 @@ def list_markdown(ladders: list[Ladder]) -> str:
     parts = []
     for ladder in ladders:
         where = f" ({ladder.problem}, {ladder.device})" if ladder.problem else ""
-        base = ladder.baseline_time
         rows = []
         for rung in ladder.versions:
             time = ladder.time_of(rung)
             profile = ladder.profile_of(rung)
-            share = 100.0 * base.time.value / time.time.value if base and time else None
+            share = ladder.share_of(rung)
+            shown = quantity(time.time.value if time else None, "s")
             rows.append(
                 (
                     rung.id,
                     rung.title,
-                    quantity(time.time.value if time else None, "s"),
-                    quantity(share, "%"),
+                    f"{shown}*" if time and time.profiled else shown,
+                    quantity(100.0 * share if share is not None else None, "%"),
                     (profile.captured[:10] + (" (stale)" if profile.stale else ""))
                     if profile
                     else quantity(None),
@@ -90,6 +90,8 @@ def list_markdown(ladders: list[Ladder]) -> str:
             )
         table = to_markdown(("version", "title", "time", "of baseline", "profiled"), rows)
         parts.append(f"### {inline(f'{ladder.name}: {ladder.title}{where}')}\n\n{table}")
+        if any(time.profiled for rung in ladder.versions if (time := ladder.time_of(rung))):
+            parts.append("\\* under the profiler\n")
     return "\n".join(parts)
 
 

@@ -25,13 +25,18 @@ class RecordedProfile(Record, frozen=True):
 
 
 class RecordedTime(Record, frozen=True):
-    """One recorded time, in seconds; `profiled`: seen by the profiler, not outside of it."""
+    """One recorded time, in seconds; `profiled`: seen by the profiler, not outside of it.
+
+    `ratio`: the baseline's speed was measured beside it, and this is how many times as fast
+    the version is; None: there was no baseline.
+    """
 
     problem: str
     device: str
     time: Estimate
     stale: bool = False
     profiled: bool = False
+    ratio: float | None = None
 
 
 class Rung(Record, frozen=True):
@@ -72,6 +77,13 @@ class Ladder(Record, frozen=True):
             if (time.problem, time.device) == (self.problem, self.device):
                 return time
         return None
+
+    def share_of(self, rung: Rung) -> float | None:
+        """Speed relative to the baseline: measured side by side where it was, else from two runs."""
+        time, base = self.time_of(rung), self.baseline_time
+        if time is None or base is None:
+            return None
+        return base.time.value / time.time.value if time.ratio is None else time.ratio
 
     @property
     def _timed(self) -> bool:

@@ -40,8 +40,7 @@ def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
         if others:
             where.append(f"; also recorded: {', '.join(others)}")
     else:
-        where.append("nothing is recorded yet; `workbench profile VERSION` on a machine with a GPU")
-    base = ladder.baseline_time
+        where.append("nothing is recorded yet: `workbench profile VERSION` works with and without a GPU")
     slowest = max(
         (time.time.value for rung in ladder.versions if (time := ladder.time_of(rung))),
         default=0.0,
@@ -62,7 +61,7 @@ def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
             shown.append("*", style=DIM)
         row = [name, title, shown]
         row.append(_step(ladder, rung))
-        share = base.time.value / time.time.value if base and time else None
+        share = ladder.share_of(rung)
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
         if cells:
             # Longer is slower, so that the eye reads time and not speed.
@@ -80,7 +79,9 @@ def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
 def _recorded_problems(ladder: Ladder) -> list[str]:
     names = {profile.problem for rung in ladder.versions for profile in rung.profiles}
     names |= {time.problem for rung in ladder.versions for time in rung.times}
-    return sorted(names)
+    place = {name: at for at, name in enumerate(ladder.problems)}
+    # The study's own order; what it no longer has comes last.
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
 def _step(ladder: Ladder, rung: Rung) -> Text:
@@ -100,7 +101,8 @@ def _profiled(ladder: Ladder, rung: Rung) -> Text:
         return Text("time stale", style=f"bold {WARN}")
     if profile is None:
         others = {each.problem for each in rung.profiles}
-        return Text("other problem" if others else quantity(None), style=DIM)
+        here = "other device" if ladder.problem in others else "other problem"
+        return Text(here if others else quantity(None), style=DIM)
     text = Text(profile.captured[:10] or "no date")
     if profile.engine != "ncu":
         text.append(f" {profile.engine}", style=DIM)
