@@ -1,9 +1,10 @@
 """How near the emulator comes to the hardware: every recorded profile, line by line.
 
 ``make agreement`` prints the table per study and version in Markdown, the lines that
-differ to the error stream, and at the end what holds in all. Options name studies
-(default: all of the project), another project's folder, and a document whose table, between
-two marks, is to be replaced by this one.
+differ to the error stream, and at the end what holds in all. Copies whose counters ncu
+misreads are left out and counted (`workbench.engines.emulated_misread`). Options name
+studies (default: all of the project), another project's folder, and a document whose table,
+between two marks, is to be replaced by this one.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def row(title: str, problem: str, found: Agreement) -> str:
         cells.append(f"{column.same} of {column.lines}" if column.lines else "—")
         if name in GOALS:
             cells.append(percent(column.deviation))
-    cells += [percent(found.instructions), "" if found.sampled == 1 else f"{found.sampled:.2%}"]
+    cells.append(percent(found.instructions))
+    cells.append("" if found.sampled == 1 else f"{found.sampled:.2%}")
+    cells.append(str(found.misread or ""))
     return "| " + " | ".join(cells) + " |\n"
 
 
@@ -67,6 +70,10 @@ def summary(every: list[tuple[str, Agreement]]) -> tuple[str, bool]:
             f"totals within {worst:.2%} (goal {TOTAL:.0%})"
         )
         met &= same >= share * total and worst <= TOTAL
+    lines.append(
+        f"misread by ncu and not compared: {sum(f.misread for _, f in every)} machine "
+        f"instructions; lines left out because of them: {sum(f.lines_left_out for _, f in every)}"
+    )
     worst_title, worst_found = max(every, key=lambda each: abs(each[1].instructions))
     inside = sum(abs(found.instructions) <= INSTRUCTIONS for _, found in every)
     lines.append(
@@ -101,7 +108,7 @@ def main() -> int:
     heads = ["version", "problem", "kernel"]
     for name, heading in HEADINGS.items():
         heads += [f"{heading}: lines", "total"] if name in GOALS else [heading]
-    heads += ["instructions", "sampled"]
+    heads += ["instructions", "sampled", "misread"]
     table = ["| " + " | ".join(heads) + " |\n", "|" + " --- |" * len(heads) + "\n"]
     sys.stdout.write("".join(table))
     every: list[tuple[str, Agreement]] = []

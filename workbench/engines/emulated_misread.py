@@ -1,11 +1,11 @@
 """Copies past the first-level cache that ncu counts wrongly, to be left out of comparisons.
 
-ncu 2025's counters of the sectors and wavefronts of ``LDGSTS.…BYPASS`` are wrong where the
-machine instruction depends on predicate register P0, which reads as false there. Under
-``@P0`` a copy costs nothing at all; under ``@!P0`` it costs as if no lane were switched off,
-more sectors than its lanes have bytes; where P0 chooses between data and zeros, it takes the
-wavefronts of zeros, half of what neighbours with the same addresses take under P1 to P6. Tags
-are counted rightly, and so are the copies whose size is in a register (``.ZFILL``).
+Nsight Compute 2025.3 miscounts sectors and wavefronts of ``LDGSTS.…BYPASS`` where the machine
+instruction depends on predicate register P0, which reads as false there. Under ``@P0`` a copy
+costs nothing at all; under ``@!P0`` it costs as if no lane were switched off, more sectors
+than its lanes have bytes; where P0 chooses between data and zeros, it takes the wavefronts of
+zeros, half of what neighbours with the same addresses take under P1 to P6. Tags are counted
+rightly, and so are the copies whose size is in a register (``.ZFILL``).
 
 PTX has no such registers, so which of its copies these are follows from the order alone: asm
 volatile is not reordered. Where machine instructions and copies of a line are not as many, or
