@@ -79,7 +79,7 @@ class Ladder(Record, frozen=True):
         return None
 
     def share_of(self, rung: Rung) -> float | None:
-        """Speed relative to the baseline: measured side by side where it was, else from two runs."""
+        """Speed relative to the baseline: as measured side by side, or else from two runs."""
         time, base = self.time_of(rung), self.baseline_time
         if time is None or base is None:
             return None

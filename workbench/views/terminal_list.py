@@ -40,7 +40,7 @@ def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
         if others:
             where.append(f"; also recorded: {', '.join(others)}")
     else:
-        where.append("nothing is recorded yet: `workbench profile VERSION` works with and without a GPU")
+        where.append("nothing is recorded yet; `workbench profile VERSION` needs no GPU")
     slowest = max(
         (time.time.value for rung in ladder.versions if (time := ladder.time_of(rung))),
         default=0.0,
