@@ -19,11 +19,12 @@ from tests.factories import (
     padded,
     with_metrics,
 )
+from workbench.analysis import misread
 from workbench.analysis.compare import Comparison, compare, noise_of, time_change
 from workbench.analysis.launches import Combined, combine, pair_launches
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
-from workbench.model import Capture, Launch, Profile, Spread
+from workbench.model import Capture, Column, InstructionTable, Launch, Profile, Spread
 
 DURATION = "gpu__time_duration.sum"
 
@@ -304,6 +305,27 @@ def test_a_launch_that_does_nothing_of_the_kind_leaves_a_mean_alone() -> None:
     )
     used = both["global_load_bytes_per_sector"]
     assert isinstance(used, Combined) and used.value == 16.0
+
+
+@pytest.mark.parametrize(
+    ("text", "ran", "warned"),
+    [
+        ("@P0   LDGSTS.E.BYPASS.128 [R3], desc[UR6][R4.64]", 4, True),
+        ("@P0   LDGSTS.E.BYPASS.128 [R3], desc[UR6][R4.64]", 0, False),
+        ("@P1   LDGSTS.E.BYPASS.128 [R3], desc[UR6][R4.64]", 4, False),
+    ],
+)
+def test_copies_that_ncu_misreads_are_said(text: str, ran: int, warned: bool) -> None:
+    column = Column(rows=(0,), values=(ran,)) if ran else Column(rows=(), values=())
+    table = InstructionTable(
+        address=(0,), text=(text,), file=(-1,), line=(0,), columns={"inst_executed": column}
+    )
+    new = make_profile(version="v3", launches=(make_launch(instructions=table),))
+    said = "v3: ncu misreads 1 copy to shared memory"
+    assert any(said in warning for warning in compare(make_profile(), new).warnings) == warned
+    emulated = msgspec.structs.replace(new, engine="emulator")
+    assert misread.words(new) != [] if warned else misread.words(new) == []
+    assert misread.words(emulated) == []
 
 
 def test_launches_that_were_never_profiled_are_left_out_with_a_warning() -> None:

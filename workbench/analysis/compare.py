@@ -17,6 +17,7 @@ import math
 from functools import partial
 from typing import Literal
 
+from workbench.analysis import misread
 from workbench.analysis.launches import Combined, LaunchPair, combine, pair_launches
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
@@ -250,6 +251,8 @@ def _warnings(
     skipped = sum(not launch.profiled for p in (old, new) for launch in p.launches)
     if skipped:
         warnings.append(f"{skipped} launches were listed but never profiled, and are left out")
+    for side, profile in (("old", old), ("new", new)):
+        warnings += [f"{profile.version or side}: {text}" for text in misread.words(profile)]
     return warnings
 
 

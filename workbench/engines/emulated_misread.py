@@ -1,12 +1,6 @@
 """Copies past the first-level cache that ncu counts wrongly, to be left out of comparisons.
 
-Nsight Compute 2025.3 miscounts sectors and wavefronts of ``LDGSTS.…BYPASS`` where the machine
-instruction depends on predicate register P0, which reads as false there. Under ``@P0`` a copy
-costs nothing at all; under ``@!P0`` it costs as if no lane were switched off, more sectors
-than its lanes have bytes; where P0 chooses between data and zeros, it takes the wavefronts of
-zeros, half of what neighbours with the same addresses take under P1 to P6. Tags are counted
-rightly, and so are the copies whose size is in a register (``.ZFILL``).
-
+`workbench.analysis.misread` says which they are: those that depend on predicate register P0.
 PTX has no such registers, so which of its copies these are follows from the order alone: asm
 volatile is not reordered. Where machine instructions and copies of a line are not as many, or
 their tags differ, the whole line is left out.
@@ -14,12 +8,12 @@ their tags differ, the whole line is left out.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from workbench.analysis.misread import is_copy, is_misread
 from workbench.emulator.run import Outcome, Row
 from workbench.model import Launch
 
@@ -31,7 +25,6 @@ COUNTERS = (
     "memory_l1_wavefronts_shared_ideal",
 )
 _TAGS = "memory_l1_tag_requests_global"
-_P0 = re.compile(r"\bP0\b")
 _ERRORS, _LEAST = 3.0, 0.01
 
 Place = tuple[str, int]
@@ -45,15 +38,6 @@ class LeftOut:
     rows: set[int] = field(default_factory=set)
     sites: set[int] = field(default_factory=set)
     places: set[Place] = field(default_factory=set)
-
-
-def is_misread(text: str) -> bool:
-    """Whether ncu's counters of this machine instruction are wrong."""
-    return _is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))
-
-
-def _is_copy(text: str) -> bool:
-    return "LDGSTS" in text and ".BYPASS" in text
 
 
 def _by_place(items: Iterable[Key], place_of: Callable[[Key], Place]) -> dict[Place, list[Key]]:
@@ -83,7 +67,7 @@ def left_out(
         for found in (table.columns.get(_TAGS), table.columns.get("thread_inst_executed_true"))
     )
     copies = _by_place(
-        (at for at, text in enumerate(table.text) if _is_copy(text) and often.get(at)),
+        (at for at, text in enumerate(table.text) if is_copy(text) and often.get(at)),
         recorded_place,
     )
     counted = _by_place(

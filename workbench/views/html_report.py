@@ -13,6 +13,7 @@ from workbench.views.html_keys import KeyCounters, key_counters
 from workbench.views.html_launch import Bottleneck, bottleneck, shape
 from workbench.views.html_migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html_version import VersionView, head_chips, report_launch_view
+from workbench.views.remarks import remarks
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12
@@ -80,7 +81,7 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
         for label, launch in zip(names, shown, strict=True)
     ]
     named = list(zip(names, shown, strict=True))
-    notices = [notice.message for notice in profile.notices]
+    notices = remarks(profile)
     if len(shown) < len(launches):
         notices.append(f"Charts and counters show the {len(shown)} longest launches.")
     return ReportView(

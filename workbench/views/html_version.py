@@ -23,6 +23,7 @@ from workbench.views.html_common import (
 )
 from workbench.views.html_data import Ladder, Rung
 from workbench.views.html_launch import LaunchView, launch_view, occupancy_note
+from workbench.views.remarks import remarks
 
 
 class ExpectationRow(Record, frozen=True):
@@ -247,7 +248,7 @@ def _view(
     chip = chip_for(profile.device)
     facts, resources, log = _build(profile)
     fields: dict[str, object] = {
-        "notices": tuple(notice.message for notice in profile.notices),
+        "notices": tuple(remarks(profile)),
         "tiles": _tiles(profile, _main(launches), rung),
         "launches": tuple(
             launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
@@ -271,7 +272,7 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
     """The page of a stored profile of `rung`."""
     ladder: Ladder = rung.ladder
     declared = rung.declared
-    notices = [notice.message for notice in profile.notices]
+    notices = remarks(profile)
     if ladder.study.problem:
         notices.append(f"The study could not be read: {ladder.study.problem}")
     return _view(

@@ -14,6 +14,7 @@ import msgspec
 from workbench.analysis.compare import Comparison, Side
 from workbench.counters import Missing, read_all
 from workbench.model import Build, Launch, Profile, Rule, Timing, line_counters
+from workbench.views.remarks import remarks
 
 Json = dict[str, Any]
 
@@ -47,7 +48,7 @@ def show_document(
         "stale": stale,
         "parameters": profile.parameters,
         "tools": profile.tools,
-        "notices": [*notes, *(notice.message for notice in profile.notices)],
+        "notices": [*notes, *remarks(profile)],
     }
 
 

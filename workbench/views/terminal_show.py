@@ -11,6 +11,7 @@ from rich.text import Text
 from workbench.counters import Missing, Reading, catalog, read_all
 from workbench.model import Launch, Profile, Timing
 from workbench.units import count, quantity
+from workbench.views.remarks import remarks
 from workbench.views.terminal import (
     DIM,
     HEAD,
@@ -63,7 +64,7 @@ def show_view(
     if title:
         head.append(f"  {clean(title)}", style="not bold")
     parts: list[RenderableType] = [head, Text(provenance(profile), style=DIM)]
-    parts += notes_block([*notes, *(notice.message for notice in profile.notices)])
+    parts += notes_block([*notes, *remarks(profile)])
     if timing is not None:
         parts += [Text(), _time(timing, baseline)]
     profiled = [launch for launch in profile.launches if launch.profiled]

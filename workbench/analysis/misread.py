@@ -1,0 +1,54 @@
+"""Machine instructions whose counters ncu gets wrong.
+
+ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``)
+wrongly where the instruction depends on predicate register P0, which reads as false there.
+Under ``@P0`` a copy costs nothing at all; under ``@!P0`` it costs as if no lane were switched
+off, more sectors than its lanes have bytes; where P0 chooses between data and zeros, it takes
+the wavefronts of zeros, half of what neighbours with the same addresses take under P1 to P6.
+Tags are counted rightly, and so are the copies whose size is in a register (``.ZFILL``).
+docs/emulator.md says by which recordings this was found.
+"""
+
+from __future__ import annotations
+
+import re
+
+from workbench.model import Profile
+
+_P0 = re.compile(r"\bP0\b")
+
+
+def is_copy(text: str) -> bool:
+    """Whether a machine instruction copies to shared memory past the first-level cache."""
+    return "LDGSTS" in text and ".BYPASS" in text
+
+
+def is_misread(text: str) -> bool:
+    """Whether ncu's sectors and wavefronts of this machine instruction are wrong."""
+    return is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))
+
+
+def misread_copies(profile: Profile) -> int:
+    """How many machine instructions of a profile ncu misread, of those that ran."""
+    if profile.engine != "ncu":
+        return 0
+    count = 0
+    for launch in profile.launches:
+        table = launch.instructions
+        ran = table.columns.get("inst_executed")
+        if launch.profiled and ran is not None:
+            often = zip(ran.rows, ran.values, strict=True)
+            count += sum(is_misread(table.text[row]) for row, value in often if value)
+    return count
+
+
+def words(profile: Profile) -> list[str]:
+    """What a reader of the profile's line counters must know; empty where all are right."""
+    count = misread_copies(profile)
+    if not count:
+        return []
+    copies = "copy" if count == 1 else "copies"
+    return [
+        f"ncu misreads {count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0): "
+        "the sectors and wavefronts that it gives these lines are not what ran"
+    ]
