@@ -12,7 +12,7 @@ import pytest
 from tests.emulator.conftest import Compile
 from workbench.emulator import run as running
 from workbench.emulator.ir import Module
-from workbench.emulator.launch import Buffer, Launch, Scalar, arena_for
+from workbench.emulator.launch import BATCH_LANES, Buffer, Launch, Scalar, arena_for
 from workbench.emulator.run import Outcome, run, sample
 
 TILES = """
@@ -53,7 +53,7 @@ def test_memory_follows_the_blocks_in_flight_not_the_grid(
     assert many < 1.3 * few, "sixteen times the grid takes more memory"
     # What is remembered of addresses is limited, however long a loop runs.
     assert peak(module, 64, 1200) < 1.3 * peak(module, 64, 400), "more steps take more memory"
-    monkeypatch.setattr(running, "BATCH_LANES", 4 * running.BATCH_LANES)
+    monkeypatch.setattr(running, "BATCH_LANES", 4 * BATCH_LANES)
     wide = peak(module, 1024, 3)
     # Four times the blocks in flight: memory is linear in them, and that is what is measured.
     assert 2 * many < wide < 5 * many

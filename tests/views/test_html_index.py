@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from factories import make_launch, make_metrics, make_timing
+from tests.factories import make_launch, make_metrics, make_timing
 
 from workbench.model import InstructionTable
 from workbench.views.html_common import Link, plus_minus, range_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import make_timing
+from tests.factories import make_timing
 from rich.cells import cell_len
 
 from workbench.engines.survey import Finding as Row

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from factories import make_timing
+from tests.factories import make_timing
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
 

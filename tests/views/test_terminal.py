@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from factories import (
+from tests.factories import (
     RULE,
     make_launch,
     make_metrics,

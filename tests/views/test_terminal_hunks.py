@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from factories import make_instructions, make_launch, make_metrics, make_profile
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
