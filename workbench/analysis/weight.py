@@ -1,4 +1,4 @@
-"""What a count costs: the least time that the device needs for it, at its own peak.
+"""What a count costs: about the least time that the device needs for it, at its own peak.
 
 Counters are compared with each other by that time. A change of 5,000 branches and one of
 30 M shared wavefronts are both "×40", but the first is over in nanoseconds. An SM's peaks
@@ -10,8 +10,10 @@ for a cycle are those of NVIDIA's documentation of the hardware model
   global and local memory; its tag stage looks up one request;
 * the L2 answers with 64 bytes.
 
-Device memory moves what the data sheet says. The times are lower bounds and overlap: they
-say which of several changes may matter, and are no parts of the duration.
+Device memory moves what the data sheet says. The recorded H200 profiles stay below these rates
+(at most 3.6 instructions and 0.94 wavefronts a cycle), but for the tag stage, which looks up
+to 1.16 requests: what weighs them is a scale, no bound. The times overlap: they say which of
+several changes may matter, and are no parts of the duration.
 """
 
 from __future__ import annotations
