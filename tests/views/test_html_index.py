@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from tests.factories import make_launch, make_metrics, make_timing
 
+from tests.factories import make_launch, make_metrics, make_timing
 from workbench.model import InstructionTable
 from workbench.views.html_common import Link, plus_minus, range_of
 from workbench.views.html_index import LadderSummary, index_view

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.factories import make_timing
 from rich.cells import cell_len
 
+from tests.factories import make_timing
 from workbench.engines.survey import Finding as Row
 from workbench.model import DeviceState, Estimate, Notice, Timing
 from workbench.sanitizer import Finding, Place

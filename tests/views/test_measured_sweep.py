@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.factories import make_timing
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
+from tests.factories import make_timing
 from workbench.campaign import Gap
 from workbench.model import Device, Estimate, Timing
 from workbench.views.measured_sweep import Sweep, rate_unit, render, sweep_view

@@ -14,6 +14,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import RenderableType
+
 from tests.factories import (
     RULE,
     make_launch,
@@ -24,11 +29,6 @@ from tests.factories import (
     padded,
     with_metrics,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from rich.cells import cell_len
-from rich.console import RenderableType
-
 from workbench.analysis.compare import compare
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.views.ladder import Ladder, RecordedProfile, RecordedTime, Rung

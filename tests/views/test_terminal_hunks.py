@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.explanation import explain
 from workbench.model import Expectation, Profile, SourceFile
