@@ -33,6 +33,16 @@ class Combined(NamedTuple):
     spread: Spread | None = None
 
 
+def kernel_seconds(profile: Profile) -> float | None:
+    """All measured launches' durations under the profiler, added up, in seconds.
+
+    None where one of them lacks it, or nothing was measured.
+    """
+    found = [read(launch, "duration") for launch in profile.launches if launch.profiled]
+    known = [float(each.value) for each in found if isinstance(each, Reading)]
+    return sum(known) if known and len(known) == len(found) else None
+
+
 def combine(profile: Profile) -> dict[str, Combined | Missing]:
     """Every catalog counter over all profiled launches, by id."""
     launches = [launch for launch in profile.launches if launch.profiled]

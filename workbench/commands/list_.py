@@ -15,7 +15,7 @@ from workbench.commands.options import (
 
 if TYPE_CHECKING:
     from workbench.errors import DataError, WorkbenchError
-    from workbench.model import Profile, Timing, Version
+    from workbench.model import Timing, Version
     from workbench.project import Project
     from workbench.store import Store
     from workbench.views.ladder import Ladder, Rung
@@ -138,6 +138,7 @@ def _rung(
     timings: list[Timing],
     damaged: list[DataError],
 ) -> Rung:
+    from workbench.analysis.launches import kernel_seconds
     from workbench.errors import DataError
     from workbench.study import source_hash
     from workbench.views.ladder import RecordedProfile, RecordedTime, Rung
@@ -157,7 +158,7 @@ def _rung(
                 device=profile.device.name,
                 captured=profile.captured,
                 stale=profile.source_hash not in ("", now),
-                duration=_duration(profile),
+                duration=kernel_seconds(profile),
             )
         )
     times = tuple(
@@ -178,15 +179,6 @@ def _rung(
         profiles=tuple(profiles),
         times=times,
     )
-
-
-def _duration(profile: Profile) -> float | None:
-    """Seconds of all launches under the profiler; None where one has no duration."""
-    from workbench.counters import Reading, read
-
-    found = [read(launch, "duration") for launch in profile.launches if launch.profiled]
-    known = [float(each.value) for each in found if isinstance(each, Reading)]
-    return sum(known) if known and len(known) == len(found) else None
 
 
 def _devices(rungs: tuple[Rung, ...]) -> list[str]:

@@ -150,14 +150,6 @@ def main_launch(profile: Profile) -> Launch | None:
     return max(launches, key=lambda item: value(item, "duration") or 0.0, default=None)
 
 
-def kernel_seconds(profile: Profile) -> float | None:
-    """All measured launches' durations under the profiler, added up; None where one lacks it."""
-    found = [value(launch, "duration") for launch in profiled(profile)]
-    if not found or None in found:
-        return None
-    return float(sum(item for item in found if item is not None))
-
-
 def tool(profile: Profile) -> str:
     """``ncu 2025.3.1.0`` and what is known of the clocks."""
     text = " ".join(

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 import msgspec
 
 from workbench import units
+from workbench.analysis.launches import kernel_seconds
 from workbench.model import Profile, Record
 from workbench.store import natural_key
-from workbench.views.html_common import Chip, day, kernel_seconds, parameters, profiled, width
+from workbench.views.html_common import Chip, day, parameters, profiled, width
 from workbench.views.html_data import Ladder
 from workbench.views.html_ladder import LadderView, RungView
 from workbench.views.html_speed import seconds

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis import roofline
+from workbench.analysis.launches import kernel_seconds
 from workbench.analysis.roofline import Position
 from workbench.gpus import chip_for
 from workbench.views import charts
-from workbench.views.html_common import kernel_seconds, main_launch
+from workbench.views.html_common import main_launch
 from workbench.views.html_data import Ladder, Rung
 from workbench.views.html_launch import roof
 from workbench.views.html_version import interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench import units
+from workbench.analysis.launches import kernel_seconds
 from workbench.gpus import chip_for
 from workbench.model import Expectation, Launch, Profile, Record, Timing
 from workbench.views.html_common import (
@@ -11,7 +12,6 @@ from workbench.views.html_common import (
     Tile,
     Tone,
     day,
-    kernel_seconds,
     parameters,
     percent,
     plus_minus,
