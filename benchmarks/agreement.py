@@ -101,6 +101,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--project", type=Path, default=None, help="folder of workbench.toml")
     parser.add_argument("--write", type=Path, help="document whose table is replaced")
+    parser.add_argument(
+        "--misread", action="store_true", help="compare the copies that ncu misreads as well"
+    )
     parser.add_argument("studies", nargs="*", help="studies (default: all)")
     options = parser.parse_args()
     project = require_project(options.project)
@@ -122,7 +125,7 @@ def main() -> int:
             study = load_study(project, entry.study)
             if study.version(entry.version).kind != "cuda":
                 continue
-            for found in agreement(study, store.load(entry.path)):
+            for found in agreement(study, store.load(entry.path), misread=options.misread):
                 table.append(row(title, entry.problem, found))
                 sys.stdout.write(table[-1])
                 sys.stdout.flush()

@@ -247,13 +247,16 @@ def _left_out(
     return left_out(launch, outcome, group_of, our_group_of)
 
 
-def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agreement]:
+def agreement(
+    study: Study, profile: Profile, budget: int = BUDGET, *, misread: bool = False
+) -> list[Agreement]:
     """Compare every launch of a recorded profile; empty where it keeps no PTX.
 
     Args:
         study: The study that the profile belongs to.
         profile: Recorded under ncu.
         budget: Thread instructions of one launch that are run at most; of more, a sample.
+        misread: Compare the copies that ncu misreads all the same.
 
     Raises:
         KernelError: the emulator cannot run its PTX.
@@ -270,7 +273,7 @@ def agreement(study: Study, profile: Profile, budget: int = BUDGET) -> list[Agre
         resolve_launches(study, version, problem), profile.launches, strict=True
     ):
         outcome = _run(module, launch_of(resolved, Limits()), arena, budget)
-        missing = _left_out(profile, launch, outcome, module, groups)
+        missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
         columns = {}
         for name in COUNTERS:
             without = missing if name in emulated_misread.COUNTERS else None
