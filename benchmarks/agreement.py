@@ -19,7 +19,7 @@ from workbench.engines.emulated_agreement import COUNTERS, Agreement, Column, ag
 from workbench.errors import WorkbenchError
 from workbench.project import require_project
 from workbench.store import Store
-from workbench.study import load_study
+from workbench.study.folder import load_study
 
 SECTORS = "memory_l2_theoretical_sectors_global"
 WAVES = "memory_l1_wavefronts_shared"

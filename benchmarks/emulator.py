@@ -16,7 +16,7 @@ import time
 
 from workbench.engines.emulated import emulate
 from workbench.project import require_project
-from workbench.study import load_study
+from workbench.study.folder import load_study
 
 N = 512
 REPEATS = 5

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workbench.launches import BufferArg, ResolvedLaunch
 from workbench.model import Problem, Version
-from workbench.study import Study, resolve_launches
+from workbench.study.folder import Study, resolve_launches
+from workbench.study.launches import BufferArg, ResolvedLaunch
 
 SHIM = Path(__file__).parent / "data" / "cpu_shim"
 Arrays = dict[str, npt.NDArray[np.generic]]

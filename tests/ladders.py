@@ -20,7 +20,7 @@ from workbench.engines import emulated
 from workbench.errors import UsageError, WorkbenchError
 from workbench.model import Build, Problem, Version
 from workbench.project import Project, require_project
-from workbench.study import Study, load_study
+from workbench.study.folder import Study, load_study
 
 PROJECT: Project = require_project(Path(__file__).resolve().parent.parent)
 

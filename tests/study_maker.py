@@ -8,7 +8,7 @@ import pytest
 
 from workbench.errors import UsageError
 from workbench.project import Project
-from workbench.study import Study, load_study
+from workbench.study.folder import Study, load_study
 
 STUDY = """
 title = "Scale"

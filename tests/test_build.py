@@ -17,7 +17,7 @@ from workbench.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import KernelResources, SourceFile, Version
 from workbench.project import Project, find_project
-from workbench.study import load_study
+from workbench.study.folder import load_study
 
 Compiler = Literal["auto", "nvcc", "nvrtc"]
 HERE = [each.name for each in compilers.available()]

@@ -20,7 +20,7 @@ from workbench.errors import UsageError
 from workbench.model import Device, Notice, Timing
 from workbench.project import Project
 from workbench.store import Store
-from workbench.study import Study, load_study, source_hash
+from workbench.study.folder import Study, load_study, source_hash
 
 # The fixtures above are arguments below.
 # ruff: noqa: F811

@@ -27,7 +27,7 @@ from workbench import cli, compilers, errors
 from workbench.analysis.check import read_rules
 from workbench.analysis.expectations import find_counter
 from workbench.project import Project
-from workbench.study import Study, load_study
+from workbench.study.folder import Study, load_study
 
 REPO = Path(__file__).resolve().parent.parent
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").rglob("*.md"))]

@@ -157,7 +157,7 @@ def test_repeats_that_the_report_does_not_hold_are_refused(
 def test_a_version_that_cannot_do_a_problem_is_not_even_built(
     experiment: Experiment, project_file: Callable[[str, str, str], None]
 ) -> None:
-    from workbench.study import load_study
+    from workbench.study.folder import load_study
 
     project_file(
         "v0_plain.cu",

@@ -24,11 +24,11 @@ import msgspec
 
 from workbench import buildlog, compilers
 from workbench.errors import KernelError, MissingError, UsageError
-from workbench.launches import place
 from workbench.model import Build, Record, SourceFile, Version
 from workbench.nearest import did_you_mean
 from workbench.project import Project
-from workbench.sources import local_sources
+from workbench.study.launches import place
+from workbench.study.sources import local_sources
 
 #: ``-lineinfo`` links counters to lines. Nothing here changes results: fast math is
 #: a version's own decision, in its `flags`.

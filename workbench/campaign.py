@@ -16,7 +16,7 @@ from workbench.model import Problem, Record, Timing, Version
 from workbench.nearest import did_you_mean
 from workbench.project import Project
 from workbench.store import Store, natural_key
-from workbench.study import Study, source_hash
+from workbench.study.folder import Study, source_hash
 
 Key = tuple[str, str]  # (version, problem)
 

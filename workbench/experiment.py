@@ -40,7 +40,7 @@ from workbench.model import Notice, Problem, Profile, Record, Timing, Version
 from workbench.project import Project
 from workbench.sanitizer import Finding, Tool
 from workbench.store import Store
-from workbench.study import Study, source_hash
+from workbench.study.folder import Study, source_hash
 
 Say = Callable[[str], None]
 

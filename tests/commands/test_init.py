@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from workbench.commands.init import command
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.project import find_project
-from workbench.study import load_study, study_names
+from workbench.study.folder import load_study, study_names
 
 
 def init(*arguments: str) -> str:

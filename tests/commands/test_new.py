@@ -11,8 +11,8 @@ from workbench.build import build
 from workbench.commands.new import command
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.project import find_project
-from workbench.scaffold import start_project, write_new
-from workbench.study import Study, load_study, resolve_launches, source_hash
+from workbench.study.folder import Study, load_study, resolve_launches, source_hash
+from workbench.study.scaffold import start_project, write_new
 
 
 @pytest.fixture

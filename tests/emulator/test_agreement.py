@@ -11,7 +11,7 @@ from workbench.analysis.misread import is_misread
 from workbench.engines.emulated_agreement import Agreement, agreement, compare
 from workbench.project import Project, require_project
 from workbench.store import Entry, Store
-from workbench.study import load_study
+from workbench.study.folder import load_study
 
 REPO = Path(__file__).resolve().parent.parent.parent
 PROBES = REPO / "tests" / "data" / "probes"

@@ -20,7 +20,7 @@ from workbench.emulator.unrolling import Unrolled, unrolled
 from workbench.engines.emulated_agreement import agreement
 from workbench.project import require_project
 from workbench.store import Store
-from workbench.study import load_study
+from workbench.study.folder import load_study
 
 REPO = Path(__file__).resolve().parent.parent.parent
 PARAMS = ".param .u64 p, .param .u32 n, .param .u32 m"

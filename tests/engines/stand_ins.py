@@ -18,7 +18,7 @@ from workbench.errors import KernelError
 from workbench.experiment import Experiment
 from workbench.model import Build, SourceFile, Version
 from workbench.project import Project, require_project
-from workbench.study import Study, load_study
+from workbench.study.folder import Study, load_study
 
 HERE = Path(__file__).resolve().parent
 

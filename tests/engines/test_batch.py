@@ -17,7 +17,7 @@ from workbench.errors import KernelError, MissingError, WorkbenchError
 from workbench.experiment import Experiment, Subject
 from workbench.model import Timing
 from workbench.project import Project
-from workbench.study import Study, load_study
+from workbench.study.folder import Study, load_study
 
 Manner = Callable[[str], None]
 WHERE = Where(arch="sm_90", timeout_s=60.0)

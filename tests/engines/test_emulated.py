@@ -27,7 +27,7 @@ from workbench.errors import (
 from workbench.model import Profile
 from workbench.project import Project, require_project
 from workbench.store import Store
-from workbench.study import Study, load_study, study_names
+from workbench.study.folder import Study, load_study, study_names
 
 REPO = Path(__file__).resolve().parent.parent.parent
 

@@ -14,7 +14,7 @@ from workbench.engines.where import Where
 from workbench.errors import MissingError
 from workbench.experiment import Experiment
 from workbench.project import require_project
-from workbench.study import load_study
+from workbench.study.folder import load_study
 
 REPO = Path(__file__).resolve().parents[2]
 BROKEN = REPO / "tests" / "data" / "broken"

@@ -17,7 +17,7 @@ from tests.gpu.conftest import REPO, Ladders
 from workbench.campaign import plan, sweep_problems
 from workbench.errors import MissingError
 from workbench.project import require_project
-from workbench.study import study_names
+from workbench.study.folder import study_names
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tests.factories import SOURCE, make_launch, make_profile
-from workbench.launches import ResolvedLaunch
 from workbench.model import Profile, SourceFile, Version
 from workbench.ncurep.adopt import adopt
+from workbench.study.launches import ResolvedLaunch
 
 PATH = "kernels/demo/v2_tile.cu"
 NOW = "b" * 64

@@ -460,7 +460,7 @@ def test_pages_of_an_unrolled_kernel_stay_within_their_size(tmp_path: Path) -> N
 def test_stale_only_where_the_source_changed(repo: Path, tmp_path: Path) -> None:
     import shutil
 
-    from workbench.study import load_study, source_hash
+    from workbench.study.folder import load_study, source_hash
 
     shutil.copytree(repo / "kernels/sgemm", tmp_path / "kernels/sgemm")
     site_data.study(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import golden
+from tests import goldens
 from tests.factories import make_project
 from tests.views import site_data
 from workbench.project import find_project
@@ -72,9 +72,9 @@ def test_site(name: str, tmp_path: Path) -> None:
     assert pages
     for page in pages:
         relative = page.relative_to(root / "reports").with_suffix(".txt")
-        golden.same(f"site/{name}/{relative.as_posix()}", outline(page))
+        goldens.same(f"site/{name}/{relative.as_posix()}", outline(page))
     kept = {
-        p.relative_to(golden.FOLDER / "site" / name).as_posix()
-        for p in (golden.FOLDER / "site" / name).rglob("*.txt")
+        p.relative_to(goldens.FOLDER / "site" / name).as_posix()
+        for p in (goldens.FOLDER / "site" / name).rglob("*.txt")
     }
     assert kept == {p.relative_to(root / "reports").with_suffix(".txt").as_posix() for p in pages}

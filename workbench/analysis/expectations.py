@@ -1,6 +1,6 @@
 """What an author predicted against what was measured: confirmed, refuted, inconclusive.
 
-The grammar of ``change`` is in `workbench.predictions`.
+The grammar of ``change`` is in `workbench.study.predictions`.
 
 The rule for a predicted change from `old` to a target: *confirmed* where at least
 nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is missing
@@ -18,7 +18,7 @@ from typing import Literal
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Counter, catalog
 from workbench.model import Expectation, Record
-from workbench.predictions import Prediction, parse
+from workbench.study.predictions import Prediction, parse
 from workbench.units import quantity, relative
 
 Verdict = Literal["confirmed", "refuted", "inconclusive"]

@@ -72,7 +72,7 @@ class Plan(Record, frozen=True):
 
     def broken_studies(self) -> list[WorkbenchError]:
         """Why a study cannot be loaded; the report shows what is recorded of it all the same."""
-        from workbench.study import load_study, study_names
+        from workbench.study.folder import load_study, study_names
 
         problems: list[WorkbenchError] = []
         project = self._of_project

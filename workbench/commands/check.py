@@ -91,7 +91,7 @@ def _gates(
     from workbench.analysis.check import inconclusive
     from workbench.project import require_project
     from workbench.store import Store
-    from workbench.study import load_study, parse_target
+    from workbench.study.folder import load_study, parse_target
 
     project = require_project()
     store = Store(project.profiles)

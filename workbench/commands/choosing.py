@@ -8,7 +8,7 @@ from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     from workbench.model import Problem, Version
-    from workbench.study import Study
+    from workbench.study.folder import Study
 
 
 class UnableError(UsageError):

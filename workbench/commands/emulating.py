@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
     from workbench.model import Version
     from workbench.project import Project
-    from workbench.study import Study
+    from workbench.study.folder import Study
     from workbench.views.measured_verify import VerifyRow
 
 

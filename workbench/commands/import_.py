@@ -45,7 +45,7 @@ def command(
     from workbench.ncurep.scrub import scrub
     from workbench.project import require_project
     from workbench.store import Store
-    from workbench.study import (
+    from workbench.study.folder import (
         load_study,
         local_sources,
         parse_target,

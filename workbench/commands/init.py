@@ -21,7 +21,7 @@ def command(folder: Path, study: str, pyproject: bool) -> None:
     Writes workbench.toml, kernels/, profiles/ and reports/.gitignore; nothing that is
     there is overwritten.
     """
-    from workbench.scaffold import start_project
+    from workbench.study.scaffold import start_project
 
     for path in start_project(folder, study, pyproject=pyproject):
         click.echo(f"wrote {folder / path}")

@@ -33,7 +33,7 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
     """
     from workbench.errors import UsageError
     from workbench.project import require_project
-    from workbench.study import study_names
+    from workbench.study.folder import study_names
 
     project = require_project()
     broken: list[WorkbenchError] = []
@@ -89,7 +89,7 @@ def _ladder(
     """What is recorded of a study; `broken` takes the errors of damaged files."""
     from workbench.errors import UsageError
     from workbench.store import Store
-    from workbench.study import load_study
+    from workbench.study.folder import load_study
     from workbench.views.ladder import Ladder
 
     study = load_study(project, name)
@@ -140,7 +140,7 @@ def _rung(
 ) -> Rung:
     from workbench.analysis.launches import kernel_seconds
     from workbench.errors import DataError
-    from workbench.study import source_hash
+    from workbench.study.folder import source_hash
     from workbench.views.ladder import RecordedProfile, RecordedTime, Rung
 
     now = source_hash(project, version)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from workbench.experiment import Experiment
     from workbench.model import Version
     from workbench.project import Project
-    from workbench.study import Study
+    from workbench.study.folder import Study
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -269,7 +269,7 @@ def pick(
     """
     from workbench.errors import UsageError
     from workbench.project import require_project
-    from workbench.study import load_study, parse_target
+    from workbench.study.folder import load_study, parse_target
 
     project = require_project()
     default = study or project.default_study

@@ -29,7 +29,7 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
                 "what shall be started?",
                 "A version: workbench new v5 --from v4. A study: workbench new --study NAME.",
             )
-        from workbench.scaffold import start_study
+        from workbench.study.scaffold import start_study
 
         for path in start_study(project, study):
             click.echo(f"wrote {path}")
@@ -48,8 +48,8 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
 
 def _start_version(version: str, parent: str | None, study: str | None, title: str) -> None:
     from workbench.project import require_project
-    from workbench.scaffold import start_version
-    from workbench.study import load_study, parse_target
+    from workbench.study.folder import load_study, parse_target
+    from workbench.study.scaffold import start_version
 
     project = require_project()
     study_name, name = parse_target(version, study or project.default_study)

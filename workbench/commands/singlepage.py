@@ -184,7 +184,7 @@ def _on_hardware(ladder: Ladder) -> bool:
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study import load_study
+    from workbench.study.folder import load_study
 
     try:
         return load_study(project, name).problem().name

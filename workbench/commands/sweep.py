@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workbench.campaign import Gap, Key, Plan
     from workbench.model import Timing, Version
     from workbench.project import Project
-    from workbench.study import Study
+    from workbench.study.folder import Study
     from workbench.views.measured_sweep import Sweep
 
 
@@ -176,7 +176,7 @@ def _chosen(
     from workbench.errors import UsageError
     from workbench.nearest import nearest
     from workbench.project import require_project
-    from workbench.study import study_names
+    from workbench.study.folder import study_names
 
     words = list(targets)
     if words and study is None and words[0] in study_names(require_project()):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from workbench.analysis.compare import Comparison
     from workbench.project import Project
     from workbench.store import Entry
-    from workbench.study import Study
+    from workbench.study.folder import Study
 
 _REPORT_SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _VERSION_SUFFIXES = (".cu", ".py")
@@ -133,7 +133,7 @@ class _Recorded:
     def __init__(self, text: str, selection: Selection) -> None:
         from workbench.project import require_project
         from workbench.store import Store
-        from workbench.study import load_study, parse_target
+        from workbench.study.folder import load_study, parse_target
 
         self.project: Project = require_project()
         default = selection.study or self.project.default_study
@@ -176,7 +176,7 @@ class _Recorded:
 
     def target(self) -> Target:
         """Load the chosen profile, its timing and the baseline's."""
-        from workbench.study import source_hash
+        from workbench.study.folder import source_hash
 
         profile = self.store.load(self.chosen.path)
         now = source_hash(self.project, self.version)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.campaign import Combination
     from workbench.commands.measuring import Progress
     from workbench.model import Version
-    from workbench.study import Study
+    from workbench.study.folder import Study
 
 
 @click.command()

@@ -35,7 +35,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A kernel argument by value; `kind` is a key of `workbench.launches.CTYPES`."""
+    """A kernel argument by value; `kind` is a key of `workbench.study.launches.CTYPES`."""
 
     value: int | float
     kind: str = "int"

@@ -18,7 +18,7 @@ from workbench.errors import WorkbenchError
 from workbench.model import Problem
 
 if TYPE_CHECKING:
-    from workbench.study import Study
+    from workbench.study.folder import Study
 
 #: A study may give the reference of chosen elements alone (`reference_at`). It is
 #: used from this many operations on, where the whole float64 reference and the comparison
@@ -118,7 +118,7 @@ class Benches:
 
     def _open(self, job: Job) -> Bench:
         from workbench.project import require_project
-        from workbench.study import load_study
+        from workbench.study.folder import load_study
 
         try:
             study = self._studies.get(job.study)

@@ -28,10 +28,10 @@ from workbench.engines.process import Finished, run_group
 from workbench.engines.where import Where
 from workbench.engines.workspace import workspace
 from workbench.errors import MissingError
-from workbench.launches import resolve_launches, resolve_scratch
 from workbench.model import Device, Problem, Verification, Version
 from workbench.project import Project
-from workbench.study import Study
+from workbench.study.folder import Study
+from workbench.study.launches import resolve_launches, resolve_scratch
 
 JOB, RESULT = "jobs.json", "results.json"
 

@@ -31,12 +31,12 @@ from workbench.engines.emulated_blame import Blame
 from workbench.engines.emulated_profile import device_of, launch_record, sources_of
 from workbench.engines.job import Check
 from workbench.errors import KernelError, MissingError, UsageError
-from workbench.launches import BufferArg, ResolvedLaunch, resolve_launches, resolve_scratch
 from workbench.model import Capture, Notice, Problem, Profile, Verification, Version
 from workbench.project import Project
-from workbench.sources import source_hash
 from workbench.store import Store
-from workbench.study import Study
+from workbench.study.folder import Study
+from workbench.study.launches import BufferArg, ResolvedLaunch, resolve_launches, resolve_scratch
+from workbench.study.sources import source_hash
 from workbench.units import quantity
 
 #: What versions are compiled for where nothing else is said: Hopper.

@@ -25,9 +25,9 @@ from workbench.emulator.space import Arena
 from workbench.engines import emulated_misread
 from workbench.engines.emulated import launch_of, memory_of, recorded_build
 from workbench.engines.emulated_misread import LeftOut, left_out
-from workbench.launches import resolve_launches
 from workbench.model import Launch, Profile
-from workbench.study import Study
+from workbench.study.folder import Study
+from workbench.study.launches import resolve_launches
 
 #: Line counters of ncu -> the emulator's counter of an instruction.
 COUNTERS = {

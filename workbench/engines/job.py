@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from workbench.launches import ResolvedLaunch, ResolvedScratch
 from workbench.model import Device, DeviceState, Estimate, Notice, Record
+from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
 Task = Literal["verify", "time", "profile", "describe"]
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from workbench.engines.device import DeviceArray, Session, WorkerError
 from workbench.engines.job import Program
-from workbench.launches import BufferArg, ResolvedLaunch
 from workbench.model import Problem
+from workbench.study.launches import BufferArg, ResolvedLaunch
 
-#: The C types of `workbench.launches.CTYPES` -> NumPy type and format of `struct`.
+#: The C types of `workbench.study.launches.CTYPES` -> NumPy type and format of `struct`.
 CTYPES: dict[str, tuple[type[np.generic], str]] = {
     "int": (np.int32, "i"),
     "uint": (np.uint32, "I"),

@@ -10,7 +10,7 @@ from workbench.engines.client import verification
 from workbench.engines.job import Job, Result
 from workbench.model import Notice, Timing, Version
 from workbench.project import Project
-from workbench.study import Study, source_hash
+from workbench.study.folder import Study, source_hash
 
 
 def timing_record(

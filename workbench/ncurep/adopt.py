@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from workbench import frontmatter
-from workbench.launches import ResolvedLaunch
 from workbench.model import Launch, Notice, Profile, SourceFile, Version
+from workbench.study import frontmatter
+from workbench.study.launches import ResolvedLaunch
 
 
 def adopt(

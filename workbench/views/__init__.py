@@ -1,1 +1,5 @@
-"""Views of profiles: terminal and HTML. They format; they compute nothing."""
+"""What people and programs read: tables, text, terminal and HTML. They compute nothing.
+
+In come records of `workbench.analysis` and `workbench.store`; out go characters. A view
+that has to decide something finds the decision in `workbench.analysis`.
+"""

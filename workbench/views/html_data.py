@@ -57,7 +57,7 @@ class StudyInfo:
         self._project = project
         if project is None or not (project.kernels / name / "study.py").is_file():
             return
-        from workbench.study import load_study
+        from workbench.study.folder import load_study
 
         try:
             study = load_study(project, name)
@@ -80,7 +80,7 @@ class StudyInfo:
         found = self.versions.get(version)
         if found is None or self._project is None:
             return ""
-        from workbench.study import source_hash
+        from workbench.study.folder import source_hash
 
         return source_hash(self._project, found)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import UsageError
-from workbench.expressions import FUNCTIONS, LIMIT, MAX_LENGTH, evaluate, names_in
+from workbench.study.expressions import FUNCTIONS, LIMIT, MAX_LENGTH, evaluate, names_in
 
 NAMES = {"M": 300, "N": 7, "K": 1, "zero": 0, "minus": -13}
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
-from workbench.expressions import FUNCTIONS
 from workbench.model import Problem
 from workbench.nearest import did_you_mean, nearest
-from workbench.sources import read_source
+from workbench.study.expressions import FUNCTIONS
+from workbench.study.sources import read_source
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from workbench.errors import UsageError
 from workbench.nearest import did_you_mean
-from workbench.tomllines import key_lines
+from workbench.study.tomllines import key_lines
 
 
 class Reader:

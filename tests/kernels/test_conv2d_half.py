@@ -13,7 +13,7 @@ from tests import ladders
 from workbench.counters import Reading, read
 from workbench.engines import emulated
 from workbench.model import Problem
-from workbench.study import Study, resolve_launches
+from workbench.study.folder import Study, resolve_launches
 
 TENSOR = ("v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
 

@@ -8,7 +8,7 @@ import pytest
 from tests import ladders
 from workbench.errors import UsageError
 from workbench.model import Problem
-from workbench.study import Study, resolve_launches
+from workbench.study.folder import Study, resolve_launches
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from workbench.counters import Reading, read
 from workbench.engines import check, emulated
 from workbench.errors import UsageError
 from workbench.model import Problem
-from workbench.study import Study, resolve_launches
+from workbench.study.folder import Study, resolve_launches
 
 EIGHT_BLOCKS = ("v3", "v4", "v5", "v6", "v7", "v8", "v9")
 TENSOR = ("v10", "v11", "v12", "v13", "v14", "v15")

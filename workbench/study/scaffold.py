@@ -7,11 +7,11 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from workbench import frontmatter
 from workbench.errors import MissingError, UsageError
 from workbench.model import Version
 from workbench.project import Project
-from workbench.study import Study
+from workbench.study import frontmatter
+from workbench.study.folder import Study
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
 _VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)

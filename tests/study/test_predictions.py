@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.errors import UsageError
-from workbench.predictions import parse
+from workbench.study.predictions import parse
 
 
 @pytest.mark.parametrize(

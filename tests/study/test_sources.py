@@ -8,10 +8,7 @@ import pytest
 
 from tests.study_maker import BASELINE, VERSION, Maker
 from workbench.errors import UsageError
-from workbench.study import (
-    local_sources,
-    source_hash,
-)
+from workbench.study.folder import local_sources, source_hash
 
 
 def hashed(maker: Maker, text: str) -> str:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from workbench import frontmatter
 from workbench.errors import UsageError
-from workbench.expressions import evaluate, names_in
 from workbench.model import Dim3, Number, Problem, Record, Version
 from workbench.nearest import did_you_mean
+from workbench.study import frontmatter
+from workbench.study.expressions import evaluate, names_in
 
 #: Limits that hold on every chip since compute capability 3.0 (CUDA C++ Programming
 #: Guide, "Technical Specifications per Compute Capability").
@@ -67,7 +67,7 @@ class ResolvedScratch(Record, frozen=True):
 
 
 class Scope(Protocol):
-    """What resolving needs of a `workbench.study.Study`, which imports this module."""
+    """What resolving needs of a `workbench.study.folder.Study`, which imports this module."""
 
     def names(self, version: Version, problem: Problem) -> dict[str, int]:
         """Parameters and integer defines, by name."""

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench import frontmatter
 from workbench.errors import UsageError
-from workbench.tomllines import key_lines
+from workbench.study import frontmatter
+from workbench.study.tomllines import key_lines
 
 FULL = '''/* ---
 title  = "Thread tile"                 # line 2

@@ -13,10 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from workbench.discovery import load_versions
 from workbench.errors import UsageError
-from workbench.expressions import evaluate
-from workbench.launches import (
+from workbench.model import Problem, Version
+from workbench.nearest import did_you_mean
+from workbench.project import Project, studies_in
+from workbench.study.discovery import load_versions
+from workbench.study.expressions import evaluate
+from workbench.study.file import StudyFile
+from workbench.study.launches import (
     BufferArg,
     ResolvedLaunch,
     ResolvedScratch,
@@ -27,11 +31,7 @@ from workbench.launches import (
     resolve_launches,
     resolve_scratch,
 )
-from workbench.model import Problem, Version
-from workbench.nearest import did_you_mean
-from workbench.project import Project, studies_in
-from workbench.sources import local_sources, source_hash
-from workbench.studyfile import StudyFile
+from workbench.study.sources import local_sources, source_hash
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from tests.study_maker import BASELINE, STUDY, VERSION, Maker
-from workbench import frontmatter
-from workbench.discovery import kernel_names
 from workbench.errors import UsageError
-from workbench.launches import ScalarArg
 from workbench.project import Project
-from workbench.study import (
+from workbench.study import frontmatter
+from workbench.study.discovery import kernel_names
+from workbench.study.folder import (
     load_study,
     parse_target,
     resolve_launches,
     resolve_scratch,
     study_names,
 )
+from workbench.study.launches import ScalarArg
 
 
 def test_unknown_names_are_answered_with_the_nearest(maker: Maker) -> None:

@@ -16,10 +16,10 @@ from typing import Literal
 import msgspec
 
 from workbench.errors import UsageError
-from workbench.frontkeys import Reader
 from workbench.model import Expectation, LaunchSpec, Record, ScratchSpec
 from workbench.nearest import did_you_mean
-from workbench.predictions import parse as parse_prediction
+from workbench.study.frontkeys import Reader
+from workbench.study.predictions import parse as parse_prediction
 
 Kind = Literal["cuda", "python"]
 

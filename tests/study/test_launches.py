@@ -7,12 +7,9 @@ import pytest
 
 from tests.study_maker import VERSION, Maker
 from workbench.errors import UsageError
-from workbench.launches import BufferArg, ResolvedLaunch, ResolvedScratch, ScalarArg
 from workbench.model import Problem
-from workbench.study import (
-    resolve_launches,
-    resolve_scratch,
-)
+from workbench.study.folder import resolve_launches, resolve_scratch
+from workbench.study.launches import BufferArg, ResolvedLaunch, ResolvedScratch, ScalarArg
 
 
 def test_launches_are_resolved_to_numbers(maker: Maker) -> None:

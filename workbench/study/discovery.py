@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from workbench import frontmatter
 from workbench.errors import UsageError
-from workbench.frontmatter import FrontMatter
 from workbench.model import Version
 from workbench.nearest import did_you_mean
 from workbench.project import Project
-from workbench.sources import local_sources, read_source
+from workbench.study import frontmatter
+from workbench.study.frontmatter import FrontMatter
+from workbench.study.sources import local_sources, read_source
 
 _NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests import ladders
-from workbench import frontmatter
-from workbench.launches import ScalarArg
 from workbench.model import Problem
-from workbench.study import Study, resolve_launches
+from workbench.study import frontmatter
+from workbench.study.folder import Study, resolve_launches
+from workbench.study.launches import ScalarArg
 
 LADDER = ("v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10")
 # What the CPU shim can run; float2, asynchronous copies and matrix units need the emulator.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests import ladders
-from workbench.launches import ScalarArg
 from workbench.model import Problem
-from workbench.study import Study, resolve_launches
+from workbench.study.folder import Study, resolve_launches
+from workbench.study.launches import ScalarArg
 
 LADDER = ("v0", "v1", "v2", "v3")
 SCALE, OFFSET = 1.25, -0.75

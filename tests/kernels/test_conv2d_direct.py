@@ -8,7 +8,7 @@ import pytest
 from tests import ladders
 from workbench.errors import UsageError
 from workbench.model import Problem
-from workbench.study import Study, resolve_launches, resolve_scratch
+from workbench.study.folder import Study, resolve_launches, resolve_scratch
 
 STRIDE_ONE = {"C": 3, "H": 4096, "W": 4096, "U": 1}
 

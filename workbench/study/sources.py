@@ -8,10 +8,10 @@ import posixpath
 import re
 from pathlib import Path
 
-from workbench import frontmatter
 from workbench.errors import UsageError
 from workbench.model import SourceFile, Version
 from workbench.project import Project
+from workbench.study import frontmatter
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
