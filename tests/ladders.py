@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests import cpu_shim
-from workbench import build as building
-from workbench import compilers
+from workbench.compile import build as building
+from workbench.compile import compilers
 from workbench.engines import emulated
 from workbench.errors import UsageError, WorkbenchError
 from workbench.model import Build, Problem, Version

@@ -22,10 +22,11 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
 from tests import ladders
-from workbench import build as building
-from workbench import cli, compilers, errors
+from workbench import cli, errors
 from workbench.analysis.check import read_rules
 from workbench.analysis.expectations import find_counter
+from workbench.compile import build as building
+from workbench.compile import compilers
 from workbench.project import Project
 from workbench.study.folder import Study, load_study
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from workbench import __version__, sanitizer
-from workbench.build import BuildResult
+from workbench.compile.build import BuildResult
 from workbench.engines.assemble import (
     fold_repeats,
     library_notices,

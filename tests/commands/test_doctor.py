@@ -78,7 +78,7 @@ def test_without_a_compiler_the_emulator_is_limited_to_recorded_ptx(
     def none() -> None:
         raise MissingError("no compiler here", "Get one.")
 
-    monkeypatch.setattr("workbench.compilers.choose", none)
+    monkeypatch.setattr("workbench.compile.compilers.choose", none)
     _, out, _ = cli("doctor", "--format", "json")
     rows = {row["what"]: row for row in json.loads(out)["checks"]}
     assert rows["compiler"]["remedy"] == "Get one."

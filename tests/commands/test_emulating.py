@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench import compilers
+from workbench.compile import compilers
 from workbench.engines import emulated
 from workbench.project import Project
 from workbench.store import Store

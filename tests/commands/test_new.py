@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from workbench import compilers
-from workbench.build import build
 from workbench.commands.new import command
+from workbench.compile import compilers
+from workbench.compile.build import build
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.project import find_project
 from workbench.study.folder import Study, load_study, resolve_launches, source_hash

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench import compilers
+from workbench.compile import compilers
 from workbench.emulator import ptx
 from workbench.emulator.context import Limits
 from workbench.emulator.ir import Module

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import Compile, execute
-from workbench.compilers import find_nvcc
+from workbench.compile.compilers import find_nvcc
 
 pytestmark = [
     pytest.mark.nvcc,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.build import BuildResult
+from workbench.compile.build import BuildResult
 from workbench.engines.where import Where
 from workbench.errors import KernelError
 from workbench.experiment import Experiment

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from workbench import compilers
 from workbench.analysis.compare import compare
 from workbench.cli import app
+from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
 from workbench.emulator.context import Limits
 from workbench.emulator.lanes import Geometry

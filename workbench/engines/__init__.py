@@ -58,7 +58,7 @@ def choose_runner(wanted: str) -> Literal["gpu", "emulator"]:
 
 
 def _can_compile() -> bool:
-    from workbench import compilers
+    from workbench.compile import compilers
 
     try:
         compilers.choose("auto")

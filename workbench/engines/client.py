@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.build import BuildResult, build
+from workbench.compile.build import BuildResult, build
 from workbench.engines.failures import expect_result
 from workbench.engines.job import (
     Check,
@@ -45,7 +45,7 @@ def compiled(project: Project, version: Version, arch: str) -> BuildResult:
     """Compile a version, or find it compiled.
 
     Raises:
-        UsageError, KernelError, MissingError: see `workbench.build.build`.
+        UsageError, KernelError, MissingError: see `workbench.compile.build.build`.
     """
     return build(project, version, arch)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import __version__
-from workbench.build import BuildResult, build
+from workbench.compile.build import BuildResult, build
 from workbench.emulator import ptx
 from workbench.emulator.context import Limits
 from workbench.emulator.ir import Module

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.build import BuildResult
+from workbench.compile.build import BuildResult
 from workbench.emulator import ptx
 from workbench.emulator.context import Limits
 from workbench.emulator.ir import Instr, Module

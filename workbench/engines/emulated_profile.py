@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from workbench.analysis.occupancy import Resources, occupancy
-from workbench.build import BuildResult
+from workbench.compile.build import BuildResult
 from workbench.emulator.bound import bound
 from workbench.emulator.ir import Module
 from workbench.emulator.memory import SECTOR

@@ -96,7 +96,7 @@ def _pycuda() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    from workbench.compilers import choose
+    from workbench.compile.compilers import choose
 
     try:
         tool = choose()

@@ -219,7 +219,7 @@ def wheel_headers() -> Path | None:
 
 
 class Nvrtc:
-    """NVRTC of the ``emulator`` extra, run in a child process (`workbench.nvrtc`).
+    """NVRTC of the ``emulator`` extra, run in a child process (`workbench.compile.nvrtc`).
 
     The child has its own working folder, and a fault of the native library ends the
     child alone.
@@ -260,11 +260,11 @@ class Nvrtc:
         return Output(log=log, cubin=cubin, ptx=ptx)
 
     def _ask(self, folder: Path, request: dict[str, object]) -> dict[str, object]:
-        package_parent = str(Path(__file__).resolve().parent.parent)
+        package_parent = str(Path(__file__).resolve().parents[2])
         paths = [package_parent, os.environ.get("PYTHONPATH", "")]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         done = _run(
-            [sys.executable, "-m", "workbench.nvrtc"], folder, env, text=json.dumps(request)
+            [sys.executable, "-m", "workbench.compile.nvrtc"], folder, env, text=json.dumps(request)
         )
         try:
             answer = json.loads(done.stdout)

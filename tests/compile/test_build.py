@@ -11,9 +11,10 @@ from typing import Literal
 
 import pytest
 
-from workbench import buildlog, compilers
-from workbench.build import BuildResult, build, cache_folder, effective_flags
-from workbench.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
+from workbench.compile import compilers
+from workbench.compile import messages as buildlog
+from workbench.compile.build import BuildResult, build, cache_folder, effective_flags
+from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import KernelResources, SourceFile, Version
 from workbench.project import Project, find_project

@@ -5,7 +5,7 @@ its place and renamed into it, so a reader sees a whole entry or none. Its key c
 all that decides the outcome: the sources with their project paths, flags, defines,
 architecture and the compiler's version. An entry that does not match its own
 checksums is made anew. How the two compilers differ, and how paths of this machine are
-kept out of what they make, is told in `workbench.compilers`.
+kept out of what they make, is told in `workbench.compile.compilers`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Literal
 
 import msgspec
 
-from workbench import buildlog, compilers
+from workbench.compile import compilers
+from workbench.compile import messages as buildlog
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Build, Record, SourceFile, Version
 from workbench.nearest import did_you_mean
