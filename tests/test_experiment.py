@@ -79,7 +79,7 @@ def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("workbench.atomic._write_durable", full)
+    monkeypatch.setattr("workbench.store.atomic._write_durable", full)
     with pytest.raises(MissingError, match="no space left"):
         experiment.profile(subject, Options(), str(fake_ncu))
     assert records(experiment) == before

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import main
-from workbench.packed import unpack
 from workbench.store import Store
+from workbench.store.codec import unpack
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
 REPORT = str(DATA / "sgemm_v3.ncu-rep.zst")

@@ -271,7 +271,7 @@ def test_a_kept_report_names_no_machine(
     experiment: Experiment, profile: Callable[..., tuple[Profile, Path]]
 ) -> None:
     from workbench.ncurep.container import MAGIC, parse
-    from workbench.packed import unpack
+    from workbench.store.codec import unpack
 
     made, path = profile()
     (entry,) = experiment.store.find()

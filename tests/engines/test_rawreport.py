@@ -10,7 +10,7 @@ import pytest
 from tests.ncurep.report_builder import report, whole
 from workbench.engines.rawreport import Keep, Later, pack_report, private_words
 from workbench.errors import DataError
-from workbench.packed import unpack
+from workbench.store.codec import unpack
 
 NAME = Path("x.ncu-rep")
 

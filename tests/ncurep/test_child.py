@@ -13,7 +13,7 @@ from workbench.errors import DataError
 from workbench.ncurep import cache, child
 from workbench.ncurep.child import Standby
 from workbench.ncurep.read import read_report
-from workbench.packed import unpack
+from workbench.store.codec import unpack
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
 WARM_UP = Path(child.__file__).resolve().parents[1] / "data" / "warmup.ncu-rep.zst"

@@ -20,7 +20,7 @@ from workbench.model import Launch, Profile, line_counters
 from workbench.ncurep import cache, child, extract
 from workbench.ncurep.container import read_container
 from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
-from workbench.packed import contradiction, pack, unpack
+from workbench.store.codec import contradiction, pack, unpack
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
 OURS = DATA / "sgemm_v3.ncu-rep.zst"

@@ -705,7 +705,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_and_the_old_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench import atomic
+    from workbench.store import atomic
 
     root = site_data.plain(tmp_path)
     build(root)

@@ -31,7 +31,7 @@ from tests.factories import (
 )
 from workbench.analysis.compare import compare
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
-from workbench.views.ladder import Ladder, RecordedProfile, RecordedTime, Rung
+from workbench.store.ladder import Ladder, RecordedProfile, RecordedTime, Rung
 from workbench.views.terminal import bar, clean, columns, print_view, render, shape, when
 from workbench.views.terminal_diff import diff_view
 from workbench.views.terminal_list import list_view

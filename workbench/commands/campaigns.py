@@ -167,9 +167,9 @@ class Campaign:
             )
 
     def _device(self) -> str:
-        from workbench.devices import device_slug
         from workbench.engines import presence
         from workbench.engines.client import describe
+        from workbench.store.devices import device_slug
 
         where = self._runner.where
         if where.launcher:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workbench.model import Timing, Version
     from workbench.project import Project
     from workbench.store import Store
-    from workbench.views.ladder import Ladder, Rung
+    from workbench.store.ladder import Ladder, Rung
 
 
 @click.command()
@@ -50,8 +50,8 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
     # The default study first: it is what a version without a study means.
     ladders.sort(key=lambda ladder: ladder.name != project.default_study)
     if format_ == "json":
+        from workbench.store.ladder import list_document
         from workbench.views.jsonout import dumps
-        from workbench.views.ladder import list_document
 
         click.echo(dumps(list_document(ladders, project.default_study)), nl=False)
     elif format_ in ("csv", "markdown"):
@@ -89,8 +89,8 @@ def _ladder(
     """What is recorded of a study; `broken` takes the errors of damaged files."""
     from workbench.errors import UsageError
     from workbench.store import Store
+    from workbench.store.ladder import Ladder
     from workbench.study.folder import load_study
-    from workbench.views.ladder import Ladder
 
     study = load_study(project, name)
     if problem is not None:
@@ -140,8 +140,8 @@ def _rung(
 ) -> Rung:
     from workbench.analysis.launches import kernel_seconds
     from workbench.errors import DataError
+    from workbench.store.ladder import RecordedProfile, RecordedTime, Rung
     from workbench.study.folder import source_hash
-    from workbench.views.ladder import RecordedProfile, RecordedTime, Rung
 
     now = source_hash(project, version)
     profiles = []

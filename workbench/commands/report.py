@@ -74,8 +74,8 @@ def command(
 
 
 def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, force: bool) -> None:
-    from workbench.atomic import write_files
     from workbench.commands.singlepage import found_page
+    from workbench.store.atomic import write_files
     from workbench.views.single import is_page_of_ours, pack
 
     with found_page(targets, selection) as page:

@@ -237,8 +237,8 @@ def _recorded(
         UsageError: nothing is stored of the study, or of the device.
     """
     from workbench.campaign import recorded, recorded_devices
-    from workbench.devices import device_slug
     from workbench.errors import MissingError, UsageError
+    from workbench.store.devices import device_slug
 
     devices = recorded_devices(project, study.name)
     if not devices:

@@ -18,7 +18,7 @@ import zstandard
 
 from workbench.model import Notice, Record
 from workbench.ncurep.scrub import scrub
-from workbench.packed import pack
+from workbench.store.codec import pack
 from workbench.units import quantity
 
 #: ``auto`` keeps what is small and names no folder of this machine.

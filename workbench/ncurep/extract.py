@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from workbench.devices import device_slug
 from workbench.model import (
     Capture,
     Device,
@@ -42,6 +41,7 @@ from workbench.model import (
 from workbench.ncurep.instructions import read_table
 from workbench.ncurep.notices import lacks
 from workbench.ncurep.values import clean, is_static, read_metrics
+from workbench.store.devices import device_slug
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
 
@@ -302,7 +302,7 @@ def _warm_up() -> None:
     The bundled report is one launch on an H200 without all that this does not need.
     Whatever goes wrong here will show, and be told, with the report itself.
     """
-    from workbench.packed import unpack
+    from workbench.store.codec import unpack
 
     bundled = Path(__file__).resolve().parents[1] / "data" / "warmup.ncu-rep.zst"
     with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="workbench-") as folder:

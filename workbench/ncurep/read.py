@@ -122,7 +122,7 @@ def read_raw(path: Path) -> bytes:
     if path.suffix != ".zst":
         return data
     # zstandard costs start-up time, and only compressed reports need it.
-    from workbench.packed import unpack
+    from workbench.store.codec import unpack
 
     try:
         return unpack(data, limit=1 << 34)

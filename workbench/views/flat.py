@@ -14,8 +14,8 @@ from typing import Any
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
+from workbench.store.ladder import Ladder
 from workbench.units import points, quantity, relative, signed
-from workbench.views.ladder import Ladder
 from workbench.views.markdown_text import inline
 
 Row = Sequence[Any]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from workbench.atomic import replace_file
+from workbench.store.atomic import replace_file
 from workbench.views.html_site import Kept, Page
 
 #: Below this, starting processes costs more than they bring.

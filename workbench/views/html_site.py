@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.atomic import locked, write_files
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
+from workbench.store.atomic import locked, write_files
 
 MANIFEST = ".manifest.json"
 _FORMAT = "workbench-report"

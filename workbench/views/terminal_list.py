@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from workbench.store.ladder import Ladder, Rung
 from workbench.units import factor, quantity
-from workbench.views.ladder import Ladder, Rung
 from workbench.views.terminal import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
 
 

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
-from workbench import packed
 from workbench.errors import DataError, MissingError
 from workbench.model import (
     SCHEMA_VERSION,
@@ -29,7 +28,8 @@ from workbench.model import (
     SourceFile,
     Timing,
 )
-from workbench.packed import contradiction, decode, encode, pack, unpack
+from workbench.store import codec as packed
+from workbench.store.codec import contradiction, decode, encode, pack, unpack
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 numbers = st.one_of(

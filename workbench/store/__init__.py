@@ -6,8 +6,8 @@ Layout below the root (``profiles/`` of a project)::
     <device>/<study>/<version>/<problem>.<engine>.ncu-rep.zst   the raw report beside it
     <device>/<study>/<version>/<problem>.time.json.zst          the timing
 
-What is in a file is the matter of `workbench.packed`; that nothing is lost while
-it is written, of `workbench.atomic`.
+What is in a file is the matter of `workbench.store.codec`; that nothing is lost while
+it is written, of `workbench.store.atomic`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from workbench.atomic import locked, write_files
-from workbench.devices import device_slug
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
-from workbench.packed import decode, encode, pack_raw
+from workbench.store.atomic import locked, write_files
+from workbench.store.codec import decode, encode, pack_raw
+from workbench.store.devices import device_slug
 
 __all__ = ["Entry", "Store", "device_slug", "natural_key"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench import atomic
-from workbench.atomic import locked, write_files
 from workbench.errors import MissingError
+from workbench.store import atomic
+from workbench.store.atomic import locked, write_files
 
 
 def names(folder: Path) -> list[str]:
@@ -69,7 +69,7 @@ def test_a_file_size_limit_is_a_full_disk_too(tmp_path: Path) -> None:
     code = f"""
 import resource, signal
 from pathlib import Path
-from workbench.atomic import write_files
+from workbench.store.atomic import write_files
 from workbench.errors import MissingError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import H200, make_profile, make_timing
-from workbench import atomic
 from workbench.errors import DataError, MissingError, UsageError
-from workbench.packed import unpack
-from workbench.store import Store, device_slug, natural_key
+from workbench.store import Store, atomic, device_slug, natural_key
+from workbench.store.codec import unpack
 
 
 @pytest.fixture
