@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from workbench.compile import compilers
-from workbench.emulator import ptx
-from workbench.emulator.context import Limits
-from workbench.emulator.ir import Module
 from workbench.emulator.launch import Argument, Buffer, Launch, Scalar, arena_for
+from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run
+from workbench.emulator.state.context import Limits
 from workbench.errors import MissingError
 
 Array = np.ndarray[Any, np.dtype[Any]]

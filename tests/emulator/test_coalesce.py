@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.emulator import cfg, inline
-from workbench.emulator.coalesce import merged
-from workbench.emulator.ptx import parse
+from workbench.emulator.cost.joined import merged
+from workbench.emulator.ptx import flow as cfg
+from workbench.emulator.ptx import inlining as inline
+from workbench.emulator.ptx.parser import parse
 
 KERNEL = """
 .version 8.3

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workbench.emulator.exact import (
+from workbench.emulator.ops.exact import (
     floating_state,
     fma32_stacked,
     fma32_wide,

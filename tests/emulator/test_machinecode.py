@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import HEADER, Compile, execute
-from workbench.emulator import cfg, inline, ptx
-from workbench.emulator.constants import loads
-from workbench.emulator.copies import copies
-from workbench.emulator.divergence import fences, varying
-from workbench.emulator.folding import Names, folded
-from workbench.emulator.ir import Instr, Module
-from workbench.emulator.machinecode import Weights
-from workbench.emulator.predicates import REGISTERS, spills
-from workbench.emulator.unrolling import Unrolled, unrolled
+from workbench.emulator.ptx import flow as cfg
+from workbench.emulator.ptx import inlining as inline
+from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.ptx.instructions import Instr, Module
+from workbench.emulator.ptxas.constants import loads
+from workbench.emulator.ptxas.copies import copies
+from workbench.emulator.ptxas.divergence import fences, varying
+from workbench.emulator.ptxas.estimate import Weights
+from workbench.emulator.ptxas.folding import Names, folded
+from workbench.emulator.ptxas.predicates import REGISTERS, spills
+from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
 from workbench.engines.emulated_agreement import agreement
 from workbench.project import require_project
 from workbench.store import Store

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.emulator.copycost import bypass_cost, copy_cost
-from workbench.emulator.memory import (
+from workbench.emulator.cost.addresses import (
     SharedCost,
     atomic_cost,
     global_cost,
@@ -19,6 +18,7 @@ from workbench.emulator.memory import (
     spin_cost,
     swap_cost,
 )
+from workbench.emulator.cost.copies import bypass_cost, copy_cost
 
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 

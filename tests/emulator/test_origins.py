@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.emulator.conftest import Compile
-from workbench.emulator.ir import Module
+from workbench.emulator.faults.origins import Origins
 from workbench.emulator.launch import Buffer, Launch, arena_for
-from workbench.emulator.origins import Origins
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import run
 
 THROUGH_SHARED = """\

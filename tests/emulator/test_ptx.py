@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.emulator.conftest import HEADER
-from workbench.emulator.inline import flatten
-from workbench.emulator.ir import Addr, Imm, Instr, Pair, Reg, Vec
-from workbench.emulator.ptx import parse
+from workbench.emulator.ptx.inlining import flatten
+from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Pair, Reg, Vec
+from workbench.emulator.ptx.parser import parse
 from workbench.errors import DataError, KernelError
 
 BODY = (

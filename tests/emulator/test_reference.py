@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import Compile
-from workbench.emulator.ir import Module
 from workbench.emulator.launch import Buffer, Launch, Scalar, arena_for
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run, sample
 
 pytestmark = pytest.mark.nvcc

@@ -11,8 +11,8 @@ import pytest
 
 from tests.emulator.conftest import Compile
 from workbench.emulator import run as running
-from workbench.emulator.ir import Module
 from workbench.emulator.launch import BATCH_LANES, Buffer, Launch, Scalar, arena_for
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run, sample
 
 TILES = """

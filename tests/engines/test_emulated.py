@@ -13,9 +13,9 @@ from workbench.analysis.compare import compare
 from workbench.cli import app
 from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
-from workbench.emulator.context import Limits
-from workbench.emulator.lanes import Geometry
 from workbench.emulator.run import sample, strata
+from workbench.emulator.state.context import Limits
+from workbench.emulator.state.lanes import Geometry
 from workbench.engines import choose_engine, emulated
 from workbench.errors import (
     InconclusiveError,

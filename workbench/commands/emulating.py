@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from workbench.emulator.context import Limits
+    from workbench.emulator.state.context import Limits
     from workbench.errors import WorkbenchError
     from workbench.model import Version
     from workbench.project import Project
@@ -23,7 +23,7 @@ def _seed(seed: int | None) -> int:
 
 
 def _limits(limit: int | None) -> Limits | None:
-    from workbench.emulator.context import Limits
+    from workbench.emulator.state.context import Limits
 
     return None if limit is None else Limits(limit)
 

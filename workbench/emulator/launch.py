@@ -9,14 +9,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from workbench.emulator import cfg, inline
-from workbench.emulator.context import Context, Limits, Runtime
-from workbench.emulator.ir import Function, Module, Variable
-from workbench.emulator.lanes import Dim3, Geometry
-from workbench.emulator.origins import Origins
+from workbench.emulator.faults.origins import Origins
 from workbench.emulator.program import Program
-from workbench.emulator.space import GLOBAL_BASE, Arena
-from workbench.emulator.values import Array
+from workbench.emulator.ptx import flow as cfg
+from workbench.emulator.ptx import inlining as inline
+from workbench.emulator.ptx.instructions import Function, Module, Variable
+from workbench.emulator.state.context import Context, Limits, Runtime
+from workbench.emulator.state.lanes import Dim3, Geometry
+from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
+from workbench.emulator.state.values import Array
 from workbench.errors import KernelError, UsageError
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
@@ -190,7 +191,7 @@ def _flat(module: Module, kernel: str) -> tuple[inline.Flat, cfg.Graph]:
 
 
 def _used(flat: inline.Flat) -> set[str]:
-    from workbench.emulator.ir import Addr, Sym, Vec
+    from workbench.emulator.ptx.instructions import Addr, Sym, Vec
 
     names: set[str] = set()
     for item in flat.body:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.emulator.asynccopy import Pipeline
-from workbench.emulator.exact import floating_state
-from workbench.emulator.faults import endless, first_lane, who
-from workbench.emulator.integers import invert
-from workbench.emulator.lanes import WARP, Bools, Lanes, Mask
+from workbench.emulator.faults.watching import SharedWatcher
+from workbench.emulator.faults.words import endless, first_lane, who
+from workbench.emulator.ops.asynccopy import Pipeline
+from workbench.emulator.ops.exact import floating_state
 from workbench.emulator.program import Code, Program
-from workbench.emulator.values import unsigned
-from workbench.emulator.watch import SharedWatcher
+from workbench.emulator.state.integers import invert
+from workbench.emulator.state.lanes import WARP, Bools, Lanes, Mask
+from workbench.emulator.state.values import unsigned
 from workbench.errors import KernelError
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from workbench.emulator.ir import Instr
+from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.run import Row
 
 _MEMORY = ("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.emulator import coalesce, fuse, ops
-from workbench.emulator.cfg import Block, Graph, arguments, results
-from workbench.emulator.context import Context, Limits, Registers, Run, Runtime, Site
-from workbench.emulator.inline import Flat
-from workbench.emulator.integers import invert
-from workbench.emulator.ir import Instr, Reg
-from workbench.emulator.lanes import Lanes, Mask, select
+from workbench.emulator.cost import joined as coalesce
+from workbench.emulator.ops import fuse
+from workbench.emulator.ops import table as ops
+from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.inlining import Flat
+from workbench.emulator.ptx.instructions import Instr, Reg
+from workbench.emulator.state.context import Context, Limits, Registers, Run, Runtime, Site
+from workbench.emulator.state.integers import invert
+from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.errors import KernelError
 
 

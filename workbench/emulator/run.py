@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.emulator.context import Site
-from workbench.emulator.ir import Instr, Module
-from workbench.emulator.lanes import Geometry, Lanes
+from workbench.emulator.faults.origins import Origins
 from workbench.emulator.launch import BATCH_LANES, Launch, prepare
 from workbench.emulator.machine import run_batch
-from workbench.emulator.machinecode import Weights, estimate
-from workbench.emulator.origins import Origins
 from workbench.emulator.program import Program
-from workbench.emulator.space import Arena
+from workbench.emulator.ptx.instructions import Instr, Module
+from workbench.emulator.ptxas.estimate import Weights, estimate
+from workbench.emulator.state.context import Site
+from workbench.emulator.state.lanes import Geometry, Lanes
+from workbench.emulator.state.spaces import Arena
 from workbench.errors import KernelError, WorkbenchError
 
 Blocks = NDArray[np.int64]

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
-from workbench.emulator import ptx
-from workbench.emulator.context import Limits
-from workbench.emulator.ir import Module
+from workbench.emulator.faults.origins import Origins
 from workbench.emulator.launch import Argument, Buffer, Launch, Scalar, arena_for
-from workbench.emulator.origins import Origins
+from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run, sample
-from workbench.emulator.space import Arena
+from workbench.emulator.state.context import Limits
+from workbench.emulator.state.spaces import Arena
 from workbench.engines import emulated_blame as blame
 from workbench.engines.check import compare, poison_byte
 from workbench.engines.emulated_blame import Blame

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from workbench.compile.build import BuildResult
-from workbench.emulator import ptx
-from workbench.emulator.context import Limits
-from workbench.emulator.ir import Instr, Module
 from workbench.emulator.launch import Launch as EmulatedLaunch
 from workbench.emulator.launch import arena_for
+from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.run import Outcome, Row, run, sample
-from workbench.emulator.space import Arena
+from workbench.emulator.state.context import Limits
+from workbench.emulator.state.spaces import Arena
 from workbench.engines import emulated_misread
 from workbench.engines.emulated import launch_of, memory_of, recorded_build
 from workbench.engines.emulated_misread import LeftOut, left_out

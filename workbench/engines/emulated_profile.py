@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from workbench.analysis.occupancy import Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.emulator.bound import bound
-from workbench.emulator.ir import Module
-from workbench.emulator.memory import SECTOR
+from workbench.emulator.cost.addresses import SECTOR
 from workbench.emulator.mix import mix, operations
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, Row
 from workbench.gpus import chip_for
 from workbench.model import (

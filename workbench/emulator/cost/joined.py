@@ -1,0 +1,248 @@
+"""What ptxas does to memory instructions after the PTX: joining loads and leaving some out.
+
+ptxas joins loads from shared (or local) memory that read neighbouring words from one base
+register into a 64- or 128-bit load, if it can prove the alignment. The proof here is the
+same kind: the number of low zero bits of a register, followed through its definitions.
+Pointers that come from outside are aligned to nothing, so global loads stay as they are. A
+load of shared memory that has been made already on every way to it, with nothing written
+since, is not made again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from workbench.emulator.ptx.flow import Block, Graph, results
+from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
+
+_MANY = 64
+_BREAKS = ("st", "atom", "red", "bar", "barrier", "cp", "membar", "fence", "stmatrix", "mbarrier")
+
+
+def low_zeros(value: int) -> int:
+    """Zero bits below the lowest set one; many for 0."""
+    return (value & -value).bit_length() - 1 if value else _MANY
+
+
+class Alignment:
+    """Known low zero bits of every register of a kernel."""
+
+    def __init__(self, graph: Graph, symbol: Callable[[str], int | None]) -> None:
+        self._symbol = symbol
+        self.zeros: dict[str, int] = {}
+        defs: dict[str, list[Instr]] = defaultdict(list)
+        for block in graph.blocks:
+            for instr in block.instrs:
+                for name in results(instr):
+                    defs[name].append(instr)
+        # From "all zeros" downwards until nothing changes: sound for loops as well.
+        self.zeros = dict.fromkeys(defs, _MANY)
+        changed = True
+        while changed:
+            changed = False
+            for name, instrs in defs.items():
+                known = min(self._of(instr) for instr in instrs)
+                if known < self.zeros[name]:
+                    self.zeros[name], changed = known, True
+
+    def operand(self, operand: Operand) -> int:
+        """Known low zero bits of an operand."""
+        if isinstance(operand, Imm):
+            return low_zeros(operand.bits)
+        if isinstance(operand, Reg):
+            return self.zeros.get(operand.name, 0)
+        if isinstance(operand, Sym):
+            address = self._symbol(operand.name)
+            return 0 if address is None else low_zeros(address + operand.offset)
+        return 0
+
+    def _of(self, instr: Instr) -> int:
+        op, args = instr.op, instr.operands[1:]
+        if op in ("mov", "cvt", "cvta", "neg"):
+            return self.operand(args[0])
+        if op in ("add", "sub", "or", "xor", "min", "max", "selp"):
+            return min(self.operand(args[0]), self.operand(args[1]))
+        if op == "and":
+            return max(self.operand(args[0]), self.operand(args[1]))
+        if op in ("mul", "mad") and instr.parts[1] in ("lo", "wide"):
+            product = min(self.operand(args[0]) + self.operand(args[1]), _MANY)
+            return product if op == "mul" else min(product, self.operand(args[2]))
+        if op in ("shl", "shr") and isinstance(args[1], Imm):
+            amount = args[1].bits if op == "shl" else -args[1].bits
+            return max(0, min(self.operand(args[0]) + amount, _MANY))
+        return 0
+
+
+Groups = dict[tuple[object, ...], list[Instr]]
+
+
+def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
+    """Which loads ptxas joins.
+
+    A load behind a branch is joined with one before it, if there is no other way to it.
+
+    Returns:
+        ``id(instruction)`` -> bytes of the joined load for the first load of each
+        group, and 0 for the loads that it swallows.
+    """
+    alignment = Alignment(graph, symbol)
+    repeated = _repeated(graph)
+    out: dict[int, int] = dict.fromkeys(repeated, 0)
+    ways: dict[int, list[int]] = defaultdict(list)
+    for block in graph.blocks:
+        for goal in block.targets:
+            ways[goal].append(block.index)
+    waiting: list[tuple[int, Groups]] = []
+    behind: dict[int, list[int]] = defaultdict(list)
+    for block in graph.blocks:
+        before = ways[block.index]
+        if len(before) == 1 and block.index != graph.order[0]:
+            behind[before[0]].append(block.index)
+        else:
+            waiting.append((block.index, {}))
+    while waiting:
+        index, groups = waiting.pop()
+        _collect(graph.blocks[index], groups, alignment, out)
+        if not behind[index]:
+            _close(groups.values(), alignment, out)
+        waiting += [
+            (goal, {key: list(loads) for key, loads in groups.items()}) for goal in behind[index]
+        ]
+    return out
+
+
+def _collect(block: Block, groups: Groups, alignment: Alignment, out: dict[int, int]) -> None:
+    """Add a block's loads to the open groups; close those that nothing more can join."""
+    for instr in block.instrs:
+        if id(instr) in out:
+            continue
+        key = _key(instr)
+        if key is not None:
+            groups.setdefault(key, []).append(instr)
+        elif instr.op in _BREAKS:
+            _close(groups.values(), alignment, out)
+            groups.clear()
+        for name in results(instr):
+            stale = [k for k in groups if k[0] == name]
+            _close([groups.pop(k) for k in stale], alignment, out)
+
+
+Loaded = frozenset[tuple[object, ...]]
+
+
+def _again(instr: Instr) -> tuple[object, ...] | None:
+    """Loads of shared memory with the same key read the same, if nothing is written."""
+    if instr.op != "ld" or instr.guard is not None or "volatile" in instr.parts:
+        return None
+    if not any(part.split("::")[0] == "shared" for part in instr.parts[1:]):
+        return None
+    where = instr.operands[1]
+    if not isinstance(where, Addr) or where.base is None:
+        return None
+    return (where.base.name, where.offset, instr.parts)
+
+
+def _after(block: Block, known: Loaded, repeated: set[int] | None) -> Loaded:
+    """What is loaded after a block; notes loads of what is there already."""
+    tail = [block.last] if block.last is not None else []
+    for instr in [*block.instrs, *tail]:
+        again = _again(instr)
+        if again is not None and again in known and repeated is not None:
+            repeated.add(id(instr))
+        if instr.op in _BREAKS and "global" not in instr.parts[1:2]:
+            known = frozenset()
+        written = set(results(instr))
+        if written:
+            known = frozenset(each for each in known if each[0] not in written)
+        if again is not None and again[0] not in written:
+            known |= {again}
+    return known
+
+
+def _repeated(graph: Graph) -> set[int]:
+    """Loads of shared memory whose value is there already on every way to them."""
+    before: dict[int, list[int]] = defaultdict(list)
+    for block in graph.blocks:
+        for goal in block.targets:
+            before[goal].append(block.index)
+    after: dict[int, Loaded | None] = dict.fromkeys(graph.order)  # None: not known yet
+    start: dict[int, Loaded] = {}
+    changed = True
+    while changed:
+        changed = False
+        for index in graph.order:
+            ways = [found for b in before[index] if (found := after.get(b)) is not None]
+            first = index == graph.order[0]
+            start[index] = frozenset() if first or not ways else frozenset.intersection(*ways)
+            found = _after(graph.blocks[index], start[index], None)
+            if found != after[index]:
+                after[index], changed = found, True
+    out: set[int] = set()
+    for index in graph.order:
+        _after(graph.blocks[index], start[index], out)
+    return out
+
+
+def _key(instr: Instr) -> tuple[object, ...] | None:
+    """Loads with the same key may be joined."""
+    if instr.op != "ld" or instr.guard is not None or "volatile" in instr.parts:
+        return None
+    space = next((p.split("::")[0] for p in instr.parts[1:] if "shared" in p or p == "local"), "")
+    width = SIZES.get(instr.parts[-1], 0)
+    where = instr.operands[1]
+    if not space or width not in (4, 8) or _bytes(instr) > 8:
+        return None
+    if not isinstance(where, Addr) or where.base is None:
+        return None
+    return (where.base.name, space, width, isinstance(where.base, Reg))
+
+
+def _bytes(load: Instr) -> int:
+    """What a load reads, a vector's elements together."""
+    count = next((int(part[1:]) for part in load.parts if part in ("v2", "v4", "v8")), 1)
+    return count * SIZES.get(load.parts[-1], 0)
+
+
+def _close(groups: Iterable[list[Instr]], alignment: Alignment, out: dict[int, int]) -> None:
+    for loads in groups:
+        named = _address(loads[0]).base
+        assert named is not None  # or the loads would have no key
+        base = alignment.operand(named)
+        at = {_address(load).offset: load for load in reversed(loads)}
+        for total in (16, 8):
+            if (1 << min(base, 6)) < total:
+                continue
+            for start in sorted(at):
+                pieces = [] if start % total else _row(at, start, total, out)
+                if len(pieces) > 1:
+                    out.update((id(piece), 0) for piece in pieces)
+                    out[id(min(pieces, key=lambda load: load.ptx_line))] = total
+        # Behind the other branch there may be loads of what one before it has read as well.
+        read = [
+            (_address(load).offset // total * total, total)
+            for load in loads
+            if (total := out.get(id(load), 0))
+        ]
+        for load in loads:
+            start, end = _address(load).offset, _address(load).offset + _bytes(load)
+            if id(load) not in out and any(at <= start and end <= at + by for at, by in read):
+                out[id(load)] = 0
+
+
+def _row(at: dict[int, Instr], start: int, total: int, taken: Mapping[int, int]) -> list[Instr]:
+    """Loads that fill `total` bytes from `start` on without gaps or overlaps, or nothing."""
+    pieces, end = [], start
+    while end < start + total:
+        piece = at.get(end)
+        if piece is None or id(piece) in taken:
+            return []
+        pieces.append(piece)
+        end += _bytes(piece)
+    return pieces if end == start + total else []
+
+
+def _address(load: Instr) -> Addr:
+    where = load.operands[1]
+    assert isinstance(where, Addr)
+    return where

@@ -1,0 +1,394 @@
+"""Loads and stores, and what they cost.
+
+An access is one NumPy gather or scatter for all lanes. The index array, the bounds and
+the cost of an address pattern are kept with its base (`workbench.emulator.state.values.Base`):
+a loop that moves an address by a uniform step pays for them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.emulator.cost.addresses import (
+    SharedCost,
+    atomic_cost,
+    global_cost,
+    local_cost,
+    shared_load_cost,
+    shared_store_cost,
+)
+from workbench.emulator.faults.watching import check_written
+from workbench.emulator.faults.words import check_global, check_window
+from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Vec
+from workbench.emulator.state.context import (
+    Context,
+    Registers,
+    Run,
+    Runtime,
+    Site,
+    put,
+    writes_itself,
+)
+from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.spaces import (
+    GLOBAL_BASE,
+    KINDS,
+    LOCAL_WINDOW,
+    SHARED_WINDOW,
+    WINDOW,
+    View,
+    flat_index,
+    view_of,
+)
+from workbench.emulator.state.values import (
+    SIGNED,
+    UNSIGNED,
+    ZERO,
+    Affine,
+    Array,
+    Base,
+    Value,
+    to_signed,
+    unsigned,
+)
+
+SharedCostOf = Callable[[Any, Any, int], SharedCost]
+#: What an access of shared memory costs, by its kind.
+_SHARED_COST: dict[str, SharedCostOf] = {
+    "load": shared_load_cost,
+    "store": shared_store_cost,
+    "atomic": atomic_cost,
+}
+SPACES = ("global", "shared", "local", "const", "param")
+
+
+def space_of(instr: Instr) -> str:
+    """The state space that an opcode names; "" for a generic address."""
+    for part in instr.parts[1:]:
+        name = part.partition("::")[0]
+        if name in SPACES:
+            return name
+    return ""
+
+
+def where_of(R: Registers, slot: int, size: int) -> tuple[Base, int]:
+    """An address register as base and signed offset."""
+    value = R[slot]
+    if type(value) is Affine:
+        off = value.off
+        return value.base, off if off < 1 << 62 and size == 8 else to_signed(off, size)
+    if type(value) is int:
+        return ZERO[size], value if size == 8 else to_signed(value, size)
+    # Kept as an affine value, so that the next access finds what this one derives.
+    base = Base(unsigned(value, size))
+    R[slot] = Affine(base, 0)
+    return base, 0
+
+
+def _rows(array: Array, lanes: Lanes) -> tuple[Array, int]:
+    """An address array as (warps, 32), and how often it repeats over the batch."""
+    rows, columns = array.shape
+    if columns == 1:
+        if rows == 1:
+            return np.broadcast_to(array, (1, WARP)), lanes.B * lanes.W
+        return np.broadcast_to(array, (rows, WARP)), lanes.W
+    return array.reshape(-1, WARP), lanes.B if rows == 1 else 1
+
+
+def _cost(
+    function: Callable[[Any, Any, int], Any], rel: Array, low: int, mask: Mask, lanes: Lanes,
+    width: int,
+) -> tuple[int, ...]:  # fmt: skip
+    if mask.arr is None:
+        addresses, times = _rows(rel, lanes)
+        cost = function(addresses + low, None, width)
+    else:
+        times = 1
+        addresses = np.broadcast_to(rel, lanes.shape).reshape(-1, WARP) + low
+        cost = function(addresses, mask.arr.reshape(-1, WARP), width)
+    if isinstance(cost, SharedCost):
+        return (*(value * times for value in cost[:3]), cost.ways)
+    return tuple(value * times for value in cost)
+
+
+def count_global(site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime) -> None:
+    """Add the cost of a global access whose least address is `low`."""
+    key = ("global", site.width, low & 127, mask)
+    cost = base.memo.get(key)
+    if cost is None:
+        cost = _cost(global_cost, view.rel, low & 127, mask, rt.lanes, site.width)
+        base.remember(key, cost)
+    site.requests += cost[0]
+    site.tags += cost[3]
+    site.bytes += cost[4]
+    site.sectors += cost[1]
+    site.ideal += cost[2]
+
+
+def count_shared(
+    site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime, width: int,
+    function: SharedCostOf,
+) -> None:  # fmt: skip
+    """Add the cost of a shared access; moving all lanes by whole words changes nothing."""
+    key = (function, width, low & 3, mask)
+    cost = base.memo.get(key)
+    if cost is None:
+        cost = _cost(function, view.rel, low & 3, mask, rt.lanes, width)
+        base.remember(key, cost)
+    add_shared(site, cost)
+
+
+def add_shared(site: Site, cost: tuple[int, ...]) -> None:
+    """Add what a request of shared memory cost: a `SharedCost`."""
+    site.shared_requests += cost[0]
+    site.wavefronts += cost[1]
+    site.wideal += cost[2]
+    site.ways = max(site.ways, cost[3])
+
+
+def count_local(site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime) -> None:
+    """Add the cost of a local access."""
+    key = ("local", site.width, low, mask)
+    cost = base.memo.get(key)
+    if cost is None:
+        cost = _cost(local_cost, view.rel, low, mask, rt.lanes, site.width)
+        base.remember(key, cost)
+    site.requests += cost[0]
+    site.sectors += cost[1]
+    site.ideal += cost[2]
+    site.tags += cost[3]
+    site.bytes += cost[4]
+
+
+class Access:
+    """One memory instruction, ready to resolve addresses in its space.
+
+    `width` is of one element, `count` the elements of the vector; `kind` is load,
+    store or atomic.
+    """
+
+    def __init__(self, instr: Instr, ctx: Context, site: Site, where: Operand, kind: str) -> None:
+        self.instr, self.ctx, self.site, self.rt = instr, ctx, site, ctx.rt
+        self.slot, self.imm, known = ctx.address(where)
+        self.type = next(p for p in reversed(instr.parts) if p in KINDS)
+        self.width = SIZES[self.type]
+        self.count = next((int(p[1:]) for p in instr.parts if p in ("v2", "v4", "v8")), 1)
+        self.dtype = KINDS[self.type]
+        self.kind = kind
+        self.cost = _SHARED_COST[kind]
+        space = space_of(instr) or known
+        if space == "param" and known != "param":
+            space = "global"
+        self.space = {"const": "global", "param": "global"}.get(space, space)
+        named = instr.operands[0 if kind == "store" else 1]
+        base = getattr(named, "base", None)
+        self.size = ctx.size(base, 8 if self.space in ("", "global") else 4) if base else 8
+        site.space, site.store = self.space or "generic", kind != "load"
+        site.width = self.width * self.count
+        #: What the access costs: ptxas may have joined it with others, or into another.
+        self.charged = ctx.merged.get(id(instr), site.width)
+        site.joined = self.charged == 0
+
+    def locate(self, R: Registers, M: Mask) -> tuple[Array, Array, str]:
+        """Memory from the access's first element on, indices into it, and the space."""
+        base, off = where_of(R, self.slot, self.size)
+        off += self.imm
+        space = self.space
+        view = base.memo.get(("view", self.width, M)) or view_of(base, self.width, M, self.rt.lanes)
+        low = view.low + off
+        if not space:
+            space, shift = self._window(low, view.high + off)
+            off -= shift
+            low -= shift
+        if space == "global":
+            return self._global(base, view, low, off, M)
+        return self._window_memory(base, view, low, off, M, space)
+
+    def _window(self, low: int, high: int) -> tuple[str, int]:
+        for space, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+            if start <= low < start + WINDOW:
+                if high >= start + WINDOW:
+                    raise self.ctx.unsupported(self.instr, "lanes point to different spaces")
+                return space, start
+        return "global", 0
+
+    def _aligned(self, base: Base, view: View, low: int, M: Mask) -> bool:
+        total = self.site.width
+        if view.cells is None or low % total:
+            return False
+        if self.count == 1:
+            return True
+        return view_of(base, total, M, self.rt.lanes).cells is not None
+
+    def _global(
+        self,
+        base: Base,
+        view: View,
+        low: int,
+        off: int,
+        M: Mask,
+    ) -> tuple[Array, Array, str]:
+        rt = self.rt
+        total = self.site.width
+        if not self._aligned(base, view, low, M) or not rt.arena.holds(
+            low, view.high + off + total - 1
+        ):
+            check_global(self.ctx, rt, self.instr, view, off, M, total)
+        count_global(self.site, base, view, low, M, rt)
+        start = (low - GLOBAL_BASE) // self.width
+        assert view.cells is not None
+        if rt.arena.written is not None:
+            self._follow(view, start, low, M)
+        if rt.origins is not None:
+            rt.origins.touch(self.kind, "global", start, view.cells, self.width, self.count, M)
+        return rt.arena.view(self.dtype)[start:], view.cells, "global"
+
+    def _follow(self, view: View, start: int, low: int, M: Mask) -> None:
+        """Note what is written, and refuse to read what never was."""
+        rt = self.rt
+        assert rt.arena.written is not None and view.cells is not None
+        dtype = UNSIGNED[self.width]
+        size = len(rt.arena.written) // self.width * self.width
+        marks = rt.arena.written[:size].view(dtype)[start:]
+        full = dtype.type(int.from_bytes(b"\1" * self.width, "little"))
+        for at in range(self.count):
+            if self.kind == "store":
+                scatter(marks[at:], view.cells, np.full((1, 1), full), M, rt.lanes)
+                continue
+            bad = rt.lanes.full(M) & (marks[at:].take(view.cells, mode="wrap") != full)
+            if bad.any():
+                check_written(self.ctx, self.site, bad, view.rel + low)
+
+    def _window_memory(
+        self,
+        base: Base,
+        view: View,
+        low: int,
+        off: int,
+        M: Mask,
+        space: str,
+    ) -> tuple[Array, Array, str]:
+        rt = self.rt
+        shared = space == "shared"
+        size = rt.shared_bytes if shared else rt.local_bytes
+        if (
+            not self._aligned(base, view, low, M)
+            or low < 0
+            or view.high + off + self.site.width > (rt.shared_limit if shared else rt.local_limit)
+        ):
+            check_window(self.ctx, rt, self.instr, view, off, M, self.site.width, space)
+        if shared:
+            if self.charged:
+                count_shared(self.site, base, view, low, M, rt, self.charged, self.cost)
+            if rt.watcher is not None:
+                rt.watcher.access(self.site, low, view.rel, M, self.site.width, self.kind)
+        elif self.charged:
+            count_local(self.site, base, view, low, M, rt)
+        each = "block" if space == "shared" else "thread"
+        index = flat_index(base, self.width, M, rt.lanes, size // self.width, each)
+        start = low // self.width
+        if rt.origins is not None:
+            rt.origins.touch(self.kind, space, start, index, self.width, self.count, M)
+        return rt.memory(space, self.dtype)[start:], index, space
+
+
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vec) else (operand,)
+
+
+def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
+    """A kernel parameter at a fixed place is a constant."""
+    slot, offset, known = ctx.address(instr.operands[1])
+    if known != "param" or slot not in ctx.constants:
+        return None
+    kind = instr.parts[-1]
+    width = SIZES[kind]
+    start = ctx.constants[slot] - ctx.param_base + offset
+    targets = [ctx.target(item) for item in _items(instr.operands[0])]
+    sizes = [max(ctx.size(item), width) for item in _items(instr.operands[0])]
+    values = []
+    for index, size in enumerate(sizes):
+        at = start + index * width
+        raw = int.from_bytes(params[at : at + width], "little", signed=kind[0] == "s")
+        values.append(raw & ((1 << (8 * size)) - 1))
+    if len(targets) == 1:
+        value = values[0]
+        return lambda R, M: value
+
+    def run(R: Registers, M: Mask) -> None:
+        for target, value, size in zip(targets, values, sizes, strict=True):
+            put(R, M, target, value, size)
+
+    return run
+
+
+def load(instr: Instr, ctx: Context, site: Site) -> Run:
+    """``ld`` in every space, vectors included."""
+    if space_of(instr) == "param":
+        found = _param_load(instr, ctx, ctx.params)
+        if found is not None:
+            return found
+    access = Access(instr, ctx, site, instr.operands[1], "load")
+    items = _items(instr.operands[0])
+    targets = [ctx.target(item) for item in items]
+    sizes = [max(ctx.size(item), access.width) for item in items]
+    width = access.width
+    extends = SIGNED if access.type[0] == "s" else UNSIGNED
+
+    def fit(value: Array, size: int) -> Value:
+        if size != width:
+            value = value.astype(extends[size]).view(UNSIGNED[size])
+        if value.size == 1 and value.dtype.kind != "f":
+            return int(value.view(UNSIGNED[size]).item())
+        return value
+
+    if len(targets) == 1:
+        size = sizes[0]
+
+        def one(R: Registers, M: Mask) -> Value:
+            memory, index, _ = access.locate(R, M)
+            return fit(memory.take(index, mode="wrap"), size)
+
+        return one
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        memory, index, _ = access.locate(R, M)
+        for at, (target, size) in enumerate(zip(targets, sizes, strict=True)):
+            put(R, M, target, fit(memory[at:].take(index, mode="wrap"), size), size)
+
+    return many
+
+
+def scatter(memory: Array, index: Array, value: Array, M: Mask, lanes: Lanes) -> None:
+    """Write the mask's lanes; where lanes collide, the highest thread wins."""
+    if M.arr is None:
+        if index.shape != lanes.shape:
+            index = np.broadcast_to(index, lanes.shape)
+        memory[index] = value
+    else:
+        chosen = np.broadcast_to(index, lanes.shape)[M.arr]
+        memory[chosen] = np.broadcast_to(value, lanes.shape)[M.arr]
+
+
+def store(instr: Instr, ctx: Context, site: Site) -> Run:
+    """``st`` in every space, vectors included."""
+    access = Access(instr, ctx, site, instr.operands[0], "store")
+    items = _items(instr.operands[1])
+    width = access.width
+    slots = [ctx.slot(item, width, access.type) for item in items]
+    sizes = [max(ctx.size(item, width), width) for item in items]
+    access.dtype = UNSIGNED[width]
+
+    def run(R: Registers, M: Mask) -> None:
+        memory, index, _ = access.locate(R, M)
+        for at, (slot, size) in enumerate(zip(slots, sizes, strict=True)):
+            value = unsigned(R[slot], size)
+            if size != width:
+                value = value.astype(UNSIGNED[width])
+            scatter(memory[at:] if at else memory, index, value, M, access.rt.lanes)
+
+    return run

@@ -1,0 +1,64 @@
+"""The opcode table: which builder makes an instruction's closure."""
+
+from __future__ import annotations
+
+from workbench.emulator.ops import (
+    access,
+    asynccopy,
+    atomics,
+    carry,
+    floats,
+    halves,
+    moves,
+    traps,
+    warp,
+)
+from workbench.emulator.ops import arithmetic as intops
+from workbench.emulator.ops import conversions as convert
+from workbench.emulator.ops.tensor import mma, wmma
+from workbench.emulator.ptx.instructions import Instr
+from workbench.emulator.state.context import Context, Run, Site
+
+_FLOATS = ("f32", "f64")
+
+
+def build(instr: Instr, ctx: Context, site: Site) -> Run:
+    """The closure that runs one instruction.
+
+    Raises:
+        KernelError: the instruction is not supported; names it with file and line.
+    """
+    try:
+        return _build(instr, ctx, site)
+    except (KeyError, IndexError, ValueError, StopIteration) as error:
+        # A type, shape or modifier that the builder's tables do not know.
+        raise ctx.unsupported(instr) from error
+
+
+def _build(instr: Instr, ctx: Context, site: Site) -> Run:
+    op, kind = instr.op, instr.parts[-1]
+    if op in ("ld", "ldu"):
+        return access.load(instr, ctx, site)
+    if op == "st":
+        return access.store(instr, ctx, site)
+    if op in ("atom", "red"):
+        return atomics.build(instr, ctx, site)
+    if op in ("mma", "ldmatrix"):
+        return mma.build(instr, ctx, site)
+    if op == "wmma":
+        return wmma.build(instr, ctx, site)
+    if op == "cp":
+        return asynccopy.build(instr, ctx, site)
+    if carry.uses_flag(instr):
+        return carry.build(instr, ctx)
+    if op in ("trap", "brkpt"):
+        return traps.build(instr, ctx)
+    tables = [moves.BUILDERS, convert.BUILDERS, warp.BUILDERS, intops.BUILDERS]
+    if kind in halves.KINDS:
+        tables.insert(0, halves.BUILDERS)
+    elif kind in _FLOATS:
+        tables.insert(0, floats.BUILDERS)
+    for table in tables:
+        if op in table:
+            return table[op](instr, ctx)
+    raise ctx.unsupported(instr)

@@ -1,0 +1,1 @@
+"""Matrix instructions: which lane holds which element, and the products of fragments."""

@@ -1,0 +1,198 @@
+"""Tensor-core instructions: ``mma.sync`` and ``ldmatrix``; `workbench.emulator.ops.tensor.wmma` has the rest.
+
+Products are exact and summed in float64 (integers exactly), then rounded once. The
+chip aligns and truncates inside its sum, in a way that NVIDIA does not publish, so
+floating-point results may differ from it in the last bits; integer results do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.emulator.cost.addresses import matrix_cost
+from workbench.emulator.ops.access import Access, count_shared
+from workbench.emulator.ops.conversions import pack, unpack
+from workbench.emulator.ops.tensor.fragments import (
+    Layout,
+    a_layout,
+    b_layout,
+    c_layout,
+    gather,
+    scatter,
+)
+from workbench.emulator.ops.warp import by_warp
+from workbench.emulator.ptx.instructions import Instr, Operand, Vec
+from workbench.emulator.state.context import Context, Registers, Run, Site, put, writes_itself
+from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.values import F32, F64, Array, unsigned
+
+#: Input type -> elements in a 32-bit register.
+_PER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "f64": 1}
+_SHAPES = {
+    ("m16n8k8", "f16"), ("m16n8k8", "bf16"), ("m16n8k16", "f16"), ("m16n8k16", "bf16"),
+    ("m16n8k4", "tf32"), ("m16n8k8", "tf32"), ("m8n8k16", "s8"), ("m8n8k16", "u8"),
+    ("m16n8k16", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "s8"), ("m16n8k32", "u8"),
+    ("m8n8k4", "f64"),
+}  # fmt: skip
+
+
+def _sizes(shape: str) -> tuple[int, int, int]:
+    m, rest = shape[1:].split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
+    """Registers as numbers: (blocks or 1, warps, 32, elements) in float64."""
+    size = 8 if kind == "f64" else 4
+    columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
+    bits = np.stack(np.broadcast_arrays(*columns), axis=-1)
+    if kind in ("f16", "bf16"):
+        return unpack(np.ascontiguousarray(bits).view(np.uint16), kind)
+    if kind in ("s8", "u8"):
+        view = np.ascontiguousarray(bits).view(np.int8 if kind == "s8" else np.uint8)
+        return view.astype(F64)
+    if kind == "s32":
+        return bits.view(np.int32).astype(F64)
+    if kind == "f64":
+        return bits.view(F64)
+    if kind == "tf32":  # the chip looks at the upper 19 bits only
+        return (bits & np.uint32(0xFFFFE000)).view(F32).astype(F64)
+    return bits.view(F32).astype(F64)
+
+
+def write(
+    R: Registers,
+    M: Mask,
+    slots: list[int],
+    values: Array,
+    kind: str,
+    lanes: Lanes,
+) -> None:
+    """Numbers (…, warps, 32, elements) into registers."""
+    if kind in ("f16", "bf16"):
+        bits = np.ascontiguousarray(pack(values, kind)).view(np.uint32)
+    elif kind == "s32":
+        bits = values.astype(np.int64).astype(np.uint32)
+    elif kind == "f64":
+        bits = values.view(np.uint64)
+    else:
+        bits = values.astype(F32).view(np.uint32)
+    for at, slot in enumerate(slots):
+        column = np.ascontiguousarray(bits[..., at]).reshape(bits.shape[0], lanes.T)
+        put(R, M, slot, column, bits.itemsize)
+
+
+def slots_of(operand: Operand, ctx: Context, size: int = 4) -> list[int]:
+    """Register slots of a fragment that is read."""
+    items = operand.items if isinstance(operand, Vec) else (operand,)
+    return [ctx.slot(item, size) for item in items]
+
+
+def targets_of(operand: Operand, ctx: Context) -> list[int]:
+    """Register slots of a fragment that is written."""
+    items = operand.items if isinstance(operand, Vec) else (operand,)
+    return [ctx.target(item) for item in items]
+
+
+def product(
+    ctx: Context, a: Callable[[Registers], Array], b: Callable[[Registers], Array],
+    c: Callable[[Registers], Array], targets: list[int], to: str, layout: Layout, *, clamp: bool,
+) -> Run:  # fmt: skip
+    """``D = A B + C`` of matrices that the callables fetch, into the registers of D."""
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        total = np.matmul(a(R), b(R)) + c(R)
+        if to == "s32":
+            if clamp:
+                total = np.clip(total, -(2.0**31), 2.0**31 - 1)
+            total = (total.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+            total = total.astype(F64)
+        write(R, M, targets, scatter(total, layout), to, ctx.rt.lanes)
+
+    return many
+
+
+def _mma(instr: Instr, ctx: Context) -> Run:
+    """``mma.sync.aligned.shape.row.col.d.a.b.c``."""
+    shape = next(part for part in instr.parts if part[0] == "m" and part[1:2].isdigit())
+    to, left, right, start = [p for p in instr.parts if p in (*_PER, "f32", "s32")][-4:]
+    if (shape, left) not in _SHAPES or "row" not in instr.parts or instr.parts.count("col") != 1:
+        raise ctx.unsupported(instr)
+    m, n, k = _sizes(shape)
+    per = _PER[left]
+    size = 8 if left == "f64" else 4
+    d, a, b, c = instr.operands
+    la, lb, lc = a_layout(m, k, per), b_layout(k, n, per), c_layout(m, n)
+    sa, sb, sc = slots_of(a, ctx, size), slots_of(b, ctx, size), slots_of(c, ctx, size)
+    lanes = ctx.rt
+
+    def matrix(slots: list[int], kind: str, layout: Layout) -> Callable[[Registers], Array]:
+        return lambda R: gather(read(R, slots, kind, lanes.lanes), layout)
+
+    return product(
+        ctx, matrix(sa, left, la), matrix(sb, right, lb), matrix(sc, start, lc),
+        targets_of(d, ctx), to, lc, clamp="satfinite" in instr.parts,
+    )  # fmt: skip
+
+
+def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
+    """Up to four 8×8 matrices of 16-bit elements; lane 8m + r gives row r of matrix m."""
+    if "b16" not in instr.parts or "m8n8" not in instr.parts:
+        raise ctx.unsupported(instr)
+    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
+    turned = "trans" in instr.parts
+    targets = targets_of(instr.operands[0], ctx)
+    renamed = Instr(("ld", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
+                    instr.text)  # fmt: skip
+    access = Access(renamed, ctx, site, instr.operands[1], "load")
+    access.charged = 0
+    lane = np.arange(WARP)
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        lanes = ctx.rt.lanes
+        used = lane < 8 * count
+        rows = lanes.within(M, np.broadcast_to(np.tile(used, lanes.W), lanes.shape))
+        memory, index, _ = access.locate(R, rows)
+        words = [
+            np.broadcast_to(memory[piece:].take(index, mode="wrap"), lanes.shape)
+            for piece in range(4)
+        ]
+        _charge(access, R, rows, site)
+        # (blocks, warps, 32 rows, 8 halves)
+        held = np.stack(words, axis=-1).reshape(lanes.B, lanes.W, WARP, 4)
+        halves = np.ascontiguousarray(held).view(np.uint16)
+        for matrix, target in enumerate(targets):
+            block = halves[:, :, 8 * matrix : 8 * matrix + 8, :]
+            if turned:
+                block = np.swapaxes(block, 2, 3)
+            pairs = np.ascontiguousarray(block).view(np.uint32)  # (…, 8 rows, 4 words)
+            out = pairs[:, :, lane // 4, lane % 4]
+            put(R, M, target, np.ascontiguousarray(out).reshape(lanes.shape), 4)
+
+    return many
+
+
+def _charge(access: Access, R: Registers, rows: Mask, site: Site) -> None:
+    """Each matrix of 8 rows of 16 bytes is one pass."""
+    from workbench.emulator.ops.access import where_of
+    from workbench.emulator.state.spaces import view_of
+
+    base, off = where_of(R, access.slot, access.size)
+    view = view_of(base, access.width, rows, access.rt.lanes)
+    count_shared(site, base, view, view.low + off + access.imm, rows, access.rt, 16, matrix_cost)
+
+
+def build(instr: Instr, ctx: Context, site: Site) -> Run:
+    """``mma`` and ``ldmatrix``.
+
+    Raises:
+        KernelError: a shape or type that is not supported.
+    """
+    if instr.op == "mma":
+        return _mma(instr, ctx)
+    return _ldmatrix(instr, ctx, site)

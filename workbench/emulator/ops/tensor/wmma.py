@@ -1,0 +1,231 @@
+"""``wmma``: fragments of 16×16 matrices, loaded, multiplied and stored.
+
+PTX leaves open how a fragment's elements lie in registers; ours lie as those of
+``mma`` do. What memory instructions a load or store becomes is not open: ptxas always
+makes the same ones, and their costs are counted (`pieces`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.emulator.cost.addresses import matrix_cost
+from workbench.emulator.ops.access import Access, count_shared, where_of
+from workbench.emulator.ops.access import scatter as put_lanes
+from workbench.emulator.ops.tensor.fragments import Layout, gather, wmma_layout
+from workbench.emulator.ops.tensor.mma import product, read, slots_of, targets_of
+from workbench.emulator.ops.warp import by_warp
+from workbench.emulator.ptx.instructions import Instr, Vec
+from workbench.emulator.state.context import Context, Registers, Run, Site, put, writes_itself
+from workbench.emulator.state.integers import add
+from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW, view_of
+from workbench.emulator.state.values import UNSIGNED, Affine, Array, Base, Value, unsigned
+
+Ints = NDArray[np.int64]
+_LANE = np.arange(WARP)
+_G, _T = _LANE // 4, _LANE % 4
+
+
+class Pieces(NamedTuple):
+    """The accesses of one load or store, `each` elements a lane.
+
+    `row` and `column` are (accesses, 32): the lane's first element in memory, rows
+    (columns, if the matrix lies by columns) being `stride` elements apart.
+    """
+
+    row: Ints
+    column: Ints
+    each: int
+
+
+def pieces(role: str, kind: str, *, by_column: bool) -> Pieces:
+    """The memory instructions that ptxas makes of one ``wmma.load`` or ``wmma.store``.
+
+    16-bit elements come in four words whichever way the matrix lies (MOVM turns them),
+    sums in float32 as four pairs along rows or as eight single words across columns.
+
+    Args:
+        role: ``a``, ``b`` or ``c``.
+        kind: Type of an element.
+        by_column: Whether the matrix lies by columns.
+    """
+    if kind == "f32" and by_column:
+        parts = [(_T * 2 + e + 8 * j, _G + 8 * i) for j in (0, 1) for i in (0, 1) for e in (0, 1)]
+        return Pieces(np.stack([r for r, _ in parts]), np.stack([c for _, c in parts]), 1)
+    parts = [(_G + 8 * i, _T * 2 + 8 * j) for j in (0, 1) for i in (0, 1)]
+    return Pieces(np.stack([r for r, _ in parts]), np.stack([c for _, c in parts]), 2)
+
+
+def _mma(instr: Instr, ctx: Context) -> Run:
+    kinds = [p for p in instr.parts if p in ("f16", "bf16", "f32", "s32", "s8", "u8", "tf32")]
+    if "m16n16k16" not in instr.parts or kinds[0] not in ("f16", "f32", "bf16"):
+        raise ctx.unsupported(instr)
+    inputs = "bf16" if "bf16" in kinds else "f16"
+    to, start = (kinds[0], kinds[-1]) if inputs == "f16" else ("f32", "f32")
+    # Fragments already hold the matrix itself, however it was stored.
+    d, a, b, c = instr.operands
+    la, lb, lc = _layout("a", inputs), _layout("b", inputs), _layout("c", to)
+    sa, sb, sc = slots_of(a, ctx), slots_of(b, ctx), slots_of(c, ctx)
+    rt = ctx.rt
+    return product(
+        ctx,
+        lambda R: gather(read(R, sa, inputs, rt.lanes), la),
+        lambda R: gather(read(R, sb, inputs, rt.lanes), lb),
+        lambda R: gather(read(R, sc, start, rt.lanes), lc),
+        targets_of(d, ctx), to, lc, clamp=False,
+    )  # fmt: skip
+
+
+def _layout(role: str, kind: str) -> Layout:
+    """A fragment's layout; those of bfloat16 hold nothing twice."""
+    layout = wmma_layout(role)
+    if role == "c" or kind != "bf16":
+        return layout
+    return Layout(layout.row[:, :8], layout.column[:, :8], layout.shape)
+
+
+class _Memory:
+    """What loads and stores share: where the pieces of a fragment lie."""
+
+    def __init__(self, instr: Instr, ctx: Context, site: Site) -> None:
+        self.load = instr.parts[1] == "load"
+        kind = instr.parts[-1]
+        if "m16n16k16" not in instr.parts or kind not in ("f16", "bf16", "f32"):
+            raise ctx.unsupported(instr)
+        self.ctx, self.site = ctx, site
+        role = instr.parts[2] if instr.parts[2] in ("a", "b") else "c"
+        self.by_column = "col" in instr.parts
+        self.layout = _layout(role, kind)
+        self.pieces = pieces(role, kind, by_column=self.by_column)
+        self.wide = 4 if kind == "f32" else 2
+        space = [p for p in instr.parts if p.split("::")[0] in ("shared", "global")]
+        bits = f"b{8 * self.wide * self.pieces.each}"
+        operands = instr.operands[:2]
+        plain = Instr(("ld" if self.load else "st", *space, bits), operands, None, instr.loc,
+                      instr.ptx_line, instr.text)  # fmt: skip
+        self.access = Access(
+            plain, ctx, site, operands[1 if self.load else 0], "load" if self.load else "store"
+        )
+        self.access.dtype = UNSIGNED[self.access.width]
+        #: A and B come from shared memory by one LDSM of four matrices.
+        self.by_matrix = self.load and role != "c"
+        self.fragment = operands[0 if self.load else 1]
+        known = len(instr.operands) > 2
+        self.stride = ctx.slot(instr.operands[2], 4) if known else ctx.constant(16)
+        self._bases: dict[tuple[int, int, int], Base] = {}
+
+    def offsets(self, R: Registers, row: Ints, column: Ints, number: int) -> Affine:
+        """Bytes from the matrix's start to each lane's element."""
+        lanes, size = self.ctx.rt.lanes, self.access.size
+        stride = R[self.stride]
+        if type(stride) is int:
+            key = (stride, number, lanes.W)
+            base = self._bases.get(key)
+            if base is None:
+                one = (row * stride + column) * self.wide
+                base = Base(np.tile(one.astype(UNSIGNED[size]), lanes.W)[None, :])
+                self._bases[key] = base
+            return Affine(base, 0)
+        step = by_warp(unsigned(stride, 4), lanes).astype(np.int64)
+        flat = ((row * step + column) * self.wide).astype(UNSIGNED[size])
+        return Affine(Base(np.ascontiguousarray(flat).reshape(flat.shape[0], lanes.T)), 0)
+
+    def in_shared(self, R: Registers) -> bool:
+        """Does a generic address lead to shared memory?"""
+        if self.access.space:
+            return self.access.space == "shared"
+        base, off = where_of(R, self.access.slot, self.access.size)
+        return SHARED_WINDOW <= base.bounds[0] + off + self.access.imm < SHARED_WINDOW + WINDOW
+
+    def charge_matrix(self, R: Registers, M: Mask, kept: Value) -> None:
+        """Count one LDSM: lane 8 m + r names row r of the m-th 8×8 matrix."""
+        access, lanes = self.access, self.ctx.rt.lanes
+        row, column = _LANE % 8 + _LANE // 8 % 2 * 8, _LANE // 16 * 8
+        R[access.slot] = add(kept, self.offsets(R, row, column, -1), access.size)
+        base, off = where_of(R, access.slot, access.size)
+        view = view_of(base, access.width, M, lanes)
+        low = view.low + off + access.imm
+        count_shared(self.site, base, view, low, M, access.rt, 16, matrix_cost)
+
+
+def _load(memory: _Memory) -> Run:
+    access, ctx = memory.access, memory.ctx
+    targets = targets_of(memory.fragment, ctx)
+    row, column, each = memory.pieces
+    element = UNSIGNED[memory.wide]
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        lanes: Lanes = ctx.rt.lanes
+        kept: Value = R[access.slot]
+        held: Array | None = None
+        for number in range(len(row)):
+            place = memory.offsets(R, row[number], column[number], number)
+            R[access.slot] = add(kept, place, access.size)
+            access.charged = 0 if memory.by_matrix and memory.in_shared(R) else access.width
+            found, index, _ = access.locate(R, M)
+            words = by_warp(found.take(index, mode="wrap"), lanes)
+            if held is None:
+                held = np.zeros((lanes.B, lanes.W, 16, 16), element)
+            parts = np.ascontiguousarray(words)[..., None].view(element)
+            for e in range(each):
+                held[..., row[number], column[number] + e] = parts[..., e]
+        if access.charged == 0:
+            memory.charge_matrix(R, M, kept)
+        R[access.slot] = kept
+        assert held is not None
+        matrix = np.swapaxes(held, 2, 3) if memory.by_column else held
+        layout = memory.layout
+        values = matrix[..., layout.row, layout.column]
+        packed = np.ascontiguousarray(values).view(np.uint32)
+        for at, slot in enumerate(targets):
+            flat = np.ascontiguousarray(packed[..., at]).reshape(lanes.shape)
+            put(R, M, slot, flat, 4)
+
+    return many
+
+
+def _store(memory: _Memory) -> Run:
+    access, ctx = memory.access, memory.ctx
+    slots = slots_of(memory.fragment, ctx)
+    row, column, each = memory.pieces
+    element = UNSIGNED[memory.wide]
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        lanes: Lanes = ctx.rt.lanes
+        kept: Value = R[access.slot]
+        columns = [by_warp(unsigned(R[slot], 4), lanes) for slot in slots]
+        bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), -1)).view(element)
+        layout = memory.layout
+        matrix = np.zeros((*bits.shape[:2], 16, 16), element)
+        matrix[..., layout.row, layout.column] = bits[..., : layout.row.shape[1]]
+        if memory.by_column:
+            matrix = np.swapaxes(matrix, 2, 3)
+        for number in range(len(row)):
+            place = memory.offsets(R, row[number], column[number], number)
+            R[access.slot] = add(kept, place, access.size)
+            found, index, _ = access.locate(R, M)
+            parts = [matrix[..., row[number], column[number] + e] for e in range(each)]
+            words = np.ascontiguousarray(np.stack(parts, -1)).view(access.dtype)[..., 0]
+            put_lanes(found, index, words.reshape(words.shape[0], lanes.T), M, lanes)
+        R[access.slot] = kept
+
+    return many
+
+
+def build(instr: Instr, ctx: Context, site: Site) -> Run:
+    """``wmma.load``, ``wmma.mma`` and ``wmma.store``.
+
+    Raises:
+        KernelError: a shape or type that is not supported.
+    """
+    if instr.parts[1] == "mma":
+        return _mma(instr, ctx)
+    memory = _Memory(instr, ctx, site)
+    assert isinstance(memory.fragment, Vec)
+    return _load(memory) if memory.load else _store(memory)

@@ -1,0 +1,231 @@
+"""Instructions in which the lanes of a warp look at each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.emulator.ptx.instructions import Instr, Pair
+from workbench.emulator.state.context import Context, Registers, Run, put, writes_itself
+from workbench.emulator.state.integers import boxed
+from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.values import UNSIGNED, Array, Value, signed, truth, unsigned
+
+_LANE = np.arange(WARP, dtype=np.int64)
+_BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint32)
+
+
+def by_warp(array: Array, lanes: Lanes) -> Array:
+    """An array of the batch as (blocks or 1, warps, 32)."""
+    rows = array.shape[0]
+    return np.broadcast_to(array, (rows, lanes.T)).reshape(rows, lanes.W, WARP)
+
+
+def active(M: Mask, lanes: Lanes) -> Array:
+    """The mask as (blocks or 1, warps, 32)."""
+    if M.arr is None:
+        return np.ones((1, lanes.W, WARP), np.bool_)
+    return M.arr.reshape(lanes.B, lanes.W, WARP)
+
+
+def _flat(array: Array, lanes: Lanes) -> Array:
+    return np.ascontiguousarray(array).reshape(array.shape[0], lanes.T)
+
+
+def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
+    """Raise where a lane named in a ``.sync`` mask is alive but elsewhere."""
+    if not M.partial or M.arr is None:
+        return
+    lanes = ctx.rt.lanes
+    on = active(M, lanes)
+    members = by_warp(unsigned(R[slot], 4), lanes)
+    wanted = np.bitwise_or.reduce(np.where(on, members, np.uint32(0)), axis=-1)
+    here = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
+    alive = by_warp(lanes.full(ctx.rt.alive()), lanes)
+    living = np.bitwise_or.reduce(np.where(alive, _BIT, np.uint32(0)), axis=-1)
+    if (wanted & living & ~here).any():
+        raise ctx.unsupported(
+            instr, "threads named in its mask are alive but not here: the warp is divergent"
+        )
+
+
+def _shfl(instr: Instr, ctx: Context) -> Run:
+    mode = instr.parts[2] if instr.parts[1] == "sync" else instr.parts[1]
+    target = instr.operands[0]
+    pair = isinstance(target, Pair)
+    a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
+    members = ctx.slot(instr.operands[4], 4) if len(instr.operands) > 4 else -1
+
+    def shuffle(R: Registers, M: Mask) -> tuple[Value, Array]:
+        lanes = ctx.rt.lanes
+        if members >= 0:
+            check_members(instr, ctx, R, members, M)
+        source = by_warp(unsigned(R[a], 4), lanes)
+        by = by_warp(unsigned(R[b], 4), lanes).astype(np.int64) & 31
+        control = by_warp(unsigned(R[c], 4), lanes).astype(np.int64)
+        segment, clamp = (control >> 8) & 31, control & 31
+        top = (_LANE & segment) | (clamp & ~segment)
+        if mode == "up":
+            j = _LANE - by
+            inside = j >= top
+        elif mode == "down":
+            j = _LANE + by
+            inside = j <= top
+        elif mode == "bfly":
+            j = _LANE ^ by
+            inside = j <= top
+        else:
+            j = (_LANE & segment) | (by & ~segment)
+            inside = j <= top
+        j = np.where(inside, j, _LANE)
+        shape = np.broadcast_shapes(source.shape, j.shape)
+        out = np.take_along_axis(np.broadcast_to(source, shape), np.broadcast_to(j, shape), -1)
+        inside = np.broadcast_to(inside, shape)
+        return boxed(_flat(out, lanes)), _flat(inside, lanes)
+
+    if not pair:
+        return lambda R, M: shuffle(R, M)[0]
+    assert isinstance(target, Pair)
+    d, p = ctx.target(target.first), ctx.target(target.second)
+
+    @writes_itself
+    def both(R: Registers, M: Mask) -> None:
+        value, inside = shuffle(R, M)
+        put(R, M, d, value, 4)
+        put(R, M, p, inside, 0)
+
+    return both
+
+
+def _spread(per_warp: Array, lanes: Lanes) -> Value:
+    """One value of each warp in all of its lanes."""
+    return boxed(np.repeat(per_warp, WARP, axis=-1).reshape(per_warp.shape[0], lanes.T))
+
+
+def _vote(instr: Instr, ctx: Context) -> Run:
+    mode = instr.parts[2] if instr.parts[1] == "sync" else instr.parts[1]
+    p = ctx.slot(instr.operands[1], 0)
+    negated = getattr(instr.operands[1], "negated", False)
+    members = ctx.slot(instr.operands[2], 4) if len(instr.operands) > 2 else -1
+
+    def run(R: Registers, M: Mask) -> Value:
+        lanes = ctx.rt.lanes
+        if members >= 0:
+            check_members(instr, ctx, R, members, M)
+        said = by_warp(truth(R[p]), lanes)
+        said = ~said if negated else said
+        on = active(M, lanes)
+        yes = said & on
+        if mode == "ballot":
+            bits = np.bitwise_or.reduce(np.where(yes, _BIT, np.uint32(0)), axis=-1)
+            return _spread(bits.astype(np.uint32), lanes)
+        if mode == "all":
+            result = (said | ~on).all(axis=-1)
+        elif mode == "any":
+            result = yes.any(axis=-1)
+        else:
+            result = (said | ~on).all(axis=-1) | ~yes.any(axis=-1)
+        out = np.repeat(result, WARP, axis=-1).reshape(result.shape[0], lanes.T)
+        return int(out.flat[0]) if (out == out.flat[0]).all() else out
+
+    return run
+
+
+def _match(instr: Instr, ctx: Context) -> Run:
+    size = 8 if instr.parts[-1] == "b64" else 4
+    target = instr.operands[0]
+    a = ctx.slot(instr.operands[1], size)
+    members = ctx.slot(instr.operands[2], 4)
+    every = "all" in instr.parts
+
+    def groups(R: Registers, M: Mask) -> tuple[Array, Array]:
+        lanes = ctx.rt.lanes
+        check_members(instr, ctx, R, members, M)
+        value, on = np.broadcast_arrays(by_warp(unsigned(R[a], size), lanes), active(M, lanes))
+        same = (value[..., :, None] == value[..., None, :]) & on[..., None, :]
+        bits = np.bitwise_or.reduce(np.where(same, _BIT, np.uint32(0)), axis=-1)
+        here = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
+        return bits.astype(np.uint32), here[..., None].astype(np.uint32)
+
+    if not every:
+        return lambda R, M: boxed(_flat(groups(R, M)[0], ctx.rt.lanes))
+    pair = isinstance(target, Pair)
+    d = ctx.target(target.first if isinstance(target, Pair) else target)
+    p = ctx.target(target.second) if isinstance(target, Pair) else -1
+
+    @writes_itself
+    def both(R: Registers, M: Mask) -> None:
+        bits, here = groups(R, M)
+        agree = bits == here
+        put(R, M, d, boxed(_flat(np.where(agree, bits, np.uint32(0)), ctx.rt.lanes)), 4)
+        if pair:
+            put(R, M, p, _flat(agree, ctx.rt.lanes), 0)
+
+    return both
+
+
+def _redux(instr: Instr, ctx: Context) -> Run:
+    op, kind = instr.parts[2], instr.parts[-1]
+    a, members = ctx.slot(instr.operands[1], 4), ctx.slot(instr.operands[2], 4)
+    table: dict[str, tuple[np.ufunc, int]] = {
+        "add": (np.add, 0), "and": (np.bitwise_and, -1), "or": (np.bitwise_or, 0),
+        "xor": (np.bitwise_xor, 0), "min": (np.minimum, 1), "max": (np.maximum, -1),
+    }  # fmt: skip
+    function, neutral = table[op]
+    get = signed if kind == "s32" else unsigned
+    if op in ("min", "max"):
+        info = np.iinfo(np.int32 if kind == "s32" else np.uint32)
+        neutral = int(info.max if op == "min" else info.min)
+
+    def run(R: Registers, M: Mask) -> Value:
+        lanes = ctx.rt.lanes
+        check_members(instr, ctx, R, members, M)
+        value, on = by_warp(get(R[a], 4), lanes), active(M, lanes)
+        fill = np.array(neutral & 0xFFFFFFFF, np.uint32).view(value.dtype)
+        with np.errstate(over="ignore"):
+            out = function.reduce(np.where(on, value, fill), axis=-1, dtype=value.dtype)
+        return _spread(out.view(UNSIGNED[4]), lanes)
+
+    return run
+
+
+def _activemask(instr: Instr, ctx: Context) -> Run:
+    def run(R: Registers, M: Mask) -> Value:
+        lanes = ctx.rt.lanes
+        on = active(M, lanes)
+        bits = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
+        return _spread(bits.astype(np.uint32), lanes)
+
+    return run
+
+
+def _elect(instr: Instr, ctx: Context) -> Run:
+    """``elect.sync d|p``: the lowest active lane."""
+    target = instr.operands[0]
+    if not isinstance(target, Pair):
+        raise ctx.unsupported(instr)
+    d, p = ctx.target(target.first), ctx.target(target.second)
+
+    @writes_itself
+    def both(R: Registers, M: Mask) -> None:
+        lanes = ctx.rt.lanes
+        first = active(M, lanes).argmax(axis=-1)
+        put(R, M, d, _spread(first.astype(np.uint32), lanes), 4)
+        put(R, M, p, _flat(first[..., None] == _LANE, lanes), 0)
+
+    return both
+
+
+def _warp_barrier(instr: Instr, ctx: Context) -> Run:
+    def run(R: Registers, M: Mask) -> None:
+        if ctx.rt.watcher is not None:
+            ctx.rt.watcher.warp_barrier(M)
+
+    return run
+
+
+BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
+    "shfl": _shfl, "vote": _vote, "match": _match, "redux": _redux, "activemask": _activemask,
+    "elect": _elect, "bar": _warp_barrier, "barrier": _warp_barrier,
+}  # fmt: skip

@@ -1,0 +1,278 @@
+"""Basic blocks, the order in which they run, and which registers outlive a block.
+
+The machine always runs the earliest pending block of `Graph.order`. Because that
+order keeps every loop's blocks together and before what follows the loop, lanes
+that parted at a branch meet again at its immediate post-dominator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from workbench.emulator.ptx.inlining import Flat
+from workbench.emulator.ptx.instructions import Addr, Instr, Label, Operand, Pair, Reg, Sym, Vec
+from workbench.errors import KernelError
+
+_BARRIERS = ("bar", "barrier")
+Kind = Literal["jump", "branch", "exit", "barrier", "switch"]
+
+
+@dataclass(slots=True)
+class Block:
+    """Straight-line code and how it ends.
+
+    `targets` are block indices: branch -> (taken, not taken); barrier -> (next,).
+    """
+
+    index: int
+    instrs: list[Instr] = field(default_factory=list)
+    kind: Kind = "jump"
+    last: Instr | None = None  # the branch, barrier or exit itself
+    targets: tuple[int, ...] = ()
+    rank: int = -1  # position in Graph.order; -1: unreachable
+    loops: frozenset[int] = frozenset()  # headers of the loops around it
+    nounroll: bool = False
+
+
+@dataclass(slots=True)
+class Graph:
+    """The control flow of one kernel."""
+
+    blocks: list[Block]
+    order: list[int]
+    shared_registers: set[str]  # alive at the start of some block
+    reach: list[set[int]]  # block -> blocks reachable after it
+
+
+def registers_of(operand: Operand) -> list[str]:
+    """Names of the registers that an operand reads (or writes, if it is a result)."""
+    if isinstance(operand, Reg):
+        return [operand.name]
+    if isinstance(operand, Vec):
+        return [name for item in operand.items for name in registers_of(item)]
+    if isinstance(operand, Pair):
+        return registers_of(operand.first) + registers_of(operand.second)
+    if isinstance(operand, Addr) and isinstance(operand.base, Reg):
+        return [operand.base.name]
+    return []
+
+
+#: Opcodes whose first operand is not a result.
+NO_RESULT = frozenset(
+    (
+        "st", "bar", "barrier", "bra", "ret", "exit", "trap", "red", "membar", "fence",
+        "prefetch", "prefetchu", "brx", "nanosleep", "cp", "discard", "applypriority", "brkpt",
+        "pmevent", "griddepcontrol", "mbarrier", "wgmma", "tensormap", "stmatrix",
+        "setmaxnreg", "pragma",
+    )
+)  # fmt: skip
+
+
+def results(instr: Instr) -> list[str]:
+    """Registers that the instruction writes."""
+    if instr.op == "bar" or instr.op == "barrier":
+        return registers_of(instr.operands[0]) if "red" in instr.parts else []
+    if instr.op == "mbarrier" and instr.parts[1] in ("arrive", "test_wait", "try_wait"):
+        return registers_of(instr.operands[0])
+    if instr.op == "wmma" and "store" in instr.parts:
+        return []
+    if instr.op in NO_RESULT or not instr.operands:
+        return []
+    return registers_of(instr.operands[0])
+
+
+def arguments(instr: Instr) -> list[str]:
+    """Registers that the instruction reads, its guard included."""
+    skip = 1 if results(instr) else 0
+    names = [name for operand in instr.operands[skip:] for name in registers_of(operand)]
+    first = instr.operands[0] if instr.operands else None
+    if skip and isinstance(first, Addr):
+        names += registers_of(first)
+    if instr.guard is not None:
+        names.append(instr.guard.name)
+    return names
+
+
+def _is_barrier(instr: Instr) -> bool:
+    return instr.op in _BARRIERS and "warp" not in instr.parts
+
+
+def _split(flat: Flat) -> tuple[list[Block], dict[str, int]]:
+    blocks = [Block(0)]
+    labels: dict[str, int] = {}
+
+    def fresh() -> None:
+        if blocks[-1].instrs or blocks[-1].last is not None:
+            blocks.append(Block(len(blocks)))
+
+    for item in flat.body:
+        if isinstance(item, Label):
+            fresh()
+            labels[item.name] = blocks[-1].index
+            continue
+        if item.op == "pragma":
+            blocks[-1].nounroll |= "nounroll" in item.text
+            continue
+        if _is_barrier(item) and item.guard is not None:
+            fresh()
+        if item.op in ("bra", "brx", "ret", "exit") or _is_barrier(item):
+            if blocks[-1].last is not None:
+                blocks.append(Block(len(blocks)))
+            blocks[-1].last = item
+            blocks.append(Block(len(blocks)))
+        else:
+            blocks[-1].instrs.append(item)
+    return blocks, labels
+
+
+def _link(flat: Flat, blocks: list[Block], labels: dict[str, int]) -> None:
+    def target(name: str) -> int:
+        if name not in labels:
+            raise KernelError(f"kernel {flat.name}: jump to unknown label {name}")
+        return labels[name]
+
+    end = len(blocks)
+    for block in blocks:
+        last, after = block.last, block.index + 1
+        if last is None:
+            block.kind, block.targets = "jump", (after,)
+        elif last.op == "bra":
+            operand = last.operands[0]
+            assert isinstance(operand, Sym)
+            goal = target(operand.name)
+            if last.guard is None:
+                block.kind, block.targets = "jump", (goal,)
+            else:
+                block.kind, block.targets = "branch", (goal, after)
+        elif last.op == "brx":
+            table = last.operands[1]
+            assert isinstance(table, Sym)
+            names = flat.tables.get(table.name, ())
+            block.kind, block.targets = "switch", tuple(target(name) for name in names)
+        elif _is_barrier(last):
+            block.kind, block.targets = "barrier", (after,)
+        elif last.guard is not None:
+            block.kind, block.targets = "branch", (end, after)
+        else:
+            block.kind = "exit"
+    blocks.append(Block(end, kind="exit"))  # falling off the end, and guarded returns
+
+
+def _dominators(blocks: list[Block], order: list[int], before: list[list[int]]) -> list[set[int]]:
+    everything = set(order)
+    dominators = [set(everything) for _ in blocks]
+    dominators[order[0]] = {order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for index in order[1:]:
+            sets = [dominators[p] for p in before[index] if p in everything]
+            new = set.intersection(*sets) | {index} if sets else {index}
+            if new != dominators[index]:
+                dominators[index], changed = new, True
+    return dominators
+
+
+def _postorder(blocks: list[Block]) -> list[int]:
+    """Depth-first; successors that leave more loops are finished first."""
+    seen, out = {0}, []
+
+    def successors(index: int) -> list[int]:
+        loops = blocks[index].loops
+        return sorted(set(blocks[index].targets), key=lambda t: (len(loops & blocks[t].loops), -t))
+
+    stack = [(0, iter(successors(0)))]
+    while stack:
+        index, pending = stack[-1]
+        for goal in pending:
+            if goal not in seen:
+                seen.add(goal)
+                stack.append((goal, iter(successors(goal))))
+                break
+        else:
+            out.append(index)
+            stack.pop()
+    return out
+
+
+def _loops(blocks: list[Block], dominators: list[set[int]], before: list[list[int]]) -> None:
+    for block in blocks:
+        for head in block.targets:
+            if head not in dominators[block.index] or block.rank < 0:
+                continue
+            body, stack = {head}, [block.index]
+            while stack:
+                index = stack.pop()
+                if index not in body:
+                    body.add(index)
+                    stack.extend(before[index])
+            for index in body:
+                blocks[index].loops |= {head}
+
+
+def _live(blocks: list[Block]) -> set[str]:
+    """Registers alive at the start of at least one block."""
+    uses: list[set[str]] = []
+    kills: list[set[str]] = []
+    for block in blocks:
+        use: set[str] = set()
+        kill: set[str] = set()
+        tail = [block.last] if block.last is not None else []
+        for instr in [*block.instrs, *tail]:
+            use.update(name for name in arguments(instr) if name not in kill)
+            if instr.guard is None:
+                kill.update(results(instr))
+            else:
+                # A predicated write keeps the old value in the other lanes.
+                use.update(name for name in results(instr) if name not in kill)
+        uses.append(use)
+        kills.append(kill)
+    alive = [set(use) for use in uses]
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            out: set[str] = set()
+            for goal in block.targets:
+                out |= alive[goal]
+            new = uses[block.index] | (out - kills[block.index])
+            if new != alive[block.index]:
+                alive[block.index], changed = new, True
+    return set().union(*alive) if alive else set()
+
+
+def _reach(blocks: list[Block]) -> list[set[int]]:
+    out = []
+    for block in blocks:
+        seen: set[int] = set()
+        stack = list(block.targets)
+        while stack:
+            index = stack.pop()
+            if index not in seen:
+                seen.add(index)
+                stack.extend(blocks[index].targets)
+        out.append(seen)
+    return out
+
+
+def build(flat: Flat) -> Graph:
+    """The control-flow graph of a flat kernel.
+
+    Raises:
+        KernelError: a jump to a label that does not exist.
+    """
+    blocks, labels = _split(flat)
+    _link(flat, blocks, labels)
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for goal in block.targets:
+            before[goal].append(block.index)
+    order = _postorder(blocks)[::-1]
+    for rank, index in enumerate(order):
+        blocks[index].rank = rank
+    _loops(blocks, _dominators(blocks, order, before), before)
+    order = _postorder(blocks)[::-1]
+    for rank, index in enumerate(order):
+        blocks[index].rank = rank
+    return Graph(blocks, order, _live(blocks), _reach(blocks))

@@ -1,0 +1,213 @@
+"""Device functions are inlined before anything runs: one flat body per kernel.
+
+A call passes its arguments through ``.param`` variables; each (variable, offset)
+becomes a pseudo-register, so a call is a handful of moves and costs nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from workbench.emulator.ptx.instructions import (
+    SIZES,
+    Addr,
+    Function,
+    Imm,
+    Instr,
+    Label,
+    Loc,
+    Module,
+    Operand,
+    Pair,
+    Reg,
+    Sym,
+    Variable,
+    Vec,
+)
+from workbench.errors import KernelError
+
+_MAX_DEPTH = 32
+
+
+@dataclass(slots=True)
+class Flat:
+    """A kernel without calls. `registers` maps a name to its PTX type."""
+
+    name: str
+    params: list[Variable]
+    registers: dict[str, str] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+    body: list[Instr | Label] = field(default_factory=list)
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    target: str = ""  # architecture, such as sm_90
+
+
+class _Inliner:
+    def __init__(self, module: Module, entry: Function) -> None:
+        self.module = module
+        self.flat = Flat(entry.name, entry.params, target=module.target)
+        self.calls = 0
+
+    def rename(self, operand: Operand, prefix: str) -> Operand:
+        if isinstance(operand, Reg):
+            known = operand.name in self.names
+            return Reg(prefix + operand.name, operand.negated) if known else operand
+        if isinstance(operand, Vec):
+            return Vec(tuple(self.rename(item, prefix) for item in operand.items))
+        if isinstance(operand, Pair):
+            return Pair(self.rename(operand.first, prefix), self.rename(operand.second, prefix))
+        if isinstance(operand, Sym):
+            known = operand.name in self.symbols
+            return Sym(prefix + operand.name, operand.offset) if known else operand
+        if isinstance(operand, Addr) and operand.base is not None:
+            base = self.rename(operand.base, prefix)
+            assert isinstance(base, Reg | Sym)
+            return Addr(base, operand.offset)
+        return operand
+
+    def slot(self, name: str, offset: int, kind: str) -> Reg:
+        """The pseudo-register of a call's parameter."""
+        unique = f"{name}+{offset}"
+        width = SIZES[kind]
+        self.flat.registers.setdefault(unique, f"b{max(8 * width, 16)}")
+        return Reg(unique)
+
+    def param_moves(self, instr: Instr, name: str, offset: int) -> list[Instr]:
+        """``ld.param``/``st.param`` of a call's parameter as moves."""
+        kind = instr.parts[-1]
+        load = instr.op == "ld"
+        value = instr.operands[0] if load else instr.operands[1]
+        items = value.items if isinstance(value, Vec) else (value,)
+        out = []
+        move = ("mov", f"b{8 * max(SIZES[kind], 2)}")
+        for index, item in enumerate(items):
+            slot = self.slot(name, offset + index * SIZES[kind], kind)
+            pair: tuple[Operand, Operand] = (item, slot) if load else (slot, item)
+            out.append(replace(instr, parts=move, operands=pair))
+        return out
+
+    def expand(
+        self, function: Function, prefix: str, depth: int, leave: str, at: Loc | None = None
+    ) -> None:
+        """Append a function's body; instructions without a line stand at the call's, `at`."""
+        if depth > _MAX_DEPTH:
+            raise KernelError(
+                f"kernel {self.flat.name}: device function {function.name} calls itself",
+                "The emulator inlines device functions; it cannot run recursion.",
+            )
+        names = set(function.registers)
+        symbols = {v.name for v in function.variables}
+        symbols |= {item.name for item in function.body if isinstance(item, Label)}
+        symbols |= set(function.branch_tables)
+        slots = {v.name for v in (*function.params, *function.returns)} if depth else set()
+        for name, kind in function.registers.items():
+            if kind != "param":
+                self.flat.registers[prefix + name] = kind
+        for variable in function.variables:
+            self.flat.variables.append(replace(variable, name=prefix + variable.name))
+        for name, targets in function.branch_tables.items():
+            self.flat.tables[prefix + name] = tuple(prefix + target for target in targets)
+        for item in function.body:
+            self.names, self.symbols = names, symbols
+            if isinstance(item, Label):
+                self.flat.body.append(Label(prefix + item.name))
+                continue
+            operands = tuple(self.rename(operand, prefix) for operand in item.operands)
+            guard = item.guard
+            if guard is not None:
+                guard = Reg(prefix + guard.name, guard.negated)
+            loc = item.loc if item.loc.line or at is None else at
+            instr = replace(item, operands=operands, guard=guard, loc=loc)
+            self.emit(function, instr, prefix, depth, leave, slots)
+
+    def emit(
+        self,
+        function: Function,
+        instr: Instr,
+        prefix: str,
+        depth: int,
+        leave: str,
+        slots: set[str],
+    ) -> None:
+        """One instruction: calls, returns and call parameters become moves and jumps."""
+        if instr.op == "call":
+            self.call(instr, depth)
+            return
+        if instr.op == "ret" and depth:
+            jump = replace(instr, parts=("bra",), operands=(Sym(leave),))
+            self.flat.body.append(jump)
+            return
+        if instr.op in ("ld", "st") and "param" in instr.parts[1:3]:
+            where = instr.operands[1 if instr.op == "ld" else 0]
+            assert isinstance(where, Addr)
+            base = where.base
+            name = base.name if base is not None else ""
+            plain = name.removeprefix(prefix)
+            if function.registers.get(plain) == "param" or plain in slots:
+                key = prefix + plain
+                self.flat.body.extend(self.param_moves(instr, key, where.offset))
+                return
+        self.flat.body.append(instr)
+
+    def call(self, instr: Instr, depth: int) -> None:
+        """Bind the arguments, expand the callee, bind the results."""
+        operands = list(instr.operands)
+        returns = operands.pop(0) if isinstance(operands[0], Vec) else Vec(())
+        target = operands.pop(0)
+        arguments = operands[0] if operands and isinstance(operands[0], Vec) else Vec(())
+        assert isinstance(returns, Vec)
+        where = self.module.where(instr.loc)
+        name = target.name if isinstance(target, Sym) else ""
+        if name == "vprintf":
+            return
+        if name == "__assertfail":
+            self.flat.body.append(replace(instr, parts=("trap", "assert"), operands=()))
+            return
+        callee = self.module.functions.get(name)
+        if callee is None or not callee.body:
+            raise KernelError(
+                f"{where}: the emulator cannot call {name or 'through a pointer'}: {instr.text}",
+                "Device functions must be in the same file and called by name.",
+            )
+        self.calls += 1
+        inner = f"{name}#{self.calls}:"
+        leave = f"{inner}leave"
+        self.bind(callee.params, arguments, inner, instr, into=True)
+        self.expand(callee, inner, depth + 1, leave, instr.loc)
+        self.flat.body.append(Label(leave))
+        self.bind(callee.returns, returns, inner, instr, into=False)
+
+    def bind(
+        self, formal: list[Variable], actual: Vec, inner: str, instr: Instr, *, into: bool
+    ) -> None:
+        """Copy every pseudo-register of an argument to the callee's, or back."""
+        for variable, operand in zip(formal, actual.items, strict=True):
+            inside = f"{inner}{variable.name}"
+            outside = operand.name if isinstance(operand, Reg | Sym) else ""
+            source, goal = (outside, inside) if into else (inside, outside)
+            if isinstance(operand, Imm):
+                kind = f"b{8 * variable.size}"
+                moved = (self.slot(inside, 0, kind), operand)
+                self.flat.body.append(replace(instr, parts=("mov", kind), operands=moved))
+                continue
+            for name, kind in list(self.flat.registers.items()):
+                head, plus, offset = name.rpartition("+")
+                if plus and head == source:
+                    pair = (self.slot(goal, int(offset), kind), Reg(name))
+                    self.flat.body.append(replace(instr, parts=("mov", kind), operands=pair))
+
+
+def flatten(module: Module, kernel: str) -> Flat:
+    """The kernel's body with every device function inlined.
+
+    Raises:
+        KernelError: no such kernel, recursion, or a call that cannot be resolved.
+    """
+    entry = module.functions.get(kernel)
+    if entry is None or not entry.entry:
+        known = ", ".join(f.name for f in module.functions.values() if f.entry)
+        raise KernelError(f"the PTX has no kernel {kernel!r}", f"It has: {known or 'none'}.")
+    inliner = _Inliner(module, entry)
+    inliner.names, inliner.symbols = set(), set()
+    inliner.expand(entry, "", 0, "")
+    return inliner.flat

@@ -1,0 +1,175 @@
+"""Where machine code loads a kernel's parameters from constant memory.
+
+PTX loads a parameter once and keeps it in a register. ptxas does not: since compute
+capability 9.0 most instructions cannot read constant memory themselves, and a load of it
+is cheaper than a register. So what a block uses is loaded there, unless every way to it
+has loaded it since the last loop began or ended; two neighbours of four bytes are one
+load. What lies on the way that every warp takes through an innermost loop is loaded before
+the loop. A block that has become predicates on its instructions shares what the way around
+it uses, but loads pointers, and anything else, once more under its predicate. The index of
+the thread and its like (S2R) are treated as parameters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.instructions import Addr, Instr, Reg, Sym, Variable
+from workbench.emulator.ptxas.divergence import final, innermost, leaves, walk
+
+_WORD = 8
+#: A division reads the sign and the size of its divisor, which must lie in a register.
+_IN_REGISTER = ("div", "rem")
+_COPIES = ("cvta", "mov")
+
+
+def offsets(params: Sequence[Variable]) -> dict[str, int]:
+    """Where each parameter starts, in bytes from the first."""
+    place: dict[str, int] = {}
+    at = 0
+    for each in params:
+        align = max(each.align, 1)
+        at = -(-at // align) * align
+        place[each.name] = at
+        at += each.size
+    return place
+
+
+def held(blocks: Sequence[Block], params: Sequence[Variable]) -> dict[str, int]:
+    """Registers that only ever hold a parameter -> its offset; special registers below zero."""
+    place = offsets(params)
+    makers: Counter[str] = Counter()
+    for _, instr in walk(blocks):
+        makers.update(results(instr))
+    out: dict[str, int] = {}
+    special: dict[str, int] = {}
+    for _, instr in walk(blocks):
+        names = results(instr)
+        if instr.op == "ld" and "param" in instr.parts:
+            where = instr.operands[1]
+            if isinstance(where, Addr) and isinstance(where.base, Sym):
+                start = place.get(where.base.name, 0) + where.offset
+                step = int("".join(c for c in instr.parts[-1] if c.isdigit()) or 32) // 8
+                for number, name in enumerate(names):
+                    if makers[name] == 1:
+                        out[name] = start + number * step
+        elif instr.op in _COPIES and instr.guard is None and makers[names[0]] == 1:
+            source = instr.operands[1]
+            if isinstance(source, Reg) and source.name in out:
+                out[names[0]] = out[source.name]
+            elif (
+                isinstance(source, Reg) and source.name.startswith("%") and not makers[source.name]
+            ):
+                out[names[0]] = special.setdefault(source.name, -_WORD * (1 + len(special)))
+    return out
+
+
+def joined_blocks(graph: Graph, host: Mapping[int, int]) -> dict[int, int]:
+    """Block -> the first of the blocks that are one in machine code.
+
+    Args:
+        graph: The kernel.
+        host: Predicated block -> the block whose branch it replaces.
+    """
+    before: Counter[int] = Counter()
+    for block in graph.blocks:
+        before.update(block.targets)
+    first = {block.index: block.index for block in graph.blocks}
+    for index in graph.order:
+        block = graph.blocks[index]
+        if index in host:
+            continue
+        around = any(host.get(goal) == index for goal in block.targets)
+        exits = any(leaves(graph.blocks[goal]) for goal in block.targets)
+        if block.kind == "branch" and not around and not exits:
+            continue
+        for goal in block.targets:
+            # Its ways in are this block and the predicated one after it, or this one alone.
+            ways = 2 if around else 1
+            if (
+                goal not in host
+                and before[goal] == ways
+                and graph.blocks[goal].loops == block.loops
+            ):
+                first[goal] = first[index]
+    return first
+
+
+def loads(graph: Graph, params: Sequence[Variable], host: Mapping[int, int]) -> list[Instr]:
+    """The loads of parameters: for each the instruction that it is made for, or before which.
+
+    Args:
+        graph: The kernel.
+        params: Its parameters, in order.
+        host: Predicated block -> the block whose branch it replaces.
+    """
+    blocks = [graph.blocks[index] for index in graph.order]
+    known = held(blocks, params)
+    size = {start: each.size for each, start in zip(params, offsets(params).values(), strict=True)}
+    loop = innermost(graph)
+    above = _above(graph)
+    ahead: dict[int, set[int]] = defaultdict(set)  # header -> words loaded before the loop
+    here: list[tuple[int, int, bool, Instr]] = []
+    for block, instr in walk(blocks):
+        names = results(instr)
+        if instr.op in _COPIES and names and names[0] in known:
+            continue
+        index = block.index
+        for start in sorted({known[name] for name in arguments(instr) if name in known}):
+            word = start // _WORD
+            if index in loop and index not in host and instr.op not in _IN_REGISTER:
+                ahead[loop[index]].add(word)
+            else:
+                # An address is added in registers, so that a shared copy does not serve.
+                here.append((index, word, size.get(start, 4) < _WORD, instr))
+    out = [instr for head, words in ahead.items() for instr in _entries(graph, head) for _ in words]
+    there: set[tuple[int, int]] = set()  # (block, word) that the way through the block loads
+    there.update((index, word) for index, word, _, _ in here if index not in host)
+    seen: set[tuple[int, int]] = set()
+    for index, word, shares, instr in here:
+        if index in host:
+            around = {host[index], *above[host[index]]}
+            found = shares and (
+                word in ahead[loop.get(index, -1)] or any((each, word) in there for each in around)
+            )
+        else:
+            found = any((each, word) in there for each in above[index])
+        if not found and (index, word) not in seen:
+            seen.add((index, word))
+            out.append(instr)
+    return out
+
+
+def _above(graph: Graph) -> dict[int, set[int]]:
+    """Blocks that every way to a block has passed, with no loop begun or ended since."""
+    before: dict[int, list[int]] = defaultdict(list)
+    for index in graph.order:
+        for goal in graph.blocks[index].targets:
+            if graph.blocks[goal].rank > graph.blocks[index].rank:
+                before[goal].append(index)
+    passed: dict[int, set[int]] = {}
+    part: dict[int, int] = {}  # number of the stretch of code without loops in it
+    number = 0
+    for place, index in enumerate(graph.order):
+        ways = [passed[each] | {each} for each in before[index]]
+        passed[index] = set.intersection(*ways) if ways else set()
+        if place and graph.blocks[graph.order[place - 1]].loops != graph.blocks[index].loops:
+            number += 1
+        part[index] = number
+    return {
+        index: {each for each in found if part[each] == part[index]}
+        for index, found in passed.items()
+    }
+
+
+def _entries(graph: Graph, head: int) -> list[Instr]:
+    """The last instructions of the blocks from which a loop is entered."""
+    out = []
+    for block in graph.blocks:
+        if head in block.targets and head not in block.loops and block.rank >= 0:
+            last = final(block)
+            if last is not None:
+                out.append(last)
+    return out

@@ -1,0 +1,302 @@
+"""How many machine instructions the PTX becomes: an estimate by ptxas's habits.
+
+PTX is not what runs. Address casts and most moves vanish, a product goes into the
+addition after it, a short branch becomes predicates, division is a routine, and every
+kernel starts with instructions that PTX does not have: the stack pointer, the memory
+descriptor, parameters and the window of shared memory are loaded from constant memory.
+The weights below are those habits, read off machine code of compute capability 8.0 and
+9.0; `docs/emulator.md` says how near they come. Everything that follows from addresses
+is counted without them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Operand, Reg, Sym, Variable
+from workbench.emulator.ptxas.constants import joined_blocks, loads
+from workbench.emulator.ptxas.copies import copies
+from workbench.emulator.ptxas.divergence import exits, fences, hammocks, varying, walk
+from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
+from workbench.emulator.ptxas.predicates import spills
+from workbench.emulator.ptxas.unrolling import unrolled
+
+_ROUTINES = {  # instructions of ptxas's in-line sequences, common path
+    ("div", "f32"): 10.0, ("div", "f64"): 20.0, ("sqrt", "f32"): 8.0, ("sqrt", "f64"): 16.0,
+    ("rcp", "f32"): 6.0, ("rcp", "f64"): 10.0, ("rem", "s32"): 22.0, ("rem", "u32"): 17.0,
+    ("div", "s32"): 24.0, ("div", "u32"): 18.0, ("div", "s64"): 70.0, ("div", "u64"): 60.0,
+    ("rem", "s64"): 70.0, ("rem", "u64"): 60.0,
+}  # fmt: skip
+#: Of which the reciprocal of the divisor.
+_RECIPROCAL = {"s32": 11.0, "u32": 8.0}
+#: Approximations that keep small numbers scale them before and after.
+_APPROXIMATE = {
+    ("ex2", "approx"): 4.0, ("lg2", "approx"): 4.0, ("rsqrt", "approx"): 4.0,
+    ("sqrt", "approx"): 4.0, ("rcp", "approx"): 7.0, ("div", "approx"): 5.0,
+    ("div", "full"): 8.0,
+}  # fmt: skip
+#: 64-bit integers are two registers, and most of what is done with them is done twice.
+_BY_HALVES = ("mul", "mad", "shl", "shr", "setp", "selp", "min", "max", "neg", "abs", *LOGIC)
+
+
+class Weights:
+    """Machine instructions for each execution of a PTX instruction.
+
+    Args:
+        graph: The kernel.
+        joined: `workbench.emulator.cost.joined.merged` of it.
+        params: Its parameters, in order; none: their loads are not counted.
+        spaces: State space of each variable that it names.
+        target: The architecture that the PTX names, such as ``sm_90``.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        joined: dict[int, int],
+        params: Sequence[Variable] = (),
+        spaces: Mapping[str, str] | None = None,
+        target: str = "sm_90",
+    ) -> None:
+        digits = "".join(c for c in target if c.isdigit())
+        #: Since compute capability 9.0 constants are loaded before they are used.
+        self._loads_constants = int(digits or 90) >= 90
+        self._joined = joined
+        self._graph = graph
+        blocks = [graph.blocks[index] for index in graph.order]
+        self._names = Names(blocks)
+        self._folded = folded(blocks, self._names, self._loads_constants)
+        self._copies = copies(graph)
+        self._divided: dict[object, set[tuple[Operand, ...]]] = defaultdict(set)
+        self._of: dict[int, float] = {
+            id(instr): self._plain(instr, block) for block, instr in walk(blocks)
+        }
+        predicated = dict(
+            hammocks(graph, lambda block: sum(self._of[id(each)] for each in block.instrs))
+        )
+        #: Block -> the block whose warps issue its instructions.
+        self.host = {inner: outer for outer, inner in predicated.items()}
+        fenced = fences(graph, varying(blocks), predicated)
+        for block in blocks:
+            if block.last is not None and block.kind == "branch":
+                # BSSY, the branch and, where the warp comes together again, BSYNC.
+                weight = 3.0 if block.index in fenced else 1.0
+                self._of[id(block.last)] = 0.0 if block.index in predicated else weight
+        never, once = exits(blocks)
+        for place in never:
+            self._of[place] = 0.0
+        for place in once:
+            self._of[place] += 1.0
+        #: Loops that ptxas unrolls: how often their own instructions run is known after a launch.
+        self.unrolled = unrolled(
+            graph,
+            joined_blocks(graph, self.host),
+            self.host,
+            lambda block: sum(self._of[id(each)] for _, each in walk([block])),
+        )
+        self._prologue(blocks, params, spaces or {})
+        for place, moves in spills(graph, self.host).items():
+            self._of[place] += moves
+
+    def __getitem__(self, instr: Instr) -> float:
+        """The weight of one instruction of the graph."""
+        return self._of[id(instr)]
+
+    # --- what PTX does not have
+
+    def _prologue(
+        self, blocks: list[Block], params: Sequence[Variable], spaces: Mapping[str, str]
+    ) -> None:
+        """Loads that every kernel makes before its own work, charged to where they belong."""
+        start = next((instr for _, instr in walk(blocks)), None)
+        if start is None:
+            return
+        self._of[id(start)] += 1.0  # the stack pointer, whether used or not
+        if any(_is_global(instr) for _, instr in walk(blocks)):
+            self._of[id(start)] += 1.0  # the descriptor of global memory
+        if not self._loads_constants:
+            return
+        for instr in loads(self._graph, params, self.host):
+            self._of[id(instr)] += 1.0
+        seen: set[str] = set()
+        for block, instr in walk(blocks):
+            for name in _symbols(instr):
+                space = spaces.get(name, "")
+                if space == "shared" and block.index in self.host:
+                    self._of[id(instr)] += 3.0  # made anew under its predicate
+                    continue
+                if name in seen:
+                    continue
+                if space == "shared":
+                    # The window's place in the cluster, once; then an offset and a shift.
+                    first = not any(spaces[known] == "shared" for known in seen)
+                    self._of[id(instr)] += 3.0 if first else 2.0
+                elif space in ("global", "const"):
+                    self._of[id(instr)] += 1.0  # its address lies in constant memory
+                else:
+                    continue
+                seen.add(name)
+
+    # --- single instructions
+
+    def _plain(self, instr: Instr, block: Block) -> float:
+        op, kind = instr.op, instr.parts[-1]
+        if self._joined.get(id(instr)) == 0 or op in ("cvta", "pragma"):
+            return 0.0
+        if op == "ld" and instr.parts[1] == "param":
+            return 0.0
+        if op == "mov":
+            return self._move(instr)
+        if op == "cvt" and (self._loaded_narrow(instr) or _cuts(instr)):
+            return 0.0
+        if op == "bra":
+            return 0.0 if instr.guard is None else 1.0
+        if op in (*LOGIC, "not") and kind == "pred":
+            return 0.0 if op == "not" or self._in_comparison(instr) else 1.0
+        if id(instr) in self._folded:
+            return 0.0
+        if op in ADDS and kind in WIDE:
+            return self._wide_add(instr)
+        if op == "add" and kind in WORDS and literal(instr) and self._only_addresses(instr):
+            return 0.0  # becomes the offset in the address
+        if op == "wmma":
+            return _fragment(instr)
+        if op == "cp" and "wait_all" in instr.parts:
+            return 2.0
+        if kind in WIDE and op in _BY_HALVES:
+            return 4.0 if op in ("mul", "mad") else 2.0
+        if op in ("div", "rem") and kind in ("s32", "u32"):
+            return self._division(instr, self._divided[block.loops])
+        if kind == "f32" and instr.parts[:2] in _APPROXIMATE and "ftz" not in instr.parts:
+            return _APPROXIMATE[op, instr.parts[1]]
+        if op in ("sin", "cos"):
+            return 2.0
+        if (op, kind) in _ROUTINES and "approx" not in instr.parts and "full" not in instr.parts:
+            return _ROUTINES[op, kind]
+        return 1.0
+
+    def _only_addresses(self, instr: Instr) -> bool:
+        """Is the result used as the base of addresses, and for nothing else?"""
+        name = results(instr)[0]
+        users = self._names.users[name]
+        bases = [
+            operand
+            for user in users
+            for operand in user.operands
+            if isinstance(operand, Addr) and operand.base == Reg(name)
+        ]
+        return bool(users) and len(bases) == len(users) == self._names.uses[name]
+
+    def _loaded_narrow(self, instr: Instr) -> bool:
+        """A load of one or two bytes widens them by itself."""
+        source = instr.operands[1]
+        makers = self._names.makers[source.name] if isinstance(source, Reg) else []
+        kind = instr.parts[-1]
+        return (
+            kind in ("u16", "u8", "s16", "s8")
+            and instr.parts[-2] in ("u32", "s32")
+            and bool(makers)
+            and all(maker.op == "ld" and maker.parts[-1][0] == kind[0] for maker in makers)
+        )
+
+    def _division(self, instr: Instr, seen: set[tuple[Operand, ...]]) -> float:
+        """The reciprocal of a divisor is found once a loop; a remainder follows a quotient."""
+        first, second = instr.operands[1:3]
+        again, pair = (second,) in seen, (first, second) in seen
+        seen |= {(second,), (first, second)}
+        if pair:
+            return 2.0
+        whole = _ROUTINES[instr.op, instr.parts[-1]]
+        return whole - _RECIPROCAL[instr.parts[-1]] if again else whole
+
+    def _in_comparison(self, instr: Instr) -> bool:
+        """Predicates are combined by the comparison that makes one of them for this alone."""
+        names = [name for name in arguments(instr) if self._names.uses[name] == 1]
+        return any(maker.op == "setp" for name in names for maker in self._names.makers[name])
+
+    def _move(self, instr: Instr) -> float:
+        source = instr.operands[1]
+        if (
+            isinstance(source, Reg)
+            and source.name.startswith("%")
+            and not self._names.makers.get(source.name)
+        ):
+            return 0.0 if self._loads_constants else 1.0  # a special register
+        if id(instr) in self._copies:
+            return self._copies[id(instr)]
+        return 0.0 if isinstance(source, Sym) else 1.0
+
+    def _wide_add(self, instr: Instr) -> float:
+        name = results(instr)[0]
+        users = self._names.users[name]
+        if literal(instr):
+            if users and all(user.op in ("ld", "st") for user in users):
+                return 0.0  # becomes the offset in the address
+            return 2.0
+        makers = [
+            maker
+            for operand in instr.operands[1:]
+            if isinstance(operand, Reg)
+            for maker in self._names.makers[operand.name]
+        ]
+        wide = any(id(maker) in self._folded and maker.op == "mul" for maker in makers)
+        return 1.0 if wide else 2.0  # one IMAD.WIDE, or two halves
+
+
+def _cuts(instr: Instr) -> bool:
+    """Does a conversion only leave out upper bits? The lower register has the rest."""
+    kinds = instr.parts[-2:]
+    whole = all(kind[0] in "us" for kind in kinds) and "sat" not in instr.parts
+    return whole and SIZES.get(kinds[0], 0) < SIZES.get(kinds[1], 0)
+
+
+def _fragment(instr: Instr) -> float:
+    """Memory instructions and turns of a ``wmma`` load or store; the halves of a product."""
+    if instr.parts[1] == "mma":
+        return 2.0
+    turned = "col" in instr.parts
+    if instr.parts[2] in ("a", "b"):
+        return 4.0 if "global" in instr.parts else 1.0
+    return 8.0 if turned else 4.0
+
+
+def _is_global(instr: Instr) -> bool:
+    if instr.op in ("ld", "st", "atom", "red"):
+        return not any(p.split("::")[0] in ("shared", "local", "param") for p in instr.parts[1:])
+    return instr.op in ("cp", "wmma") and len(instr.operands) > 1
+
+
+def _symbols(instr: Instr) -> list[str]:
+    """Variables whose address an instruction takes."""
+    out = []
+    for operand in instr.operands:
+        if isinstance(operand, Addr) and isinstance(operand.base, Sym):
+            out.append(operand.base.name)
+        elif isinstance(operand, Sym) and instr.op == "mov":
+            out.append(operand.name)
+    return out
+
+
+def estimate(weights: Weights, executed: Iterable[tuple[Instr, int, int]]) -> list[float]:
+    """Machine instructions issued for each row of a launch.
+
+    Args:
+        weights: Of its kernel.
+        executed: (instruction, its block's index, warps that ran it) for every row.
+    """
+    rows = list(executed)
+    ran = {block: warps for _, block, warps in rows}
+    factor: dict[int, float] = {}
+    extra: dict[int, float] = {}
+    for loop in weights.unrolled:
+        if ran.get(loop.block):
+            factor.update(dict.fromkeys(loop.own, loop.share(ran)))
+            extra[loop.last] = loop.tests(ran)
+    # A predicated instruction is issued by the warps that do not need it as well.
+    return [
+        (weights[instr] * factor.get(id(instr), 1.0) + extra.get(id(instr), 0.0))
+        * ran.get(weights.host.get(block, block), warps)
+        for instr, block, warps in rows
+    ]

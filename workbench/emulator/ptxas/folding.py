@@ -1,0 +1,114 @@
+"""Which PTX instructions become part of the instructions that use them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from workbench.emulator.ptx.flow import Block, arguments, results
+from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Reg
+from workbench.emulator.ptxas.divergence import walk
+
+ADDS = ("add", "sub")
+LOGIC = ("and", "or", "xor")
+WORDS = ("s32", "u32", "b32")
+WIDE = ("s64", "u64", "b64")
+
+
+class Names:
+    """Who makes and who uses each register of a kernel."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.uses: Counter[str] = Counter()
+        self.users: dict[str, list[Instr]] = defaultdict(list)
+        self.makers: dict[str, list[Instr]] = defaultdict(list)
+        for _, instr in walk(blocks):
+            for name in arguments(instr):
+                self.uses[name] += 1
+                self.users[name].append(instr)
+            for name in results(instr):
+                self.makers[name].append(instr)
+
+
+def literal(instr: Instr) -> bool:
+    """Is one of the arguments a literal?"""
+    return any(isinstance(operand, Imm) for operand in instr.operands[1:])
+
+
+def folded(blocks: Sequence[Block], names: Names, bounds: bool) -> set[int]:
+    """Instructions that all of their users take with them, by ``id``.
+
+    A product or shift goes into each addition of it (IMAD, LEA), an addition or logic
+    operation with one user into a three-operand one (IADD3, LOP3); no user takes more
+    than one.
+
+    Args:
+        blocks: The kernel's.
+        names: Of these blocks.
+        bounds: Whether an addition goes into a minimum or maximum of it, as it does since
+            compute capability 9.0 (VIADDMNMX).
+    """
+    taken: set[int] = set()
+    out: set[int] = set()
+    for kinds in (("mul", "shl", "shr"), ("cvt",), ADDS, LOGIC):
+        for _, instr in walk(blocks):
+            if instr.op not in kinds or instr.guard is not None:
+                continue
+            users = _takers(instr, names, bounds)
+            if users and not any(id(user) in taken for user in users):
+                out.add(id(instr))
+                if instr.op != "cvt":
+                    taken.update(id(user) for user in users)
+    return out
+
+
+def _takers(instr: Instr, names: Names, bounds: bool) -> list[Instr]:
+    """The users that can take an instruction with them; none if one cannot."""
+    made = results(instr)
+    if len(made) != 1 or len(names.makers[made[0]]) != 1:
+        return []
+    users = names.users[made[0]]
+    if not users or names.uses[made[0]] != len(users):
+        return []
+    if instr.op in ("mul", "shl", "shr"):
+        return users if _product(instr) and all(_adds(instr, user) for user in users) else []
+    if len(users) > 1:
+        return []
+    kind, user = instr.parts[-1], users[0]
+    if instr.op == "cvt":
+        wider = kind in ("s32", "u32") and instr.parts[-2] in WIDE
+        fits = wider and user.op in ("mul", "add", "shl", "mad")
+    elif kind not in WORDS:
+        fits = False
+    elif instr.op in ADDS and user.op in ("min", "max"):
+        fits = bounds and user.parts[-1] in WORDS
+    elif instr.op in ADDS:
+        fits = user.op in ADDS and user.parts[-1] in WORDS and "cc" not in user.parts
+        fits &= not literal(instr)
+    else:
+        fits = user.op in LOGIC or (user.op == "setp" and _zero(user.operands[-1]))
+    return users if fits else []
+
+
+def _product(instr: Instr) -> bool:
+    """Is it a product, or a shift by a literal, that an addition can do with it?"""
+    op, kind = instr.op, instr.parts[-1]
+    if op == "mul":
+        return instr.parts[1] in ("wide", "lo") and kind not in WIDE
+    return isinstance(instr.operands[2], Imm) and (op == "shl" or kind == "u32")
+
+
+def _adds(instr: Instr, user: Instr) -> bool:
+    """Does a user add the product to something in a register?"""
+    wide = instr.parts[1] == "wide" or instr.parts[-1] in WIDE
+    if user.parts[-1] not in (("s64", "u64") if wide else ("s32", "u32")) or literal(user):
+        return False
+    if user.op != "sub":
+        return user.op == "add"
+    # Of a product by a literal that is subtracted, IMAD takes the literal's negative.
+    product = Reg(results(instr)[0])
+    return user.operands[2] == product != user.operands[1] and literal(instr)
+
+
+def _zero(operand: Operand) -> bool:
+    return isinstance(operand, Imm) and operand.bits == 0

@@ -1,0 +1,159 @@
+"""Loops that ptxas unrolls by itself, and how often their own instructions then run.
+
+A loop of one block that counts by a literal towards something that stays is unrolled by
+four. Where the number of turns is only known to the launch, a loop of four turns comes
+first, then a block of two, then the loop as it was, each behind a test of what is left.
+Where PTX gives the number, its largest divisor up to four is used, and no test is needed.
+The steps, the comparison and the jump are made once for each piece, everything else in
+every turn. A body that has predicated blocks in it counts as one block, if it
+stores nothing. What may not be repeated out of order (atomics, copies on the side) and
+bodies that would become too large are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.instructions import Imm, Instr, Reg
+from workbench.emulator.ptxas.divergence import walk
+
+#: Machine instructions of the largest body that is unrolled.
+_LARGEST = 37
+_FACTOR = 4
+#: Tests and flags that choose among the pieces, once each time the loop is entered.
+_TESTS = 10.0
+_ALONE = ("atom", "red", "cp", "membar", "fence", "shfl", "vote", "match", "bar", "barrier")
+_ADDS = ("add", "sub")
+
+
+@dataclass(slots=True)
+class Unrolled:
+    """One loop: the blocks it is entered from and the instructions of its own."""
+
+    block: int
+    entries: list[int] = field(default_factory=list)
+    own: set[int] = field(default_factory=set)  # ids of instructions
+    last: int = 0  # id of its branch
+    known: bool = False  # its number of turns stands in PTX
+    exact: bool = True  # it ends where its counter meets the end, not where it has passed it
+
+    def share(self, ran: Mapping[int, float]) -> float:
+        """Part of the turns in which the loop's own instructions run.
+
+        Args:
+            ran: Block -> warps that ran it.
+        """
+        turns = round(self.turns(ran))
+        if turns < 1:
+            return 1.0
+        if self.known:
+            return 1 / max(piece for piece in range(1, _FACTOR + 1) if turns % piece == 0)
+        left = turns % _FACTOR
+        # Towards a limit that may be passed, one last turn is known to be the last.
+        rest = left // 2 + left % 2 if self.exact else left // 2 / 2
+        return (turns // _FACTOR + rest) / turns
+
+    def turns(self, ran: Mapping[int, float]) -> float:
+        """Turns each time the loop is entered."""
+        entered = sum(ran.get(entry, 0) for entry in self.entries)
+        return ran.get(self.block, 0) / entered if entered else 1.0
+
+    def tests(self, ran: Mapping[int, float]) -> float:
+        """Instructions a turn that choose among the pieces."""
+        return 0.0 if self.known else _TESTS / max(self.turns(ran), 1.0)
+
+
+def unrolled(
+    graph: Graph, first: Mapping[int, int], host: Mapping[int, int], size: Callable[[Block], float]
+) -> list[Unrolled]:
+    """The loops of a kernel that ptxas unrolls.
+
+    Args:
+        graph: The kernel.
+        first: `workbench.emulator.ptxas.constants.joined_blocks` of it.
+        host: Predicated block -> the block whose branch it replaces.
+        size: Machine instructions of a block.
+    """
+    blocks = [graph.blocks[index] for index in graph.order]
+    makers: dict[str, list[Instr]] = defaultdict(list)
+    for _, instr in walk(blocks):
+        for name in results(instr):
+            makers[name].append(instr)
+    out = []
+    for block in blocks:
+        head = next((goal for goal in block.targets if goal in block.loops), None)
+        if block.kind != "branch" or head is None or block.nounroll:
+            continue
+        body = [each for each in blocks if head in each.loops]
+        if any(each.index not in host and first[each.index] != first[head] for each in body):
+            continue
+        inside = [instr for each in body for instr in each.instrs]
+        counter = _counter(block, inside)
+        stores = len(body) > 1 and any(instr.op == "st" for instr in inside)
+        if counter is None or stores or _alone(inside):
+            continue
+        if sum(size(each) for each in body) > _LARGEST:
+            continue
+        assert block.last is not None
+        own = {id(instr) for instr in inside if _own(instr, block.last)}
+        starts = [each for each in makers[counter] if id(each) not in own]
+        known = _compared(block) and all(
+            each.op == "mov" and isinstance(each.operands[1], Imm) for each in starts
+        )
+        entries = [
+            other.index for other in blocks if head in other.targets and head not in other.loops
+        ]
+        own.add(id(block.last))
+        test = _test(block)
+        exact = test is not None and "ne" in test.parts
+        out.append(Unrolled(block.index, entries, own, id(block.last), known, exact))
+    return out
+
+
+def _test(block: Block) -> Instr | None:
+    """The comparison that decides on another turn, if it is one and nothing else."""
+    guard = block.last.guard.name if block.last is not None and block.last.guard else ""
+    found = [instr for instr in block.instrs if guard in results(instr)]
+    return found[0] if len(found) == 1 and found[0].op == "setp" else None
+
+
+def _compared(block: Block) -> bool:
+    """Is the counter compared with a literal?"""
+    test = _test(block)
+    return test is not None and isinstance(test.operands[-1], Imm)
+
+
+def _counter(block: Block, inside: Sequence[Instr]) -> str | None:
+    """The register that counts the turns, if the loop counts at all."""
+    test = _test(block)
+    if test is None:
+        return None
+    made = Counter(name for instr in inside for name in results(instr))
+    names = [each.name for each in test.operands[1:] if isinstance(each, Reg)]
+    if not names or made[names[0]] != 1 or any(made[name] for name in names[1:]):
+        return None
+    step = next(instr for instr in inside if names[0] in results(instr))
+    return names[0] if _steps(step) and step.guard is None else None
+
+
+def _steps(instr: Instr) -> bool:
+    """Does an instruction move a register on by a literal?"""
+    names = results(instr)
+    return (
+        instr.op in _ADDS
+        and len(names) == 1
+        and names[0] in arguments(instr)
+        and any(isinstance(operand, Imm) for operand in instr.operands[1:])
+    )
+
+
+def _own(instr: Instr, last: Instr) -> bool:
+    guard = last.guard.name if last.guard is not None else ""
+    return _steps(instr) or guard in results(instr)
+
+
+def _alone(instrs: Sequence[Instr]) -> bool:
+    return any(instr.op in _ALONE or "volatile" in instr.parts for instr in instrs)

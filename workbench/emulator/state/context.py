@@ -1,0 +1,298 @@
+"""What instructions are compiled against: register slots, memory, and counters.
+
+Every instruction becomes a Python closure ``run(R, M) -> Value`` over the register list
+``R`` and the active `Mask` ``M``. Operands are slots of that list: registers, literals,
+special registers and variables' addresses alike.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
+from workbench.emulator.state.lanes import Lanes, Mask, select
+from workbench.emulator.state.spaces import SHARED_WINDOW, Arena
+from workbench.emulator.state.values import MASK, Array, Value
+from workbench.errors import KernelError
+
+Registers = list[Any]
+Run = Callable[[Registers, Mask], Any]
+
+
+def writes_itself(run: Run) -> Run:
+    """Mark a closure that writes its results (or has none) instead of returning one."""
+    run.writes_itself = True  # type: ignore[attr-defined]
+    return run
+
+
+class Site:
+    """Counters of one instruction, over all lanes and batches.
+
+    `on` counts lanes whose guard was true (used only where there is a guard).
+    """
+
+    __slots__ = (
+        "bytes",
+        "divergent",
+        "ideal",
+        "instr",
+        "joined",
+        "on",
+        "requests",
+        "sectors",
+        "shared_requests",
+        "space",
+        "store",
+        "tags",
+        "wavefronts",
+        "ways",
+        "wideal",
+        "width",
+    )  # fmt: skip
+    COUNTS = (
+        "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
+        "wideal", "divergent",
+    )  # fmt: skip
+
+    on: int
+    requests: int
+    shared_requests: int
+    sectors: int
+    ideal: int
+    tags: int
+    bytes: int
+    wavefronts: int
+    wideal: int
+    divergent: int
+    ways: int
+
+    def __init__(self, instr: Instr) -> None:
+        self.instr = instr
+        self.space = ""
+        self.store = False
+        self.width = 0
+        self.joined = False  # ptxas makes it part of another load
+        self.reset()
+
+    def reset(self) -> None:
+        """All counters to zero."""
+        self.ways = 0
+        for name in self.COUNTS:
+            setattr(self, name, 0)
+
+    def counts(self) -> list[int]:
+        """The counters as a list, `ways` last."""
+        return [*(getattr(self, name) for name in self.COUNTS), self.ways]
+
+    def add(self, counts: list[int]) -> None:
+        """Merge another process's counters."""
+        for name, value in zip(self.COUNTS, counts, strict=False):
+            setattr(self, name, getattr(self, name) + value)
+        self.ways = max(self.ways, counts[-1])
+
+
+class Watcher(Protocol):
+    """Told of shared-memory accesses, to find races and uninitialised reads."""
+
+    def access(self, site: Site, low: int, rel: Array, mask: Mask, width: int, kind: str) -> None:
+        """An access of `width` bytes a lane at ``low + rel``; kind: load, store or atomic."""
+
+    def barrier(self, mask: Mask) -> None:
+        """All lanes of the mask have passed a barrier of their whole block."""
+
+    def warp_barrier(self, mask: Mask) -> None:
+        """The lanes of each warp in the mask have synchronised."""
+
+
+@dataclass(slots=True)
+class Limits:
+    """When to give up: lock-step instructions of one batch."""
+
+    instructions: int = 4_000_000
+
+
+class Runtime:
+    """What the closures of one launch share. `lanes` and the memories change per batch."""
+
+    def __init__(self, arena: Arena, shared_bytes: int, local_bytes: int) -> None:
+        self.arena = arena
+        self.shared_bytes = -(-max(shared_bytes, 1) // 16) * 16
+        self.shared_limit = shared_bytes
+        self.local_limit = local_bytes
+        self.check = False  # watch shared memory for races and uninitialised reads
+        self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
+        self.lanes: Lanes
+        self.watcher: Watcher | None = None
+        self.lock: AbstractContextManager[Any] = nullcontext()
+        self.wide: list[tuple[Any, Any]] = []
+        self.alive: Callable[[], Mask]
+        self.copies: Any = None  # `asynccopy.Pipeline` of the batch
+        self.origins: Any = None  # `origins.Origins`, where a wrong result is explained
+        self.finding: KernelError | None = None  # raised at the end, unless worse comes first
+        self._views: dict[tuple[str, Any], Array] = {}
+        self._memory: dict[str, Array] = {}
+
+    def start(self, lanes: Lanes, slots: int) -> None:
+        """Fresh shared and local memory for a batch."""
+        self.lanes = lanes
+        self.wide = [(None, None)] * slots
+        self._views.clear()
+        sizes = {"shared": lanes.B * self.shared_bytes,
+                 "local": lanes.B * lanes.T * self.local_bytes}  # fmt: skip
+        if self.origins is not None:
+            self.origins.start(lanes, sizes)
+        for space, size in sizes.items():
+            memory = self._memory.get(space)
+            if memory is None or len(memory) != size:
+                self._memory[space] = np.zeros(size, np.uint8)
+            else:
+                memory[:] = 0
+
+    def memory(self, space: str, dtype: Any) -> Array:
+        """Shared or local memory of the batch as elements of this type."""
+        key = (space, dtype)
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = self._memory[space].view(dtype)
+        return found
+
+
+class Context:
+    """Register slots and helpers for the builders of closures."""
+
+    def __init__(
+        self,
+        registers: dict[str, str],
+        symbols: dict[str, tuple[str, int]],
+        where: Callable[[Instr], str],
+        kernel: str,
+        rt: Runtime,
+    ) -> None:
+        self.registers = registers
+        self.symbols = symbols  # name -> (space, address in the space)
+        self._where = where
+        self.kernel = kernel
+        self.rt = rt
+        self.slots: dict[str, int] = {}
+        self.constants: dict[int, int] = {}  # slot -> bits
+        self.specials: dict[int, str] = {}  # slot -> special register
+        self._of_bits: dict[int, int] = {}
+        self.read: set[str] = set()  # registers that some instruction reads
+        self.makers: dict[str, list[Instr]] = {}  # register -> what writes it
+        self.merged: dict[int, int] = {}  # loads that ptxas joins: `coalesce.merged`
+        self.params = b""
+        self.param_base = 0
+        self.variables: list[tuple[str, str, int, int]] = []  # name, space, start, size
+
+    @property
+    def count(self) -> int:
+        """Slots in use."""
+        return len(self.slots) + len(self._of_bits)
+
+    def where(self, instr: Instr) -> str:
+        """``file:line`` of an instruction."""
+        return self._where(instr)
+
+    def unsupported(self, instr: Instr, what: str = "") -> KernelError:
+        """The error for an instruction that the emulator does not know."""
+        detail = f" ({what})" if what else ""
+        return KernelError(
+            f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
+            f"`{instr.text}`{detail}",
+            "docs/emulator.md lists what it supports; use --engine ncu on a GPU machine.",
+        )
+
+    def size(self, operand: Operand, default: int = 0) -> int:
+        """Bytes of a register; 0 for a predicate; `default` for anything else."""
+        if isinstance(operand, Reg) and operand.name in self.registers:
+            kind = self.registers[operand.name]
+            return 0 if kind == "pred" else SIZES[kind]
+        return default
+
+    def constant(self, bits: int) -> int:
+        """The slot of a literal."""
+        slot = self._of_bits.get(bits)
+        if slot is None:
+            slot = self._of_bits[bits] = self.count
+            self.constants[slot] = bits
+        return slot
+
+    def register(self, name: str) -> int:
+        """The slot of a register."""
+        slot = self.slots.get(name)
+        if slot is None:
+            slot = self.count
+            self.slots[name] = slot
+            if name not in self.registers and name.startswith("%"):
+                self.specials[slot] = name[1:]
+        return slot
+
+    def slot(self, operand: Operand, size: int, kind: str = "") -> int:
+        """The slot of a source operand of `size` bytes (0: a predicate)."""
+        if isinstance(operand, Reg):
+            return self.register(operand.name)
+        if isinstance(operand, Imm):
+            return self.constant(literal(operand, size, kind))
+        if isinstance(operand, Sym):
+            space, address = self.symbols.get(operand.name, ("", -1))
+            if not space:
+                raise KernelError(f"kernel {self.kernel}: unknown name {operand.name} in the PTX")
+            return self.constant((address + operand.offset) & MASK[max(size, 1)])
+        raise KernelError(f"kernel {self.kernel}: operand {operand} is not a value")
+
+    def target(self, operand: Operand) -> int:
+        """The slot of a result; -1 for ``_``."""
+        if isinstance(operand, Reg):
+            return -1 if operand.name == "_" else self.register(operand.name)
+        raise KernelError(f"kernel {self.kernel}: operand {operand} is not a register")
+
+    def address(self, operand: Operand) -> tuple[int, int, str]:
+        """Slot, immediate offset and known space ("" if unknown) of an address operand."""
+        if not isinstance(operand, Addr):
+            raise KernelError(f"kernel {self.kernel}: operand {operand} is not an address")
+        if isinstance(operand.base, Reg):
+            return self.register(operand.base.name), operand.offset, ""
+        if operand.base is None:
+            return self.constant(0), operand.offset, ""
+        space, address = self.symbols.get(operand.base.name, ("", -1))
+        if not space:
+            raise KernelError(f"kernel {self.kernel}: unknown name {operand.base.name} in the PTX")
+        return self.constant(address), operand.offset, space
+
+    def variable_at(self, space: str, address: int) -> str:
+        """``As + 12``: the variable nearest below an address."""
+        best = None
+        for name, kind, start, size in self.variables:
+            if kind == space and start <= address and (best is None or start > best[1]):
+                best = (name, start, size)
+        if best is None:
+            return "in no variable"
+        past = "" if address < best[1] + best[2] else ", past its end"
+        return f"{best[0]} + {address - best[1]}{past}"
+
+    def generic(self, name: str) -> int:
+        """The generic address of a variable."""
+        space, address = self.symbols[name]
+        return address + SHARED_WINDOW if space == "shared" else address
+
+
+def literal(operand: Imm, size: int, kind: str) -> int:
+    """The bits of a literal in an instruction of this type."""
+    if operand.width == 0 and kind in ("f32", "f64"):
+        form = "<f" if kind == "f32" else "<d"
+        return int.from_bytes(struct.pack(form, float(operand.bits)), "little")
+    if operand.width == 8 and size == 4:
+        number = struct.unpack("<d", operand.bits.to_bytes(8, "little"))[0]
+        return int.from_bytes(struct.pack("<f", number), "little")
+    return operand.bits & MASK[size] if size else int(bool(operand.bits))
+
+
+def put(R: Registers, M: Mask, slot: int, value: Value, size: int) -> None:
+    """Write one of several results of an instruction."""
+    R[slot] = select(M, value, R[slot], size) if M.partial and slot >= 0 else value
