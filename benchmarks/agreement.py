@@ -2,7 +2,7 @@
 
 ``make agreement`` prints the table per study and version in Markdown, the lines that
 differ to the error stream, and at the end what holds in all. Copies whose counters ncu
-misreads are left out and counted (`workbench.engines.emulated_misread`). Options name
+misreads are left out and counted (`workbench.engines.emulated.misread`). Options name
 studies (default: all of the project), another project's folder, and a document whose table,
 between two marks, is to be replaced by this one.
 """
@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from workbench.engines.emulated_agreement import COUNTERS, Agreement, Column, agreement
+from workbench.engines.emulated.agreement import COUNTERS, Agreement, Column, agreement
 from workbench.errors import WorkbenchError
 from workbench.project import require_project
 from workbench.store import Store

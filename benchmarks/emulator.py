@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from workbench.engines.emulated import emulate
+from workbench.engines.emulated.engine import emulate
 from workbench.project import require_project
 from workbench.study.folder import load_study
 

@@ -16,7 +16,7 @@ import pytest
 from tests import cpu_shim
 from workbench.compile import build as building
 from workbench.compile import compilers
-from workbench.engines import emulated
+from workbench.engines.emulated import engine as emulated
 from workbench.errors import UsageError, WorkbenchError
 from workbench.model import Build, Problem, Version
 from workbench.project import Project, require_project

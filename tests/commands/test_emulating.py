@@ -9,7 +9,7 @@ import pytest
 
 from tests.engines.stand_ins import Cli
 from workbench.compile import compilers
-from workbench.engines import emulated
+from workbench.engines.emulated import engine as emulated
 from workbench.project import Project
 from workbench.store import Store
 

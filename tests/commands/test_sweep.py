@@ -236,7 +236,7 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    from workbench.engines.job import read_results as real
+    from workbench.engines.host.job import read_results as real
 
     # In the background of a shell Ctrl-C is ignored from the start.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -248,14 +248,14 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
             os.kill(os.getpid(), signal.SIGINT)
         return results
 
-    monkeypatch.setattr("workbench.engines.client.read_results", interrupted)
+    monkeypatch.setattr("workbench.engines.host.client.read_results", interrupted)
     code, _, err = cli("sweep", *QUICK, "--again", "--warm")
     assert code == 130 and "interrupted" in err
     done = len(kept(project))
     assert 2 <= done < 6 and f"{done} of 6 combinations are measured and kept" in err
     line = next(line for line in err.splitlines() if "go on with" in line)
     assert "workbench sweep --limit 0.2 --launcher env --arch sm_90 --warm --since 20" in line
-    monkeypatch.setattr("workbench.engines.client.read_results", real)
+    monkeypatch.setattr("workbench.engines.host.client.read_results", real)
     words = line.partition("workbench ")[2].split()
     code, _, err = cli(*words)
     assert code == 0 and f"{done} of 6 are taken from the store" in err and len(kept(project)) == 6

@@ -19,7 +19,7 @@ from workbench.emulator.ptxas.estimate import Weights
 from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import REGISTERS, spills
 from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
-from workbench.engines.emulated_agreement import agreement
+from workbench.engines.emulated.agreement import agreement
 from workbench.project import require_project
 from workbench.store import Store
 from workbench.study.folder import load_study

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from workbench.compile.build import BuildResult
-from workbench.engines.where import Where
+from workbench.engines.host.where import Where
 from workbench.errors import KernelError
-from workbench.experiment import Experiment
+from workbench.measure.experiment import Experiment
 from workbench.model import Build, SourceFile, Version
 from workbench.project import Project, require_project
 from workbench.study.folder import Study, load_study
@@ -138,7 +138,7 @@ def stand_in(
             cached=True,
         )
 
-    monkeypatch.setattr("workbench.engines.client.build", build)
+    monkeypatch.setattr("workbench.engines.host.client.build", build)
 
     def manner(kernel: str) -> None:
         monkeypatch.setenv("FAKE_KERNEL", kernel)
@@ -216,8 +216,8 @@ THERE = ("--launcher", "env", "--arch", "sm_90")
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without GPU and tools, whatever this one has."""
-    monkeypatch.setattr("workbench.engines.presence.find_gpus", lambda: ([], "no driver"))
-    monkeypatch.setattr("workbench.engines.presence.find_tool", lambda *_: None)
+    monkeypatch.setattr("workbench.engines.host.presence.find_gpus", lambda: ([], "no driver"))
+    monkeypatch.setattr("workbench.engines.host.presence.find_tool", lambda *_: None)
 
 
 @pytest.fixture

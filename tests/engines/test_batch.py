@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from workbench.engines.batch import Outcome, run_batch
-from workbench.engines.bench import Benches
-from workbench.engines.client import describe, make_job, make_program, run_jobs
-from workbench.engines.job import Job, TimeOptions
-from workbench.engines.where import Where
+from workbench.engines.gpu.bench import Benches
+from workbench.engines.host.batch import Outcome, run_batch
+from workbench.engines.host.client import describe, make_job, make_program, run_jobs
+from workbench.engines.host.job import Job, TimeOptions
+from workbench.engines.host.where import Where
 from workbench.errors import KernelError, MissingError, WorkbenchError
-from workbench.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment, Subject
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.study.folder import Study, load_study
@@ -36,7 +36,7 @@ class Told:
             self.workers.append(len(jobs))
             return run_jobs(project, jobs, *args, **kwargs)
 
-        monkeypatch.setattr("workbench.engines.batch.run_jobs", counted)
+        monkeypatch.setattr("workbench.engines.host.batch.run_jobs", counted)
 
     def __call__(self, place: int, outcome: Outcome) -> None:
         assert place not in self.outcomes, "told twice"
@@ -228,7 +228,7 @@ def test_versions_that_do_not_compile_are_named_and_the_others_built(
 
 
 def _job(problem: str, seed: int) -> Job:
-    from workbench.engines.job import Program
+    from workbench.engines.host.job import Program
 
     program = Program(version="v0", kind="python", path="")
     return Job(task="verify", study="double", problem=problem, seed=seed, program=program)

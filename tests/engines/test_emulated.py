@@ -16,7 +16,8 @@ from workbench.counters import Missing, Reading, read
 from workbench.emulator.run import sample, strata
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.lanes import Geometry
-from workbench.engines import choose_engine, emulated
+from workbench.engines import choose_engine
+from workbench.engines.emulated import engine as emulated
 from workbench.errors import (
     InconclusiveError,
     KernelError,
@@ -286,7 +287,7 @@ def test_python_versions_are_refused(ours: Project) -> None:
 
 
 def test_the_emulator_is_chosen_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from workbench.engines import presence
+    from workbench.engines.host import presence
 
     def nothing() -> None:
         raise MissingError("no GPU", "get one")

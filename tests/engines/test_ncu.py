@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines import rawreport
-from workbench.engines.assemble import library_notices, own_notices
-from workbench.engines.ncu import Command, Options
-from workbench.engines.where import Where
+from workbench.engines.host.where import Where
+from workbench.engines.ncu import raw as rawreport
+from workbench.engines.ncu.assemble import library_notices, own_notices
+from workbench.engines.ncu.command import Command, Options
 from workbench.errors import (
     DataError,
     KernelError,
@@ -24,7 +24,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment, Subject
 from workbench.model import Notice, Profile
 
 Manner = Callable[[str], None]
@@ -114,7 +114,7 @@ def test_a_hang_leaves_no_process_of_any_kind(
     pids = tmp_path / "pids"
     monkeypatch.setenv("FAKE_NCU", "hang")
     monkeypatch.setenv("FAKE_NCU_PIDS", str(pids))
-    monkeypatch.setattr("workbench.engines.process.GRACE_S", 1.0)
+    monkeypatch.setattr("workbench.engines.host.process.GRACE_S", 1.0)
     experiment.where = Where(arch="sm_90", timeout_s=3.0)
     begin = time.monotonic()
     with pytest.raises(KernelError, match="did not end within 3 s"):
@@ -230,7 +230,7 @@ def test_a_command_passes_every_option_through() -> None:
 
 def test_the_default_collection_covers_the_catalog() -> None:
     from workbench.counters import catalog
-    from workbench.engines import collection
+    from workbench.engines.ncu import collection
 
     options = Options()
     assert options.chosen_sections == collection.default_sections()
@@ -261,7 +261,7 @@ def test_a_launchers_options_are_not_kept() -> None:
 def neutral_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the stand-in's report, which was captured below /tmp/wb, came from elsewhere."""
     monkeypatch.setattr(
-        "workbench.engines.ncu.machine_words",
+        "workbench.engines.ncu.command.machine_words",
         lambda root: tuple(w for w in rawreport.machine_words(root) if w != "/tmp/"),
     )
 
@@ -310,7 +310,7 @@ def test_a_report_that_names_a_folder_of_the_user_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The stand-in's report was captured below /tmp/wb.
-    monkeypatch.setattr("workbench.engines.ncu.machine_words", lambda root: ("/tmp/wb",))
+    monkeypatch.setattr("workbench.engines.ncu.command.machine_words", lambda root: ("/tmp/wb",))
     made, _ = profile()
     (notice,) = [n for n in made.notices if n.code == "raw-not-kept"]
     assert "it names /tmp/wb" in notice.message

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines import presence
-from workbench.engines.nvml import Gpu, NvmlAbsentError, NvmlError
+from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError
+from workbench.engines.host import presence
 from workbench.errors import MissingError
 
 SMI = "0, NVIDIA H200, GPU-1, 580.1, 9.0, 143771"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines import process
-from workbench.engines.process import run_group
+from workbench.engines.host import process
+from workbench.engines.host.process import run_group
 from workbench.errors import MissingError
 
 
@@ -127,7 +127,7 @@ def test_a_second_ctrl_c_does_not_spare_a_stubborn_child(tmp_path: Path) -> None
 def test_sigterm_to_us_ends_the_child(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
-        "from workbench.engines.process import run_group\n"
+        "from workbench.engines.host.process import run_group\n"
         "run_group(['/bin/sh', '-c', 'echo $$ > pid; sleep 99'], cwd=Path('.'))\n"
     )
     ours = subprocess.Popen(python(code), cwd=tmp_path)

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engines import stopwatch
-from workbench.engines.device import DeviceArray, Session
-from workbench.engines.job import BufferSpec, TimeOptions
-from workbench.engines.stopwatch import (
+from workbench.engines.gpu import stopwatch
+from workbench.engines.gpu.device import DeviceArray, Session
+from workbench.engines.gpu.stopwatch import (
     MAX_SETS,
     Contestant,
     Stopwatch,
@@ -24,6 +23,7 @@ from workbench.engines.stopwatch import (
     rotation,
     wants_graph,
 )
+from workbench.engines.host.job import BufferSpec, TimeOptions
 
 L2 = 60 << 20
 

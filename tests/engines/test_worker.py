@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.engines.stand_ins import BASELINE
-from workbench.engines.job import TimeOptions
-from workbench.engines.where import Where
+from workbench.engines.host.job import TimeOptions
+from workbench.engines.host.where import Where
 from workbench.errors import KernelError, MissingError, UsageError
-from workbench.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment, Subject
 
 Manner = Callable[[str], None]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines import presence
-from workbench.engines.nvml import Gpu
-from workbench.engines.where import Where
+from workbench.engines.gpu.nvml import Gpu
+from workbench.engines.host import presence
+from workbench.engines.host.where import Where
 from workbench.errors import MissingError
-from workbench.experiment import Experiment
+from workbench.measure.experiment import Experiment
 from workbench.project import require_project
 from workbench.study.folder import load_study
 

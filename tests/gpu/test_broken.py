@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines.ncu import Options
-from workbench.engines.where import Where
+from workbench.engines.host.where import Where
+from workbench.engines.ncu.command import Options
 from workbench.errors import KernelError
-from workbench.experiment import Experiment, Subject
-from workbench.sanitizer import Tool
+from workbench.measure.experiment import Experiment, Subject
+from workbench.measure.sanitizer import Tool
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 

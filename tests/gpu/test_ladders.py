@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import REPO, Ladders
-from workbench.campaign import plan, sweep_problems
 from workbench.errors import MissingError
+from workbench.measure.plan import plan, sweep_problems
 from workbench.project import require_project
 from workbench.study.folder import study_names
 

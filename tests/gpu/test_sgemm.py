@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from workbench.engines.job import TimeOptions
-from workbench.engines.ncu import Options
-from workbench.experiment import Experiment, Subject
+from workbench.engines.host.job import TimeOptions
+from workbench.engines.ncu.command import Options
+from workbench.measure.experiment import Experiment, Subject
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 

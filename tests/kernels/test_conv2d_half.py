@@ -11,7 +11,7 @@ import pytest
 
 from tests import ladders
 from workbench.counters import Reading, read
-from workbench.engines import emulated
+from workbench.engines.emulated import engine as emulated
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
 

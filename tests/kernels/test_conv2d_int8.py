@@ -10,7 +10,8 @@ import pytest
 
 from tests import ladders
 from workbench.counters import Reading, read
-from workbench.engines import check, emulated
+from workbench.engines.emulated import engine as emulated
+from workbench.engines.host import correctness as check
 from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches

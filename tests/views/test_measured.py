@@ -16,9 +16,9 @@ import pytest
 from rich.cells import cell_len
 
 from tests.factories import make_timing
-from workbench.engines.survey import Finding as Row
+from workbench.engines.host.doctor import Finding as Row
+from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
-from workbench.sanitizer import Finding, Place
 from workbench.views.measured import Sheet, render, sheet_view
 from workbench.views.measured_doctor import doctor_sheet
 from workbench.views.measured_time import time_sheet

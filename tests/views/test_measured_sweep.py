@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from tests.factories import make_timing
-from workbench.campaign import Gap
+from workbench.measure.plan import Gap
 from workbench.model import Device, Estimate, Timing
 from workbench.views.measured_sweep import Sweep, rate_unit, render, sweep_view
 from workbench.views.terminal import render as to_text

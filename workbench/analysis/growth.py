@@ -35,7 +35,7 @@ TIME = 1.10
 FLOOR_S = 50e-6
 #: A median this close (as a factor, either way) to the first launch's cost is taken for it.
 _LIKE_FIRST = 1.5
-#: Notices of `workbench.engines.stopwatch` by which the host, not the device, set the pace.
+#: Notices of `workbench.engines.gpu.stopwatch` by which the host, not the device, set the pace.
 _HOST_NOTICES = frozenset(("launch-overhead", "no-graph"))
 
 Cause = Literal["first-launch", "host", "fixed"]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from workbench.commands.measuring import Failures, Progress, pass_over
 
 if TYPE_CHECKING:
-    from workbench.campaign import Combination, Gap, Key
-    from workbench.engines.job import TimeOptions
+    from workbench.engines.host.job import TimeOptions
     from workbench.errors import WorkbenchError
-    from workbench.experiment import Experiment, Subject
+    from workbench.measure.experiment import Experiment, Subject
+    from workbench.measure.plan import Combination, Gap, Key
     from workbench.model import Timing, Version
 
 
@@ -141,7 +141,7 @@ class Campaign:
             DataError: a stored time is damaged.
             KernelError, MissingError: the launcher leads to no GPU.
         """
-        from workbench.campaign import recorded
+        from workbench.measure.plan import recorded
         from workbench.store import Store
 
         runner = self._runner
@@ -167,8 +167,8 @@ class Campaign:
             )
 
     def _device(self) -> str:
-        from workbench.engines import presence
-        from workbench.engines.client import describe
+        from workbench.engines.host import presence
+        from workbench.engines.host.client import describe
         from workbench.store.devices import device_slug
 
         where = self._runner.where
@@ -261,7 +261,7 @@ class Campaign:
         self._failures.add(" ".join(key), error, self._shown.say)
 
     def _gap(self, key: Key, kind: Any, error: WorkbenchError) -> None:
-        from workbench.campaign import Gap
+        from workbench.measure.plan import Gap
 
         self.gaps[key] = Gap(kind=kind, why=error.message.splitlines()[0])
 

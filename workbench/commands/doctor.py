@@ -12,7 +12,7 @@ from workbench.commands.options import format_option
 @format_option
 def command(strict: bool, format_: str) -> None:
     """What this machine can do, how to get what it lacks, and what works without it."""
-    from workbench.engines.survey import survey
+    from workbench.engines.host.doctor import survey
     from workbench.errors import MissingError
     from workbench.project import find_project
     from workbench.views.measured import print_sheet

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _seed(seed: int | None) -> int:
-    from workbench.engines.client import fresh_seed
+    from workbench.engines.host.client import fresh_seed
 
     return fresh_seed() if seed is None else seed
 
@@ -62,7 +62,7 @@ def profile_versions(
     """
     from workbench.commands.choosing import chosen_problem
     from workbench.commands.measuring import Failures, Progress
-    from workbench.engines import emulated
+    from workbench.engines.emulated import engine as emulated
     from workbench.errors import MissingError
     from workbench.store import Store
     from workbench.units import digits3, quantity
@@ -127,9 +127,9 @@ def verify_versions(
     from workbench.commands.choosing import chosen_problems
     from workbench.commands.measuring import Failures, Progress
     from workbench.commands.verify import raise_worst, verdict_row
-    from workbench.engines import emulated
+    from workbench.engines.emulated import engine as emulated
     from workbench.errors import MissingError, WorkbenchError
-    from workbench.experiment import Verdict
+    from workbench.measure.experiment import Verdict
     from workbench.views.measured import print_sheet
     from workbench.views.measured_verify import verify_sheet
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from workbench.engines.where import Where
+    from workbench.engines.host.where import Where
     from workbench.errors import WorkbenchError
-    from workbench.experiment import Experiment
+    from workbench.measure.experiment import Experiment
     from workbench.model import Version
     from workbench.project import Project
     from workbench.study.folder import Study
@@ -38,8 +38,8 @@ class Machine(NamedTuple):
     launcher: str
 
     def where(self, *, known: bool = False) -> Where:
-        """Settle where to run; see `workbench.engines.where.choose_where`."""
-        from workbench.engines.where import choose_where
+        """Settle where to run; see `workbench.engines.host.where.choose_where`."""
+        from workbench.engines.host.where import choose_where
 
         return choose_where(self.launcher, self.arch, self.timeout_s, known=known)
 
@@ -297,6 +297,6 @@ def experiment(
     project: Project, study: Study, where: Where, seed: int | None, progress: Progress
 ) -> Experiment:
     """An experiment that reports its progress on standard error."""
-    from workbench.experiment import Experiment
+    from workbench.measure.experiment import Experiment
 
     return Experiment(project, study, where, seed=seed, say=progress.say, step=progress.step)

@@ -15,7 +15,7 @@ from workbench.commands.measuring import (
 from workbench.commands.options import study_option
 
 if TYPE_CHECKING:
-    from workbench.engines.rawreport import Keep
+    from workbench.engines.ncu.raw import Keep
     from workbench.model import Profile
 
 
@@ -103,15 +103,15 @@ def command(
     """
     import msgspec
 
-    from workbench.campaign import Combination
     from workbench.commands.campaigns import Campaign
     from workbench.commands.choosing import chosen_problem
     from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
     from workbench.engines import choose_engine
-    from workbench.engines.job import TimeOptions
-    from workbench.engines.ncu import Options
-    from workbench.engines.presence import find_tool, need_ncu
+    from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.presence import find_tool, need_ncu
+    from workbench.engines.ncu.command import Options
     from workbench.errors import MissingError, UsageError, WorkbenchError
+    from workbench.measure.plan import Combination
     from workbench.views.measured import print_sheet
     from workbench.views.measured_time import time_sheet
 

@@ -19,7 +19,7 @@ from workbench.commands.measuring import (
 from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
-    from workbench.campaign import Gap, Key, Plan
+    from workbench.measure.plan import Gap, Key, Plan
     from workbench.model import Timing, Version
     from workbench.project import Project
     from workbench.study.folder import Study
@@ -73,8 +73,8 @@ def command(
     some. Each time is stored as it comes, as by `workbench time`; a sweep that was
     interrupted goes on where it was.
     """
-    from workbench.campaign import plan, sweep_problems
     from workbench.errors import UsageError
+    from workbench.measure.plan import plan, sweep_problems
     from workbench.views.measured_sweep import print_sweep
 
     check_since(since, again)
@@ -93,8 +93,8 @@ def command(
 
     from workbench.commands.campaigns import Campaign
     from workbench.commands.measuring import Failures, Progress, experiment
-    from workbench.engines.job import TimeOptions
-    from workbench.engines.timed import now
+    from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.timed import now
     from workbench.errors import MissingError
 
     begin = now()
@@ -205,7 +205,7 @@ def _sweep(
     stale: frozenset[Key] = frozenset(),
 ) -> Sweep:
     """The table's record; a combination without time or reason is not recorded."""
-    from workbench.campaign import Gap
+    from workbench.measure.plan import Gap
     from workbench.views.measured_sweep import Sweep
 
     missing = Gap(kind="missing", why="not recorded")
@@ -236,8 +236,8 @@ def _recorded(
     Raises:
         UsageError: nothing is stored of the study, or of the device.
     """
-    from workbench.campaign import recorded, recorded_devices
     from workbench.errors import MissingError, UsageError
+    from workbench.measure.plan import recorded, recorded_devices
     from workbench.store.devices import device_slug
 
     devices = recorded_devices(project, study.name)

@@ -18,8 +18,8 @@ from workbench.commands.measuring import (
 from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
-    from workbench.campaign import Combination
     from workbench.commands.measuring import Progress
+    from workbench.measure.plan import Combination
     from workbench.model import Version
     from workbench.study.folder import Study
 
@@ -62,8 +62,8 @@ def command(
     """
     from workbench.commands.campaigns import Campaign
     from workbench.commands.measuring import Failures, Progress, experiment, pick
-    from workbench.engines.job import TimeOptions
-    from workbench.engines.timed import now
+    from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.timed import now
     from workbench.errors import MissingError, UsageError
     from workbench.views.measured import print_sheet
     from workbench.views.measured_time import time_sheet
@@ -125,10 +125,10 @@ def _combinations(
     Raises:
         UsageError: an unknown problem, or one that a named version cannot do.
     """
-    from workbench.campaign import Combination, by_work
     from workbench.commands.choosing import timed_problems
     from workbench.commands.measuring import pass_over
     from workbench.errors import UsageError
+    from workbench.measure.plan import Combination, by_work
 
     able: list[Combination] = []
     for version in versions:

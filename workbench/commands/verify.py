@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from workbench.commands.measuring import Failures, Progress
     from workbench.errors import WorkbenchError
-    from workbench.experiment import Experiment, Subject, Verdict
+    from workbench.measure.experiment import Experiment, Subject, Verdict
+    from workbench.measure.sanitizer import Finding
     from workbench.model import Version
-    from workbench.sanitizer import Finding
     from workbench.views.measured_verify import VerifyRow
 
 
@@ -59,9 +59,9 @@ def command(
     """
     from workbench.commands.measuring import Failures, Progress, experiment, pick
     from workbench.engines import choose_runner
-    from workbench.engines.presence import need_sanitizer
+    from workbench.engines.host.presence import need_sanitizer
     from workbench.errors import KernelError, MissingError
-    from workbench.sanitizer import TOOLS
+    from workbench.measure.sanitizer import TOOLS
     from workbench.views.measured import print_sheet
     from workbench.views.measured_verify import verify_sheet
 

@@ -24,7 +24,7 @@ def choose_engine(wanted: str, *, launcher: bool = False) -> Literal["ncu", "emu
         return "emulator"
     if launcher:
         return "ncu"
-    from workbench.engines import presence
+    from workbench.engines.host import presence
 
     try:
         presence.need_gpu()
@@ -45,7 +45,7 @@ def choose_runner(wanted: str) -> Literal["gpu", "emulator"]:
     """
     if wanted == "emulator":
         return "emulator"
-    from workbench.engines import presence
+    from workbench.engines.host import presence
 
     try:
         presence.need_gpu()

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from workbench.engines.bench import Bench, Benches, Run
-from workbench.engines.device import DeviceArray, Session, WorkerError, set_bytes
-from workbench.engines.job import (
+from workbench.engines.gpu.bench import Bench, Benches, Run
+from workbench.engines.gpu.device import DeviceArray, Session, WorkerError, set_bytes
+from workbench.engines.host.job import (
     Check,
     Failure,
     Job,
@@ -109,14 +109,8 @@ def _baseline(
 def _time(
     session: Session, bench: Bench, job: Job, run: Run, notices: list[Notice]
 ) -> dict[str, Any]:
-    from workbench.engines.conditions import Conditions
-    from workbench.engines.stopwatch import (
-        Contestant,
-        Stopwatch,
-        bind_all,
-        make_sets,
-        rotation,
-    )
+    from workbench.engines.gpu.conditions import Conditions
+    from workbench.engines.gpu.stopwatch import Contestant, Stopwatch, bind_all, make_sets, rotation
 
     rival, rival_check = _baseline(session, bench, job, run.arrays, notices)
     count = 1

@@ -9,7 +9,7 @@ from workbench.views.measured import Sheet
 
 
 class Row(Protocol):
-    """What doctor says of one thing (`workbench.engines.survey.Finding`)."""
+    """What doctor says of one thing (`workbench.engines.host.doctor.Finding`)."""
 
     @property
     def what(self) -> str: ...  # noqa: D102

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.analysis import growth
-from workbench.campaign import Gap, Key
 from workbench.gpus import chip_for
+from workbench.measure.plan import Gap, Key
 from workbench.model import Record, Timing
 from workbench.units import digits3, factor, quantity, symbol
 from workbench.views.measured_time import COLUMNS, columns_of, timing_document

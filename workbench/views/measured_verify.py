@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.measure.sanitizer import Finding, describe
 from workbench.model import Record
-from workbench.sanitizer import Finding, describe
 from workbench.units import count, digits3, factor, quantity
 from workbench.views.measured import Sheet
 

@@ -1,4 +1,4 @@
-"""Tensor-core instructions: ``mma.sync`` and ``ldmatrix``; `workbench.emulator.ops.tensor.wmma` has the rest.
+"""Tensor-core instructions: ``mma.sync`` and ``ldmatrix``; the rest is in `wmma`.
 
 Products are exact and summed in float64 (integers exactly), then rounded once. The
 chip aligns and truncates inside its sum, in a way that NVIDIA does not publish, so

@@ -12,7 +12,7 @@ from workbench.counters import catalog
 @cache
 def _data() -> tuple[tuple[str, ...], frozenset[str]]:
     # Not importlib.resources, which costs 15 ms of start-up for reading one file.
-    path = Path(__file__).resolve().parents[1] / "data" / "ncu_sections.toml"
+    path = Path(__file__).resolve().parents[2] / "data" / "ncu_sections.toml"
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     return tuple(table["sections"]), frozenset(table["delivers"])
 

@@ -22,9 +22,9 @@ from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.run import Outcome, Row, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
-from workbench.engines import emulated_misread
-from workbench.engines.emulated import launch_of, memory_of, recorded_build
-from workbench.engines.emulated_misread import LeftOut, left_out
+from workbench.engines.emulated import misread as emulated_misread
+from workbench.engines.emulated.engine import launch_of, memory_of, recorded_build
+from workbench.engines.emulated.misread import LeftOut, left_out
 from workbench.model import Launch, Profile
 from workbench.study.folder import Study
 from workbench.study.launches import resolve_launches
@@ -73,7 +73,7 @@ class Agreement:
     """One launch, emulated and recorded.
 
     `instructions`: estimated over recorded, less 1; `misread`: machine instructions whose
-    counters of copies are not compared (`workbench.engines.emulated_misread`), and
+    counters of copies are not compared (`workbench.engines.emulated.misread`), and
     `lines_left_out`: lines that are not compared because of them.
     """
 

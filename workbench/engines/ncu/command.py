@@ -13,19 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from workbench.engines import collection
-from workbench.engines.client import (
-    RESULT,
-    run_name,
-    stage,
-    worker_argv,
-)
-from workbench.engines.job import Job, Result, read_results
-from workbench.engines.ncu_faults import find_fault
-from workbench.engines.process import Finished, run_group
-from workbench.engines.rawreport import Keep, Later, RawReport, machine_words, pack_report
-from workbench.engines.where import Where
-from workbench.engines.workspace import folder_for, workspace
+from workbench.engines.host.client import RESULT, run_name, stage, worker_argv
+from workbench.engines.host.job import Job, Result, read_results
+from workbench.engines.host.process import Finished, run_group
+from workbench.engines.host.where import Where
+from workbench.engines.host.workspace import folder_for, workspace
+from workbench.engines.ncu import collection
+from workbench.engines.ncu.faults import find_fault
+from workbench.engines.ncu.raw import Keep, Later, RawReport, machine_words, pack_report
 from workbench.model import Profile, Record
 from workbench.ncurep.child import Standby
 from workbench.ncurep.read import read_report
@@ -183,7 +178,7 @@ def capture(
     meanwhile, and reading and compressing go on side by side.
 
     Raises:
-        KernelError, MissingError, UsageError: as `workbench.engines.ncu_faults` says.
+        KernelError, MissingError, UsageError: as `workbench.engines.ncu.faults` says.
         DataError: the report cannot be read.
     """
     with workspace(project.root, run_name(job)) as folder, Standby() as standby:

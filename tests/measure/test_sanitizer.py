@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import sanitizer
 from workbench.errors import KernelError, MissingError
-from workbench.sanitizer import Finding, Place, arguments, describe, judge, own, parse, reported
+from workbench.measure import sanitizer
+from workbench.measure.sanitizer import (
+    Finding,
+    Place,
+    arguments,
+    describe,
+    judge,
+    own,
+    parse,
+    reported,
+)
 
 DATA = Path(__file__).resolve().parent / "data" / "sanitizer"
 SOURCE = "\n".join(f"line {number};" for number in range(1, 21))

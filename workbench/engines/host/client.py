@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from workbench.compile.build import BuildResult, build
-from workbench.engines.failures import expect_result
-from workbench.engines.job import (
+from workbench.engines.host.failures import expect_result
+from workbench.engines.host.job import (
     Check,
     Job,
     Program,
@@ -24,9 +24,9 @@ from workbench.engines.job import (
     encode,
     read_results,
 )
-from workbench.engines.process import Finished, run_group
-from workbench.engines.where import Where
-from workbench.engines.workspace import workspace
+from workbench.engines.host.process import Finished, run_group
+from workbench.engines.host.where import Where
+from workbench.engines.host.workspace import workspace
 from workbench.errors import MissingError
 from workbench.model import Device, Problem, Verification, Version
 from workbench.project import Project

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.check import compare
-from workbench.engines.device import DeviceArray, Session, WorkerError
-from workbench.engines.job import BufferSpec, Check, Job, Program
-from workbench.engines.programs import Loaded, Step, load
+from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
+from workbench.engines.gpu.programs import Loaded, Step, load
+from workbench.engines.host.correctness import compare
+from workbench.engines.host.job import BufferSpec, Check, Job, Program
 from workbench.errors import WorkbenchError
 from workbench.model import Problem
 

@@ -21,10 +21,10 @@ from workbench.analysis.timing import (
     paired_ratio,
     relative_width,
 )
-from workbench.engines.device import DeviceArray, Session, aligned, set_bytes
-from workbench.engines.job import BufferSpec, TimeOptions, Times
-from workbench.engines.libcuda import Driver, DriverError, Graph
-from workbench.engines.programs import Loaded, Step
+from workbench.engines.gpu.device import DeviceArray, Session, aligned, set_bytes
+from workbench.engines.gpu.libcuda import Driver, DriverError, Graph
+from workbench.engines.gpu.programs import Loaded, Step
+from workbench.engines.host.job import BufferSpec, TimeOptions, Times
 from workbench.model import Notice
 from workbench.units import quantity
 

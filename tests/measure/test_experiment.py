@@ -19,10 +19,10 @@ from tests.engines.stand_ins import (  # noqa: F401
     stand_in,
     study,
 )
-from workbench.engines.job import TimeOptions
-from workbench.engines.ncu import Options
+from workbench.engines.host.job import TimeOptions
+from workbench.engines.ncu.command import Options
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
-from workbench.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment, Subject
 
 # The fixtures above are arguments below.
 # ruff: noqa: F811

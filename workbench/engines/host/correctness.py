@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.job import Check, Worst
+from workbench.engines.host.job import Check, Worst
 
 #: A single element may be off by this many times the tolerance, relative to the
 #: larger of its own size and the output's root mean square. Rounding errors of n

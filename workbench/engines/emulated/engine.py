@@ -25,11 +25,11 @@ from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
-from workbench.engines import emulated_blame as blame
-from workbench.engines.check import compare, poison_byte
-from workbench.engines.emulated_blame import Blame
-from workbench.engines.emulated_profile import device_of, launch_record, sources_of
-from workbench.engines.job import Check
+from workbench.engines.emulated import blame
+from workbench.engines.emulated.blame import Blame
+from workbench.engines.emulated.record import device_of, launch_record, sources_of
+from workbench.engines.host.correctness import compare, poison_byte
+from workbench.engines.host.job import Check
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Capture, Notice, Problem, Profile, Verification, Version
 from workbench.project import Project
@@ -265,7 +265,7 @@ def verified(emulation: Emulation, version: Version, problem: Problem) -> Check:
     Raises:
         KernelError: the result is wrong.
     """
-    from workbench.engines.failures import describe_check
+    from workbench.engines.host.failures import describe_check
 
     check = emulation.check
     assert check is not None

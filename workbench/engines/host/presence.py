@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from workbench.engines.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
+from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
 from workbench.errors import MissingError
 
 WITHOUT_GPU = (

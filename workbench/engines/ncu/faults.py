@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from workbench.engines.failures import failure_error, hang
-from workbench.engines.job import Job, Result
-from workbench.engines.process import Finished
-from workbench.engines.where import Where
+from workbench.engines.host.failures import failure_error, hang
+from workbench.engines.host.job import Job, Result
+from workbench.engines.host.process import Finished
+from workbench.engines.host.where import Where
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 
 #: NVIDIA's page on ERR_NVGPUCTRPERM.

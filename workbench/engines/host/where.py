@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from workbench.engines import presence
+from workbench.engines.host import presence
 from workbench.errors import UsageError
 from workbench.model import Record
 

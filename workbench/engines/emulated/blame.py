@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from workbench.emulator.faults.origins import Origins
 from workbench.emulator.faults.words import triple
 from workbench.emulator.ptx.instructions import Instr, Module
-from workbench.engines.check import FAR_OFF, unwritten
+from workbench.engines.host.correctness import FAR_OFF, unwritten
 
 Array = NDArray[Any]
 #: Elements of each kind that are looked at.
@@ -46,7 +46,7 @@ def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
 
 
 def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
-    """Elements that are far off, as `workbench.engines.check` has it; else the worst ones."""
+    """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
     exact = got.astype(np.float64).reshape(-1)
     right = np.asarray(want, np.float64).reshape(-1)
     with np.errstate(invalid="ignore", over="ignore"):

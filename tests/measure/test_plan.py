@@ -10,13 +10,8 @@ import pytest
 
 from tests.engines.stand_ins import add_version, project, project_file, study  # noqa: F401
 from tests.factories import make_timing
-from workbench.campaign import (
-    plan,
-    recorded,
-    recorded_devices,
-    sweep_problems,
-)
 from workbench.errors import UsageError
+from workbench.measure.plan import plan, recorded, recorded_devices, sweep_problems
 from workbench.model import Device, Notice, Timing
 from workbench.project import Project
 from workbench.store import Store

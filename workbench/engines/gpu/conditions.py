@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.analysis.timing import moved
-from workbench.engines.nvml import Sampler
+from workbench.engines.gpu.nvml import Sampler
 from workbench.model import DeviceState, Notice
 from workbench.units import quantity
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.engines import presence
-from workbench.engines.job import Check, Failure, Job, Result
-from workbench.engines.process import Finished
-from workbench.engines.where import Where
+from workbench.engines.host import presence
+from workbench.engines.host.job import Check, Failure, Job, Result
+from workbench.engines.host.process import Finished
+from workbench.engines.host.where import Where
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.units import digits3
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from workbench.engines.client import run_jobs
-from workbench.engines.failures import failure_error, hang, vanished
-from workbench.engines.job import Job, Result
-from workbench.engines.where import Where
+from workbench.engines.host.client import run_jobs
+from workbench.engines.host.failures import failure_error, hang, vanished
+from workbench.engines.host.job import Job, Result
+from workbench.engines.host.where import Where
 from workbench.errors import KernelError, WorkbenchError
 from workbench.project import Project
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.engines.device import DeviceArray, Session, WorkerError
-from workbench.engines.job import Program
+from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
+from workbench.engines.host.job import Program
 from workbench.model import Problem
 from workbench.study.launches import BufferArg, ResolvedLaunch
 
@@ -102,7 +102,7 @@ class CudaProgram:
     def _cluster_step(
         self, launch: ResolvedLaunch, cluster: tuple[int, int, int], values: list[np.generic]
     ) -> Callable[[], None]:
-        from workbench.engines.libcuda import Driver, DriverError
+        from workbench.engines.gpu.libcuda import Driver, DriverError
 
         try:
             return Driver().cluster_kernel(

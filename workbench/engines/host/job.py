@@ -20,7 +20,7 @@ from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
 Task = Literal["verify", "time", "profile", "describe"]
 
-#: What went wrong, in the worker's words. `workbench.engines.client` turns each into an error.
+#: What went wrong, in the worker's words. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
     "wrong-result",  # the outputs differ from the reference
     "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
@@ -65,7 +65,7 @@ class TimeOptions(Record, frozen=True):
 
     `width` is the wanted width of the 95% interval relative to the median;
     `limit_s` bounds the sampling of one version (and its baseline) in wall time.
-    `graph_below_s`: see `workbench.engines.stopwatch.wants_graph`.
+    `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`.
     """
 
     cache: Literal["cold", "warm"] = "cold"

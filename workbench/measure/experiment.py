@@ -10,17 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from workbench import __version__, sanitizer
+from workbench import __version__
 from workbench.compile.build import BuildResult
-from workbench.engines.assemble import (
-    fold_repeats,
-    library_notices,
-    metric_notices,
-    own_notices,
-    own_sources,
-)
-from workbench.engines.batch import Outcome, run_batch
-from workbench.engines.client import (
+from workbench.engines.host.batch import Outcome, run_batch
+from workbench.engines.host.client import (
     compiled,
     fresh_seed,
     make_job,
@@ -28,17 +21,25 @@ from workbench.engines.client import (
     run_jobs,
     verification,
 )
-from workbench.engines.failures import failure_error, hang
-from workbench.engines.job import Check, Job, Program, Result, TimeOptions
-from workbench.engines.ncu import Captured, Command, Options, capture, prepare
-from workbench.engines.process import Finished
-from workbench.engines.rawreport import Keep
-from workbench.engines.timed import now, timing_record
-from workbench.engines.where import Where
+from workbench.engines.host.failures import failure_error, hang
+from workbench.engines.host.job import Check, Job, Program, Result, TimeOptions
+from workbench.engines.host.process import Finished
+from workbench.engines.host.timed import now, timing_record
+from workbench.engines.host.where import Where
+from workbench.engines.ncu.assemble import (
+    fold_repeats,
+    library_notices,
+    metric_notices,
+    own_notices,
+    own_sources,
+)
+from workbench.engines.ncu.command import Captured, Command, Options, capture, prepare
+from workbench.engines.ncu.raw import Keep
 from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.measure import sanitizer
+from workbench.measure.sanitizer import Finding, Tool
 from workbench.model import Notice, Problem, Profile, Record, Timing, Version
 from workbench.project import Project
-from workbench.sanitizer import Finding, Tool
 from workbench.store import Store
 from workbench.study.folder import Study, source_hash
 

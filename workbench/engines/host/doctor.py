@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from workbench.engines import presence
+from workbench.engines.host import presence
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Record
 from workbench.project import Project
@@ -171,7 +171,7 @@ def _counters() -> Iterator[Finding]:
             without=presence.WITHOUT_GPU,
         )
     elif locked:
-        from workbench.engines.ncu_faults import permission
+        from workbench.engines.ncu.faults import permission
 
         error = permission()
         yield Finding(

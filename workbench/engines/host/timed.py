@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from workbench import __version__
-from workbench.engines.client import verification
-from workbench.engines.job import Job, Result
+from workbench.engines.host.client import verification
+from workbench.engines.host.job import Job, Result
 from workbench.model import Notice, Timing, Version
 from workbench.project import Project
 from workbench.study.folder import Study, source_hash

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.check import poison_byte
-from workbench.engines.job import BufferSpec, Failure, FailureKind
+from workbench.engines.host.correctness import poison_byte
+from workbench.engines.host.job import BufferSpec, Failure, FailureKind
 from workbench.model import Device
 from workbench.store import device_slug
 
@@ -229,7 +229,7 @@ class Session:
         return host
 
     def poison(self, array: DeviceArray) -> None:
-        """Fill a buffer with what no kernel computes (see `workbench.engines.check`)."""
+        """Fill a buffer with what no kernel computes (see `workbench.engines.host.correctness`)."""
         if array.nbytes:
             self.cuda.memset_d8(array.address, poison_byte(array.dtype.str), array.nbytes)
 
