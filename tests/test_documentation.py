@@ -23,8 +23,8 @@ from markdown_it import MarkdownIt
 
 from tests import ladders
 from workbench import cli, errors
-from workbench.analysis.check import read_rules
 from workbench.analysis.expectations import find_counter
+from workbench.analysis.gates import read_rules
 from workbench.compile import build as building
 from workbench.compile import compilers
 from workbench.project import Project

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
-from workbench.analysis.attribution import attribute, share
+from workbench.analysis.split.attribution import attribute, share
 from workbench.model import Column, InstructionTable, Launch, Number, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 

@@ -20,8 +20,8 @@ from tests.factories import (
     with_metrics,
 )
 from workbench.analysis import misread
+from workbench.analysis.aggregate import Combined, combine, pair_launches
 from workbench.analysis.compare import Comparison, compare, noise_of, time_change
-from workbench.analysis.launches import Combined, combine, pair_launches
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Capture, Column, InstructionTable, Launch, Profile, Spread

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.analysis.links import FUNCTION, link
-from workbench.analysis.symbols import Program, read
-from workbench.analysis.tokens import scan
+from workbench.analysis.source.links import FUNCTION, link
+from workbench.analysis.source.symbols import Program, read
+from workbench.analysis.source.tokens import scan
 
 
 def program(*texts: str) -> Program:

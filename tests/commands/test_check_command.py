@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.factories import make_project
-from workbench.analysis.check import Gate
+from workbench.analysis.gates import Gate
 from workbench.cli import app
 from workbench.errors import UsageError
 from workbench.model import Capture

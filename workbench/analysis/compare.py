@@ -18,7 +18,7 @@ from functools import partial
 from typing import Literal
 
 from workbench.analysis import misread
-from workbench.analysis.launches import Combined, LaunchPair, combine, pair_launches
+from workbench.analysis.aggregate import Combined, LaunchPair, combine, pair_launches
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Number, Profile, Record, Spread, Timing

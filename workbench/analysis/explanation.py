@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.analysis.advice import Score, score
-from workbench.analysis.attribution import Attribution, attribute
+from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
-from workbench.analysis.launches import pair_launches
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sentence import tell
-from workbench.analysis.sourcediff import SourceDiff, compare_sources
-from workbench.analysis.timesplit import TimeSplit, split_time
+from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.split.attribution import Attribution, attribute
+from workbench.analysis.split.duration import TimeSplit, split_time
 from workbench.analysis.weight import Scale
 from workbench.model import Expectation, Profile, Record
 

@@ -153,7 +153,7 @@ def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancyS
 
 def split_launches(old: Profile, new: Profile) -> tuple[OccupancySplit, ...]:
     """`split` for every matched launch whose chip and resources are known."""
-    from workbench.analysis.launches import pair_launches
+    from workbench.analysis.aggregate import pair_launches
 
     chip = chip_for(new.device)
     if chip is None or old.device.compute_capability != new.device.compute_capability:

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from workbench.analysis.attribution import Attribution, CounterSplit, Part
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.hunks import Hunk
-from workbench.analysis.timesplit import TimePart, TimeSplit
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import Attribution, CounterSplit, Part
+from workbench.analysis.split.duration import TimePart, TimeSplit
 from workbench.analysis.weight import WELL, Scale
 from workbench.counters import catalog
 from workbench.units import factor, points, quantity, relative, signed

@@ -10,7 +10,7 @@ import click
 from workbench.commands.options import force_option, selection_options
 
 if TYPE_CHECKING:
-    from workbench.analysis.check import Gate, Rules
+    from workbench.analysis.gates import Gate, Rules
     from workbench.commands.targets import Selection
 
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
@@ -43,7 +43,7 @@ def command(
     Ends with 1 where a gate fails and with 6 where one cannot be judged. The rules
     stand in [tool.workbench.check].
     """
-    from workbench.analysis.check import overall, read_rules
+    from workbench.analysis.gates import overall, read_rules
     from workbench.commands.targets import is_report
     from workbench.errors import UsageError
     from workbench.project import require_project
@@ -88,7 +88,7 @@ def command(
 def _gates(
     versions: tuple[str, ...], selection: Selection, rules: Rules, force: bool
 ) -> list[Gate]:
-    from workbench.analysis.check import inconclusive
+    from workbench.analysis.gates import inconclusive
     from workbench.project import require_project
     from workbench.store import Store
     from workbench.study.folder import load_study, parse_target
@@ -122,8 +122,8 @@ def _gates(
 
 
 def _step(old: str, new: str, selection: Selection, rules: Rules, force: bool) -> list[Gate]:
-    from workbench.analysis.check import check_step, inconclusive
     from workbench.analysis.expectations import judge
+    from workbench.analysis.gates import check_step, inconclusive
     from workbench.commands.targets import compared, resolve_all
     from workbench.errors import InconclusiveError
 

@@ -138,7 +138,7 @@ def _rung(
     timings: list[Timing],
     damaged: list[DataError],
 ) -> Rung:
-    from workbench.analysis.launches import kernel_seconds
+    from workbench.analysis.aggregate import kernel_seconds
     from workbench.errors import DataError
     from workbench.store.ladder import RecordedProfile, RecordedTime, Rung
     from workbench.study.folder import source_hash

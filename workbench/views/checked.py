@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis.check import Gate, overall
+from workbench.analysis.gates import Gate, overall
 from workbench.units import count
 from workbench.views.terminal import BAD, DIM, GOOD, HEAD, WARN, clean
 

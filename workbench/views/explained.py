@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.analysis.attribution import CounterSplit, Part
 from workbench.analysis.explanation import Explanation
-from workbench.analysis.hunks import Hunk
-from workbench.analysis.timesplit import TimePart, TimeSplit
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import CounterSplit, Part
+from workbench.analysis.split.duration import TimePart, TimeSplit
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
-from workbench.analysis.hunks import Hunk
+from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
 from workbench.views.html_common import Chip, Link, Tone, day, parameters, range_of, tool, verified

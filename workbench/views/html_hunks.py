@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workbench.analysis.attribution import Attribution
-from workbench.analysis.hunks import Hunk
-from workbench.analysis.sourcediff import SourceDiff
+from workbench.analysis.source.files import SourceDiff
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import Attribution
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html_coderows import Chunk, CodeRow, LineSide
 from workbench.views.html_lines import Row, align, differences, words_at

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from workbench import units
-from workbench.analysis.launches import kernel_seconds
+from workbench.analysis.aggregate import kernel_seconds
 from workbench.model import Profile, Record
 from workbench.store import natural_key
 from workbench.views.html_common import Chip, day, parameters, profiled, width

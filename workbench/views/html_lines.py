@@ -1,6 +1,6 @@
 """Two sources line by line beside each other: which line faces which, and what differs in it.
 
-Which lines are unchanged is attribution's word (`workbench.analysis.sourcediff`). What
+Which lines are unchanged is attribution's word (`workbench.analysis.source.files`). What
 this adds is for the eye alone: inside of a change, similar lines face each other, and
 the tokens in which they differ are found.
 """

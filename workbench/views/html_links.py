@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from workbench import units
-from workbench.analysis.attribution import Attribution, CounterSplit, LineShare, Part
 from workbench.analysis.explanation import Explanation
-from workbench.analysis.timesplit import TimePart
+from workbench.analysis.split.attribution import Attribution, CounterSplit, LineShare, Part
+from workbench.analysis.split.duration import TimePart
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html_common import Link, Tone, percent, width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis import roofline
-from workbench.analysis.launches import kernel_seconds
+from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.roofline import Position
 from workbench.gpus import chip_for
 from workbench.views import charts

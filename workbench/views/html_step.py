@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.explanation import Explanation, explain
-from workbench.analysis.launches import pair_launches
-from workbench.analysis.sourcediff import SourceDiff, compare_sources
+from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.weight import Scale
 from workbench.errors import UsageError
 from workbench.model import Profile, Timing, Version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench import units
-from workbench.analysis.launches import kernel_seconds
+from workbench.analysis.aggregate import kernel_seconds
 from workbench.gpus import chip_for
 from workbench.model import Expectation, Launch, Profile, Record, Timing
 from workbench.views.html_common import (

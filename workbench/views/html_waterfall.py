@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from workbench import units
-from workbench.analysis.attribution import CounterSplit, Part
 from workbench.analysis.explanation import Explanation
-from workbench.analysis.timesplit import StallDelta, TimePart, TimeSplit
+from workbench.analysis.split.attribution import CounterSplit, Part
+from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.weight import Scale
 from workbench.counters import catalog
 from workbench.model import Number, Record

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from workbench import __version__
-from workbench.analysis.attribution import CounterSplit, Part
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.explanation import Explanation
-from workbench.analysis.hunks import Hunk
-from workbench.analysis.timesplit import TimePart
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import CounterSplit, Part
+from workbench.analysis.split.duration import TimePart
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import count, factor, quantity, signed

@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from workbench.analysis.attribution import CounterSplit, Part
 from workbench.analysis.explanation import Explanation
-from workbench.analysis.hunks import Hunk
-from workbench.analysis.timesplit import TimePart
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import CounterSplit, Part
+from workbench.analysis.split.duration import TimePart
 from workbench.counters import catalog
 from workbench.model import Number, Profile
 from workbench.units import count, quantity, signed

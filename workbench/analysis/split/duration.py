@@ -14,10 +14,10 @@ import math
 from collections import defaultdict
 from fractions import Fraction
 
-from workbench.analysis.attribution import ORDER
-from workbench.analysis.launches import pair_launches
-from workbench.analysis.placing import PartKey, PartLink, Placing
-from workbench.analysis.sourcediff import SourceDiff, compare_sources
+from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.split.attribution import ORDER
+from workbench.analysis.split.placing import PartKey, PartLink, Placing
 from workbench.counters import Reading, catalog, read
 from workbench.model import Launch, Profile, Record
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from workbench.analysis.hunks import FileDiff, diff_file
-from workbench.analysis.launches import LaunchPair
-from workbench.analysis.links import Line
-from workbench.analysis.symbols import Function, Place, Program
-from workbench.analysis.tokens import Source
+from workbench.analysis.aggregate import LaunchPair
+from workbench.analysis.source.hunks import FileDiff, diff_file
+from workbench.analysis.source.links import Line
+from workbench.analysis.source.symbols import Function, Place, Program
+from workbench.analysis.source.tokens import Source
 from workbench.model import Launch, Profile
 
 FilePair = tuple[int | None, int | None]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from workbench.analysis.declarations import Declarations
-from workbench.analysis.symbols import Call, Function, Place, Region, Use
-from workbench.analysis.tokens import Tokens
+from workbench.analysis.source.cuda.declarations import Declarations
+from workbench.analysis.source.symbols import Call, Function, Place, Region, Use
+from workbench.analysis.source.tokens import Tokens
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -75,7 +75,7 @@ class Reader(Declarations):
 
     def walk(self, nodes: list[Node]) -> None:
         """Visit nodes and all below them, in the order of the text."""
-        from workbench.analysis.statements import HANDLERS
+        from workbench.analysis.source.cuda.statements import HANDLERS
 
         self.stack = list(reversed(nodes))
         while self.stack:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from typing import Literal
 
-from workbench.analysis.align import Pair, align, slide
-from workbench.analysis.tokens import Source, Tokens, information
+from workbench.analysis.source.alignment import Pair, align, slide
+from workbench.analysis.source.tokens import Source, Tokens, information
 from workbench.model import Record
 
 Kind = Literal["code", "moved", "renamed", "comment", "whitespace", "front-matter"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.analysis.symbols import words_of
-from workbench.analysis.tokens import tokens_of
-from workbench.analysis.visits import fed, guarded, scope
+from workbench.analysis.source.cuda.visits import fed, guarded, scope
+from workbench.analysis.source.symbols import words_of
+from workbench.analysis.source.tokens import tokens_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from workbench.analysis.syntax import Reader
-    from workbench.analysis.visits import Action
+    from workbench.analysis.source.cuda.reader import Reader
+    from workbench.analysis.source.cuda.visits import Action
 
 _LOOPS = {"for_statement", "for_range_loop", "while_statement", "do_statement"}
 _EXITS = {"return_statement": "function", "break_statement": "loop", "continue_statement": "loop"}

@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.analysis.hunks import renamed
-from workbench.analysis.symbols import Definition, Place, Program, Use
-from workbench.analysis.tokens import Tokens
+from workbench.analysis.source.hunks import renamed
+from workbench.analysis.source.symbols import Definition, Place, Program, Use
+from workbench.analysis.source.tokens import Tokens
 
 #: One definition, one use: a step of a chain.
 STEP = 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from workbench.analysis.syntax import Reader
+    from workbench.analysis.source.cuda.reader import Reader
 
 Action = Callable[[], None]
 

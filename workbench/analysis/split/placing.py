@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from workbench.analysis.launches import LaunchPair
-from workbench.analysis.links import Line, Link
-from workbench.analysis.pairing import plain_name
-from workbench.analysis.sourcediff import SourceDiff
+from workbench.analysis.aggregate import LaunchPair
+from workbench.analysis.source.files import SourceDiff
+from workbench.analysis.source.links import Line, Link
+from workbench.analysis.source.pairing import plain_name
 from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from workbench.analysis.symbols import (
+from workbench.analysis.source.symbols import (
     Definition,
     DefinitionKind,
     Function,
@@ -16,12 +16,12 @@ from workbench.analysis.symbols import (
     parse,
     words_of,
 )
-from workbench.analysis.tokens import Source, Tokens, tokens_of
+from workbench.analysis.source.tokens import Source, Tokens, tokens_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from workbench.analysis.visits import Action
+    from workbench.analysis.source.cuda.visits import Action
 
 
 _FUNCTIONS = {"function_definition", "template_declaration"}

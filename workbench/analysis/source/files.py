@@ -11,7 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.analysis.hunks import (
+from workbench.analysis.aggregate import LaunchPair
+from workbench.analysis.source.hunks import (
     FileDiff,
     Hunk,
     diff_file,
@@ -19,9 +20,8 @@ from workbench.analysis.hunks import (
     split_moves,
     whole_file,
 )
-from workbench.analysis.launches import LaunchPair
-from workbench.analysis.links import Line, Link, link
-from workbench.analysis.pairing import (
+from workbench.analysis.source.links import Line, Link, link
+from workbench.analysis.source.pairing import (
     FilePair,
     both_hold_both,
     compare_kernels,
@@ -31,8 +31,8 @@ from workbench.analysis.pairing import (
     pair_files,
     used_lines,
 )
-from workbench.analysis.symbols import Place, Program, read
-from workbench.analysis.tokens import Source, scan
+from workbench.analysis.source.symbols import Place, Program, read
+from workbench.analysis.source.tokens import Source, scan
 from workbench.model import Profile
 
 

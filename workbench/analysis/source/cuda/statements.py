@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.analysis import control
-from workbench.analysis.symbols import DefinitionKind
-from workbench.analysis.tokens import tokens_of
-from workbench.analysis.visits import closed, fed, opened, scope
+from workbench.analysis.source.cuda import control
+from workbench.analysis.source.cuda.visits import closed, fed, opened, scope
+from workbench.analysis.source.symbols import DefinitionKind
+from workbench.analysis.source.tokens import tokens_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from workbench.analysis.syntax import Reader
-    from workbench.analysis.visits import Action
+    from workbench.analysis.source.cuda.reader import Reader
+    from workbench.analysis.source.cuda.visits import Action
 
 
 def _function(reader: Reader, node: Node) -> None:

@@ -21,9 +21,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from workbench.analysis.hunks import Hunk
-from workbench.analysis.launches import LaunchPair, pair_launches
-from workbench.analysis.placing import (
+from workbench.analysis.aggregate import LaunchPair, pair_launches
+from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.placing import (
     Exact,
     PartKey,
     PartLink,
@@ -34,7 +35,6 @@ from workbench.analysis.placing import (
     launch_changes,
     spellings,
 )
-from workbench.analysis.sourcediff import SourceDiff, compare_sources
 from workbench.counters import catalog
 from workbench.model import Number, Profile, Record
 

@@ -3,7 +3,7 @@
 The parse is tree-sitter's CUDA grammar: it takes any text, marks what it does not
 understand and goes on. `read` turns the trees of all files of one version into a
 flat `Program`: symbols with scopes, definitions of their values, uses, regions that
-a loop or condition governs, functions and calls. `workbench.analysis.links` asks of
+a loop or condition governs, functions and calls. `workbench.analysis.source.links` asks of
 two programs what a change reaches.
 
 Known limits: no preprocessing (both sides of an ``#if`` are read), no overload
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from workbench.analysis.tokens import Source, Tokens
+from workbench.analysis.source.tokens import Source, Tokens
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -146,8 +146,8 @@ def parser() -> Parser:
 
 def read(sources: Sequence[Source]) -> Program:
     """Read all sources of one version, CUDA and Python."""
-    from workbench.analysis.pysyntax import PythonReader
-    from workbench.analysis.syntax import Reader
+    from workbench.analysis.source.cuda.reader import Reader
+    from workbench.analysis.source.python import PythonReader
 
     program = Program()
     readers: list[Reader | PythonReader] = []

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.factories import make_profile, make_timing, padded
-from workbench.analysis.check import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import judge
+from workbench.analysis.gates import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.errors import UsageError
 from workbench.model import Expectation
 

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from workbench.analysis.symbols import (
+from workbench.analysis.source.symbols import (
     Call,
     Definition,
     Function,
@@ -21,7 +21,7 @@ from workbench.analysis.symbols import (
     Symbol,
     Use,
 )
-from workbench.analysis.tokens import Source, Tokens
+from workbench.analysis.source.tokens import Source, Tokens
 
 _EVERYWHERE = (0, 1 << 62)
 

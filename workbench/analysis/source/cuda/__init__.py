@@ -1,0 +1,1 @@
+"""A CUDA parse tree read into `symbols.Program`: what lines declare, use and govern."""
