@@ -20,7 +20,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from workbench.project import find_project
-from workbench.views.html import build_report
+from workbench.views.html.build import build_report
 
 ROOT = Path(__file__).resolve().parent.parent
 #: A picture in a README is looked at over slow lines too.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.views import site_data
 from workbench.project import find_project
-from workbench.views.html import ReportFile, build_report
+from workbench.views.html.build import ReportFile, build_report
 
 Open = Callable[..., Any]
 

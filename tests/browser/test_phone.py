@@ -11,7 +11,7 @@ import pytest
 from tests.browser.conftest import kinds, wait_for_charts
 from tests.views import large_data
 from workbench.project import find_project
-from workbench.views.html import build_report
+from workbench.views.html.build import build_report
 
 pytestmark = pytest.mark.browser
 

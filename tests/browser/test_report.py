@@ -20,7 +20,7 @@ from tests.views import site_data
 from tests.views.site_data import INJECTION
 from workbench.project import find_project
 from workbench.store import Store
-from workbench.views.html import build_report
+from workbench.views.html.build import build_report
 
 pytestmark = pytest.mark.browser
 

@@ -16,7 +16,7 @@ from workbench.cli import app
 from workbench.errors import UsageError
 from workbench.model import Capture
 from workbench.store import Store
-from workbench.views.checked import github, junit
+from workbench.views.sheets.check import github, junit
 
 
 @pytest.fixture

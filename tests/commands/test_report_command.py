@@ -21,7 +21,7 @@ from workbench.commands.building import Plan
 from workbench.errors import WorkbenchError
 from workbench.model import Device
 from workbench.store import Store
-from workbench.views.single import NOTE
+from workbench.views.html.single import NOTE
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.views import charts, charts_labels, charts_roof
-from workbench.views.charts import Column, Mark, Segment
-from workbench.views.charts_labels import Spot, placed
-from workbench.views.charts_waterfall import Fall, Total, waterfall
+from workbench.views.html.charts import figure as charts
+from workbench.views.html.charts import labels as charts_labels
+from workbench.views.html.charts import roof as charts_roof
+from workbench.views.html.charts.figure import Column, Mark, Segment
+from workbench.views.html.charts.labels import Spot, placed
+from workbench.views.html.charts.waterfall import Fall, Total, waterfall
 
 
 def traces(figure: charts.Figure) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 from workbench.counters import catalog
-from workbench.views.catalogdoc import counters_page
+from workbench.views.text.catalog import counters_page
 
 
 def test_the_counter_page_is_up_to_date(repo: Path) -> None:
     written = (repo / "docs" / "counters.md").read_text(encoding="utf-8")
-    hint = "run: python -m workbench.views.catalogdoc > docs/counters.md"
+    hint = "run: python -m workbench.views.text.catalog > docs/counters.md"
     assert written == counters_page(), hint
 
 

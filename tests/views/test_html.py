@@ -24,8 +24,8 @@ from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
-from workbench.views.html import ReportFile, Result, build_report
-from workbench.views.html_render import environment, page_part, said_once, to_root
+from workbench.views.html.build import ReportFile, Result, build_report
+from workbench.views.html.render import environment, page_part, said_once, to_root
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -134,7 +134,7 @@ def test_nothing_is_asked_of_a_network(site: Path) -> None:
 
 def test_a_page_waits_for_one_small_script(site: Path, repo: Path) -> None:
     """The charts' library and the instructions are read when the page has become usable."""
-    small = repo / "workbench/views/assets/workbench.js"
+    small = repo / "workbench/views/html/assets/workbench.js"
     assert small.stat().st_size < 40_000
     for path in pages(site):
         scripts = [a for tag, a in Page(path).tags if tag == "script" and "src" in a]
@@ -398,7 +398,7 @@ def test_the_file_beside_a_page_goes_with_it(tmp_path: Path) -> None:
 def test_many_pages_are_written_by_several_processes_as_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.views import html_pool
+    from workbench.views.html import pool as html_pool
 
     root = site_data.plain(tmp_path / "project")
     store = Store(root / "profiles")
@@ -737,7 +737,7 @@ def test_templates_are_strict_and_escape() -> None:
 
 
 def test_templates_hold_no_arithmetic(repo: Path) -> None:
-    folder = repo / "workbench/views/templates"
+    folder = repo / "workbench/views/html/templates"
     for path in folder.glob("*.html"):
         source = path.read_text(encoding="utf-8")
         for code in re.findall(r"\{[{%](.*?)[%}]\}", source, re.DOTALL):

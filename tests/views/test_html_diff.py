@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.model import Expectation, Launch, Profile, SourceFile, Version
-from workbench.views.html_diff import DiffView, Head, diff_view
-from workbench.views.html_lines import align, differences, words_at
-from workbench.views.html_moved import most_moved
-from workbench.views.html_step import Step
-from workbench.views.html_words import sentence
-from workbench.views.source import Span, marked, pieces
+from workbench.views.html.code.colours import Span, marked, pieces
+from workbench.views.html.code.lines import align, differences, words_at
+from workbench.views.html.pages.diff import DiffView, Head, diff_view
+from workbench.views.html.parts.moved import most_moved
+from workbench.views.html.parts.words import sentence
+from workbench.views.html.step import Step
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
 FAST: dict[str, dict[int, Any]] = {
@@ -247,7 +247,7 @@ def test_without_source_or_samples_the_page_says_so() -> None:
 
 
 def test_two_report_files_get_a_page_that_compares_them(report: Any, tmp_path: Path) -> None:
-    from workbench.views.html import ReportFile, build_report
+    from workbench.views.html.build import ReportFile, build_report
 
     path = report("ladder_full")
     files = (ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3"))

@@ -8,10 +8,10 @@ import msgspec
 
 from tests.factories import make_launch, make_metrics, make_timing
 from workbench.model import InstructionTable
-from workbench.views.html_common import Link, plus_minus, range_of
-from workbench.views.html_index import LadderSummary, index_view
-from workbench.views.html_keys import key_counters
-from workbench.views.html_version import interval
+from workbench.views.html.pages.index import LadderSummary, index_view
+from workbench.views.html.pages.version import interval
+from workbench.views.html.parts.common import Link, plus_minus, range_of
+from workbench.views.html.parts.keys import key_counters
 
 
 def ladder(study: str, problem: str, **fields: Any) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-CSS = Path(__file__).resolve().parents[2] / "workbench/views/assets/workbench.css"
+CSS = Path(__file__).resolve().parents[2] / "workbench/views/html/assets/workbench.css"
 
 TEXT = (
     *[(ink, ground) for ink in ("ink", "soft", "link") for ground in ("bg", "card")],

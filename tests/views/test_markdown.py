@@ -26,9 +26,9 @@ from workbench.analysis.compare import compare
 from workbench.analysis.explanation import explain
 from workbench.model import Expectation, Profile, SourceFile, Timing
 from workbench.ncurep.read import read_report, select_kernels
-from workbench.views.flat import to_markdown
-from workbench.views.markdown import LIMIT, step_markdown
-from workbench.views.markdown_text import code, fenced, inline, paragraph
+from workbench.views.text.escaping import code, fenced, inline, paragraph
+from workbench.views.text.markdown import LIMIT, step_markdown
+from workbench.views.text.tables import to_markdown
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 #: The only elements that the comment itself holds.

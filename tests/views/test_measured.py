@@ -19,11 +19,11 @@ from tests.factories import make_timing
 from workbench.engines.host.doctor import Finding as Row
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
-from workbench.views.measured import Sheet, render, sheet_view
-from workbench.views.measured_doctor import doctor_sheet
-from workbench.views.measured_time import time_sheet
-from workbench.views.measured_verify import VerifyRow, verify_sheet
-from workbench.views.terminal import render as to_text
+from workbench.views.sheets.doctor import doctor_sheet
+from workbench.views.sheets.sheet import Sheet, render, sheet_view
+from workbench.views.sheets.time import time_sheet
+from workbench.views.sheets.verify import VerifyRow, verify_sheet
+from workbench.views.terminal.console import render as to_text
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 

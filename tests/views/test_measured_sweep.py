@@ -17,8 +17,8 @@ from rich.cells import cell_len
 from tests.factories import make_timing
 from workbench.measure.plan import Gap
 from workbench.model import Device, Estimate, Timing
-from workbench.views.measured_sweep import Sweep, rate_unit, render, sweep_view
-from workbench.views.terminal import render as to_text
+from workbench.views.sheets.sweep import Sweep, rate_unit, render, sweep_view
+from workbench.views.terminal.console import render as to_text
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 SIDES = (128, 512, 1024, 2048, 4096, 8192)

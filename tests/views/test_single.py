@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.views import site_data
 from workbench.errors import UsageError
 from workbench.project import find_project
-from workbench.views.html import ReportFile, build_report
-from workbench.views.single import NOTE, POLICY, _script, is_page_of_ours, pack
+from workbench.views.html.build import ReportFile, build_report
+from workbench.views.html.single import NOTE, POLICY, _script, is_page_of_ours, pack
 
 
 class Seen(HTMLParser):

@@ -13,7 +13,7 @@ from tests import goldens
 from tests.factories import make_project
 from tests.views import site_data
 from workbench.project import find_project
-from workbench.views.html import build_report
+from workbench.views.html.build import build_report
 
 #: What changes with every run or build and says nothing of the page.
 _VOLATILE = (

@@ -32,10 +32,10 @@ from tests.factories import (
 from workbench.analysis.compare import compare
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.store.ladder import Ladder, RecordedProfile, RecordedTime, Rung
-from workbench.views.terminal import bar, clean, columns, print_view, render, shape, when
-from workbench.views.terminal_diff import diff_view
-from workbench.views.terminal_list import list_view
-from workbench.views.terminal_show import show_view
+from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape, when
+from workbench.views.terminal.diff import diff_view
+from workbench.views.terminal.list import list_view
+from workbench.views.terminal.show import show_view
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 WIDTHS = (80, 120)
@@ -334,7 +334,7 @@ def test_no_color_is_honoured(
 
 def test_a_terminal_that_cannot_show_the_characters_gets_others() -> None:
     code = (
-        "from workbench.views.terminal import print_view; from rich.text import Text;"
+        "from workbench.views.terminal.console import print_view; from rich.text import Text;"
         "print_view(Text('312 µs → 208 µs'))"
     )
     done = subprocess.run(

@@ -15,8 +15,8 @@ from workbench.analysis.compare import compare
 from workbench.analysis.explanation import explain
 from workbench.model import Expectation, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
-from workbench.views.terminal import render
-from workbench.views.terminal_hunks import hunks_view
+from workbench.views.terminal.console import render
+from workbench.views.terminal.hunks import hunks_view
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 

@@ -13,7 +13,7 @@ from workbench.model import Record
 from workbench.project import Project
 
 if TYPE_CHECKING:
-    from workbench.views.html import Result
+    from workbench.views.html.build import Result
 
 
 class Plan(Record, frozen=True):
@@ -52,7 +52,7 @@ class Plan(Record, frozen=True):
     def build(self, *, force: bool = False) -> Result:
         """Write the site, or bring it up to date; see `build_report`."""
         from workbench.ncurep.read import split_target
-        from workbench.views.html import ReportFile, build_report
+        from workbench.views.html.build import ReportFile, build_report
 
         return build_report(
             self.folder,

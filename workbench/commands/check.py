@@ -61,10 +61,10 @@ def command(
             )
     rules = read_rules(require_project().settings)
     gates = _gates(versions, selection, rules, force)
-    from workbench.views import checked
+    from workbench.views.sheets import check as checked
 
     if format_ == "json":
-        from workbench.views.jsonout import dumps
+        from workbench.views.text.documents import dumps
 
         click.echo(dumps(checked.check_document(gates)), nl=False)
     elif format_ == "junit":
@@ -72,7 +72,7 @@ def command(
     elif format_ == "github":
         click.echo(checked.github(gates), nl=False)
     else:
-        from workbench.views.terminal import print_view
+        from workbench.views.terminal.console import print_view
 
         print_view(checked.check_view(gates))
     if not gates:

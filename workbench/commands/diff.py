@@ -48,8 +48,8 @@ def command(
     author = after.version if _is_step(before.version, after.version) else None
     expected = author.expectations if author else ()
     if format_ == "json":
-        from workbench.views import explained
-        from workbench.views.jsonout import diff_document, dumps
+        from workbench.views.text import step as explained
+        from workbench.views.text.documents import diff_document, dumps
 
         story = explain(before.profile, after.profile, comparison, expected)
         document = diff_document(
@@ -62,11 +62,11 @@ def command(
         )
         click.echo(dumps(document | explained.more_rows(story)), nl=False)
     elif format_ == "csv":
-        from workbench.views.flat import diff_csv
+        from workbench.views.text.tables import diff_csv
 
         click.echo(diff_csv(comparison), nl=False)
     elif format_ == "markdown":
-        from workbench.views.markdown import step_markdown
+        from workbench.views.text.markdown import step_markdown
 
         text = step_markdown(
             before.profile,
@@ -81,9 +81,9 @@ def command(
     else:
         from rich.console import Console
 
-        from workbench.views.terminal import print_view
-        from workbench.views.terminal_diff import diff_view
-        from workbench.views.terminal_hunks import hunks_view
+        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.diff import diff_view
+        from workbench.views.terminal.hunks import hunks_view
 
         story = explain(before.profile, after.profile, comparison, expected)
         width = Console().width

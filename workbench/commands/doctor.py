@@ -15,8 +15,8 @@ def command(strict: bool, format_: str) -> None:
     from workbench.engines.host.doctor import survey
     from workbench.errors import MissingError
     from workbench.project import find_project
-    from workbench.views.measured import print_sheet
-    from workbench.views.measured_doctor import doctor_sheet
+    from workbench.views.sheets.doctor import doctor_sheet
+    from workbench.views.sheets.sheet import print_sheet
 
     rows = survey(find_project())
     print_sheet(doctor_sheet(rows), format_)

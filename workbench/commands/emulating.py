@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from workbench.model import Version
     from workbench.project import Project
     from workbench.study.folder import Study
-    from workbench.views.measured_verify import VerifyRow
+    from workbench.views.sheets.verify import VerifyRow
 
 
 def _seed(seed: int | None) -> int:
@@ -130,8 +130,8 @@ def verify_versions(
     from workbench.engines.emulated import engine as emulated
     from workbench.errors import MissingError, WorkbenchError
     from workbench.measure.experiment import Verdict
-    from workbench.views.measured import print_sheet
-    from workbench.views.measured_verify import verify_sheet
+    from workbench.views.sheets.sheet import print_sheet
+    from workbench.views.sheets.verify import verify_sheet
 
     click.echo(
         "engine: emulator, on this machine's CPU, watching for races, accesses out of bounds "

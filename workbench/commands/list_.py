@@ -51,19 +51,19 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
     ladders.sort(key=lambda ladder: ladder.name != project.default_study)
     if format_ == "json":
         from workbench.store.ladder import list_document
-        from workbench.views.jsonout import dumps
+        from workbench.views.text.documents import dumps
 
         click.echo(dumps(list_document(ladders, project.default_study)), nl=False)
     elif format_ in ("csv", "markdown"):
-        from workbench.views import flat
+        from workbench.views.text import tables as flat
 
         text = flat.list_csv(ladders) if format_ == "csv" else flat.list_markdown(ladders)
         click.echo(text, nl=False)
     else:
         from rich.console import Console
 
-        from workbench.views.terminal import print_view
-        from workbench.views.terminal_list import list_view
+        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.list import list_view
 
         print_view(list_view(ladders, project.default_study, Console().width))
     if broken:

@@ -76,7 +76,7 @@ def command(
 def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, force: bool) -> None:
     from workbench.commands.singlepage import found_page
     from workbench.store.atomic import write_files
-    from workbench.views.single import is_page_of_ours, pack
+    from workbench.views.html.single import is_page_of_ours, pack
 
     with found_page(targets, selection) as page:
         target = out or Path(page.name)
@@ -95,7 +95,7 @@ def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, fo
 
 
 def _watch(plan: Plan, force: bool) -> None:
-    from workbench.watch import changes
+    from workbench.serve.watch import changes
 
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources())

@@ -11,7 +11,7 @@ import click
 from workbench.commands.building import Plan, attempt, named
 
 if TYPE_CHECKING:
-    from workbench.server import Server
+    from workbench.serve.server import Server
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -45,7 +45,7 @@ def command(
 
     A page that is open reloads when what it shows has changed. Ctrl-C ends it.
     """
-    from workbench.server import listening
+    from workbench.serve.server import listening
 
     plan = Plan.of(targets, out)
     try:
@@ -58,7 +58,7 @@ def command(
 
 
 def _stay(plan: Plan, server: Server, watching: bool) -> None:
-    from workbench.watch import changes
+    from workbench.serve.watch import changes
 
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources())

@@ -32,20 +32,20 @@ def command(
     found = resolve(target, selection)
     profile = found.profile
     if format_ == "json":
-        from workbench.views.jsonout import dumps, show_document
+        from workbench.views.text.documents import dumps, show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)
         click.echo(dumps(document), nl=False)
     elif format_ in ("csv", "markdown"):
-        from workbench.views import flat
+        from workbench.views.text import tables as flat
 
         text = flat.show_csv(profile) if format_ == "csv" else flat.show_markdown(profile)
         click.echo(text, nl=False)
     else:
         from rich.console import Console
 
-        from workbench.views.terminal import print_view
-        from workbench.views.terminal_show import show_view
+        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.show import show_view
 
         print_view(
             show_view(

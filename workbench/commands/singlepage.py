@@ -13,9 +13,9 @@ from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.nearest import did_you_mean
 from workbench.project import require_project
-from workbench.views.html import ReportFile, build_report
-from workbench.views.html_data import Ladder, find_ladders
-from workbench.views.html_render import page_part
+from workbench.views.html.build import ReportFile, build_report
+from workbench.views.html.data import Ladder, find_ladders
+from workbench.views.html.render import page_part
 
 if TYPE_CHECKING:
     from workbench.project import Project
@@ -122,7 +122,7 @@ def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
 
 
 def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
-    from workbench.views.html_render import step_page
+    from workbench.views.html.render import step_page
 
     old, new = (target.profile for target in found)
     if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.model import Timing, Version
     from workbench.project import Project
     from workbench.study.folder import Study
-    from workbench.views.measured_sweep import Sweep
+    from workbench.views.sheets.sweep import Sweep
 
 
 @click.command()
@@ -75,7 +75,7 @@ def command(
     """
     from workbench.errors import UsageError
     from workbench.measure.plan import plan, sweep_problems
-    from workbench.views.measured_sweep import print_sweep
+    from workbench.views.sheets.sweep import print_sweep
 
     check_since(since, again)
     if recorded and (again or since or machine.launcher):
@@ -206,7 +206,7 @@ def _sweep(
 ) -> Sweep:
     """The table's record; a combination without time or reason is not recorded."""
     from workbench.measure.plan import Gap
-    from workbench.views.measured_sweep import Sweep
+    from workbench.views.sheets.sweep import Sweep
 
     missing = Gap(kind="missing", why="not recorded")
     return Sweep(

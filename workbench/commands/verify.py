@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workbench.measure.experiment import Experiment, Subject, Verdict
     from workbench.measure.sanitizer import Finding
     from workbench.model import Version
-    from workbench.views.measured_verify import VerifyRow
+    from workbench.views.sheets.verify import VerifyRow
 
 
 @click.command()
@@ -62,8 +62,8 @@ def command(
     from workbench.engines.host.presence import need_sanitizer
     from workbench.errors import KernelError, MissingError
     from workbench.measure.sanitizer import TOOLS
-    from workbench.views.measured import print_sheet
-    from workbench.views.measured_verify import verify_sheet
+    from workbench.views.sheets.sheet import print_sheet
+    from workbench.views.sheets.verify import verify_sheet
 
     project, loaded, chosen = pick(versions, every, study)
     if not machine.launcher and not sanitize and choose_runner(engine) == "emulator":
@@ -175,7 +175,7 @@ def _subjects(
 
 def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
     """One line of the table."""
-    from workbench.views.measured_verify import VerifyRow
+    from workbench.views.sheets.verify import VerifyRow
 
     check = verdict.check
     worst = ""

@@ -1,0 +1,330 @@
+"""A web server for the report's folder: this machine only, this folder only, live.
+
+Built on the standard library's `http.server`, which is enough for one reader at a time.
+What it adds: no file outside of the folder and no hidden one is served, a browser that
+was lured here by another name (DNS rebinding) is turned away, pages are revalidated and
+never stale, and a page that is being looked at reloads when it was written again.
+"""
+
+from __future__ import annotations
+
+import errno
+import html
+import json
+import mimetypes
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import formatdate, parsedate_to_datetime
+from hashlib import blake2b
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qs, quote, urlsplit
+
+from workbench.errors import MissingError, UsageError
+from workbench.serve.admission import allowed_host, find_file
+from workbench.serve.live import News, with_script
+
+#: Where pages listen for news; no page of a report begins with a hyphen.
+EVENTS = "/-/events"
+#: Seconds between signs of life to a listener: how long a closed tab holds its thread.
+_HEARTBEAT_S = 15.0
+_COPY_BYTES = 1 << 16
+
+#: Pages load nothing from elsewhere, and nobody else may frame or embed them.
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self' 'unsafe-inline' data: blob:; object-src 'none'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    # Kept by the browser, and asked for anew each time: 304 where nothing has changed.
+    "Cache-Control": "no-cache",
+}
+
+
+class Served(NamedTuple):
+    """A file that may be served: its real path and its state when it was looked up."""
+
+    path: Path
+    status: os.stat_result
+
+
+class _RefusedError(Exception):
+    """A request that is answered with a status and a sentence."""
+
+    def __init__(self, status: HTTPStatus, words: str) -> None:
+        super().__init__(words)
+        self.status, self.words = status, words
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one folder. See `listening`, which makes and ends it."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, root: Path, host: str, port: int, *, live: bool) -> None:
+        self.root = root.resolve()
+        self.host = host
+        self.live = live
+        self.news = News()
+        family, address = _address(host, port)
+        self.address_family = family
+        super().__init__(address, _Handler)
+
+    @property
+    def url(self) -> str:
+        """The address of the site's first page."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        if self.host in ("0.0.0.0", "::", ""):
+            host = socket.gethostname()
+        return f"http://{host}:{self.server_port}/"
+
+    def server_bind(self) -> None:
+        """Bind, without the name look-up of `HTTPServer`, which can take seconds."""
+        if hasattr(socket, "SO_REUSEADDR"):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.host, self.server_address[1]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader who leaves in the middle of an answer is no event."""
+
+    def state(self, path: str) -> str:
+        """A key of a page and the assets that it shows; "" where there is no such page."""
+        served = self.find(path)
+        if served is None:
+            return ""
+        parts = [_tag(served.status)]
+        for name in ("workbench.css", "workbench.js"):
+            asset = self.find(f"/assets/{name}")
+            parts.append(_tag(asset.status) if asset else "")
+        return blake2b(" ".join(parts).encode(), digest_size=8).hexdigest()
+
+    def find(self, path: str) -> Served | None:
+        """The regular file that a request's path means; a folder means its index."""
+        found = find_file(self.root, path)
+        if found is not None and found.is_dir():
+            found = find_file(self.root, path.rstrip("/") + "/index.html")
+        elif path.endswith("/"):
+            return None  # a file is no folder, and its relative links would lead astray
+        if found is None:
+            return None
+        try:
+            status = found.stat()
+        except OSError:
+            return None
+        return Served(found, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(
+            f"{host!r} is no address to listen on: {error}",
+            "Leave --host out to serve this machine alone.",
+        ) from error
+    family, _, _, _, address = found[0]
+    return family, (str(address[0]), port)
+
+
+@contextmanager
+def listening(root: Path, host: str, port: int, *, live: bool = True) -> Iterator[Server]:
+    """Serve `root` in threads of its own for the length of the block.
+
+    Args:
+        root: The site's folder; it need not exist yet.
+        host: Address or name of an interface of this machine.
+        port: 0 takes a free one; `Server.server_port` tells which.
+        live: Whether pages reload by themselves (`Server.news`).
+
+    Raises:
+        MissingError: the port is taken, or may not be used.
+        UsageError: the host is no address of this machine.
+    """
+    try:
+        server = Server(root, host, port, live=live)
+    except OSError as error:
+        raise _cannot_listen(error, host, port) from error
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.news.end()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _cannot_listen(error: OSError, host: str, port: int) -> MissingError | UsageError:
+    if error.errno == errno.EADDRINUSE:
+        return MissingError(
+            f"port {port} of {host} is taken by another program",
+            "`workbench serve --port 0` takes a free one and says which.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return MissingError(
+            f"port {port} may not be used: {error.strerror}", "Take one above 1023, or --port 0."
+        )
+    return UsageError(
+        f"cannot listen on {host}: {error.strerror or error}",
+        "Give an address of this machine, or leave --host out.",
+    )
+
+
+def _tag(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+    server_version = "workbench"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = 60  # seconds that an idle connection is kept
+
+    def do_GET(self) -> None:
+        """Answer with the file."""
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer with what would come before the file."""
+        self._answer(body=False)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: a line per request would bury what the watch has to say."""
+
+    def _answer(self, *, body: bool) -> None:
+        try:
+            if not allowed_host(self.headers.get("Host", ""), self.server.host):
+                raise _RefusedError(
+                    HTTPStatus.MISDIRECTED_REQUEST,
+                    f"This report is at {self.server.url} and answers to no other name.",
+                )
+            address = urlsplit(self.path)
+            if address.path == EVENTS and self.server.live:
+                self._listen(parse_qs(address.query).get("page", [""])[0], body)
+            else:
+                self._file(address.path, body)
+        except _RefusedError as refused:
+            self._refuse(refused, body)
+        except (ConnectionError, TimeoutError):
+            self.close_connection = True
+
+    # --- files ---------------------------------------------------------------------------
+
+    def _file(self, path: str, body: bool) -> None:
+        served = self.server.find(path)
+        if served is None:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "There is no such page in this report.")
+        folder = find_file(self.server.root, path)
+        if folder is not None and folder.is_dir() and not path.endswith("/"):
+            # Relative links of the page would otherwise start one folder too high. One slash
+            # in front, because two would lead to another host.
+            self._redirect("/" + path.lstrip("/") + "/")
+            return
+        page = self.server.live and served.path.suffix == ".html"
+        # The state is what the page's script was given, so it must be what tells a kept copy
+        # from a new one; and it is taken before the file is opened: a page that is replaced in
+        # between reloads once too often, and never too seldom.
+        state = self.server.state(path)
+        tag = f'"{state}-live"' if page else f'"{_tag(served.status)}"'
+        if self._known(tag, None if page else served.status):
+            self._head(HTTPStatus.NOT_MODIFIED, {"ETag": tag})
+            return
+        try:
+            stream = served.path.open("rb")
+        except OSError as error:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "This page cannot be read.") from error
+        with stream:
+            size = os.fstat(stream.fileno()).st_size
+            data = b""
+            if page:
+                events = f"{EVENTS}?page={quote(path, safe='/%')}"
+                data = with_script(stream.read(), events, state)
+                size = len(data)
+            headers = {
+                "Content-Type": _content_type(served.path),
+                "Content-Length": str(size),
+                "ETag": tag,
+            }
+            if not page:
+                headers["Last-Modified"] = formatdate(served.status.st_mtime, usegmt=True)
+            self._head(HTTPStatus.OK, headers)
+            if not body:
+                return
+            if page:
+                self.wfile.write(data)
+            else:
+                while chunk := stream.read(_COPY_BYTES):
+                    self.wfile.write(chunk)
+
+    def _known(self, tag: str, status: os.stat_result | None) -> bool:
+        """Whether the reader has this very file (RFC 9110, sections 13.1.2 and 13.1.3)."""
+        tags = self.headers.get("If-None-Match")
+        if tags is not None:
+            known = [each.strip().removeprefix("W/") for each in tags.split(",")]
+            return tag in known or "*" in known
+        since = self.headers.get("If-Modified-Since")
+        if since is None or status is None:
+            return False
+        try:
+            return int(status.st_mtime) <= parsedate_to_datetime(since).timestamp()
+        except (ValueError, OverflowError, TypeError):
+            return False
+
+    # --- live ----------------------------------------------------------------------------
+
+    def _listen(self, page: str, body: bool) -> None:
+        """Server-sent events: the key of the page, and what is wrong, on all news."""
+        self.close_connection = True
+        headers = {"Content-Type": "text/event-stream; charset=utf-8", "Connection": "close"}
+        self._head(HTTPStatus.OK, headers)
+        if not body:
+            return
+        for problem in self.server.news.listen(_HEARTBEAT_S):
+            if problem is None:
+                self.wfile.write(b":\n\n")
+                continue
+            news = json.dumps({"state": self.server.state(page), "problem": problem})
+            self.wfile.write(f"data: {news}\n\n".encode())
+
+    # --- answers --------------------------------------------------------------------------
+
+    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _redirect(self, path: str) -> None:
+        headers = {"Location": path, "Content-Length": "0"}
+        self._head(HTTPStatus.MOVED_PERMANENTLY, headers)
+
+    def _refuse(self, refused: _RefusedError, body: bool) -> None:
+        text = (
+            f"<!doctype html><meta charset=utf-8><title>{refused.status.phrase}</title>"
+            f"<p>{html.escape(refused.words)}\n"
+        ).encode()
+        headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(text))}
+        self._head(refused.status, headers)
+        if body:
+            self.wfile.write(text)
+
+
+def _content_type(path: Path) -> str:
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return f"{kind}; charset=utf-8" if kind.startswith("text/") or "javascript" in kind else kind

@@ -1,0 +1,321 @@
+"""The HTML report: a static site from stored profiles, rebuilt only where it changed.
+
+`build_report` is the whole of it. Pages are planned from paths and contents alone
+(no profile is decoded, no template loaded for a page that is up to date), rendered
+one after the other, and written atomically. A new kind of page is one more
+generator of `Page`s, a view model and a template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from workbench import __version__
+from workbench.errors import UsageError
+from workbench.model import Record
+from workbench.project import Project
+from workbench.store import Store
+from workbench.views.html.data import Ladder, Rung, find_ladders, study_key
+from workbench.views.html.parts.common import ReportFile as ReportFile
+from workbench.views.html.render import step_page
+from workbench.views.html.site import Kept, Outcome, Page, Rendered, Site, digest
+
+_ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
+_LADDER, _REPORT = "ladder", "report"
+_PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
+
+
+#: Study, old version, new version.
+Pair = tuple[str, str, str]
+
+
+class Result(Record, frozen=True):
+    """Where the site is and what was done."""
+
+    index: Path
+    outcome: Outcome
+
+
+def build_report(
+    out: Path,
+    *,
+    project: Project | None = None,
+    studies: tuple[str, ...] = (),
+    reports: tuple[ReportFile, ...] = (),
+    force: bool = False,
+) -> Result:
+    """Write or update the site in `out`.
+
+    Args:
+        out: The site's folder; created, or one that an earlier run made.
+        project: Where profiles and studies are; None for report files alone.
+        studies: Only these studies' pages (others stay as they are); none: all,
+            unless `reports` are given, which then are all that is asked for.
+            ``sgemm/v1..v4`` (or ``v1..v4``, of the default study) asks for a page that
+            compares any two versions; the site keeps it from then on.
+        reports: Report files; one that is unchanged is not read again. Two of them get a
+            page that compares the second with the first.
+        force: Render every page, changed or not.
+
+    Raises:
+        UsageError: `out` is not empty and not a report, or a study has no profile.
+        DataError: a stored profile or a report file is damaged.
+        MissingError: `out` cannot be written.
+    """
+    stamp = _program_stamp()
+    with Site(out, force=force) as site:
+        _copy_assets(site)
+        outcome = Outcome()
+        if project is not None and (studies or not reports):
+            outcome = _write_ladders(site, project, studies, stamp)
+        if reports:
+            from workbench.views.html.files import write_reports
+
+            outcome = outcome.plus(write_reports(site, reports, stamp))
+        shared = [_glossary_page(stamp), _index_page(site, stamp)]
+        outcome = outcome.plus(site.write(shared, owners=("site",)))
+    return Result(index=out / "index.html", outcome=outcome)
+
+
+# --- what everything depends on ------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _program_stamp() -> str:
+    """Key of the program itself: a page made by other code is out of date.
+
+    From sizes and modification times; reading every module would cost more than the
+    rest of a run that changes nothing.
+    """
+    root = Path(str(files("workbench")))
+    parts: list[str | bytes] = [__version__]
+    for path in sorted(root.rglob("*")):
+        if path.suffix in {".py", ".html", ".css", ".js", ".toml"}:
+            status = path.stat()
+            parts.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
+    return digest(*parts)
+
+
+def _copy_assets(site: Site) -> None:
+    own = Path(__file__).parent / "assets"
+    for name in _ASSETS:
+        status = (own / name).stat()
+        # Told apart by size and time: a run that changes nothing reads no megabyte.
+        site.asset(name, f"{status.st_size} {status.st_mtime_ns}", (own / name).read_bytes)
+    site.forget_assets(_ASSETS)
+
+
+# --- ladders and versions -------------------------------------------------------------
+
+
+def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: str) -> Outcome:
+    store = Store(project.profiles)
+    pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
+    plain = [text for text in asked if not _PAIR.fullmatch(text)]
+    studies = tuple(dict.fromkeys([*plain, *(pair[0] for pair in pairs)]))
+    studies += _outdated(site, store, studies)
+    ladders = find_ladders(store, project, studies, site.content)
+    recorded = {ladder.name for ladder in ladders}
+    for name in studies:
+        if name not in recorded:
+            from workbench.nearest import did_you_mean
+
+            known = [ladder.name for ladder in find_ladders(store, project)]
+            raise UsageError(
+                f"nothing is recorded of study `{name}` below {project.profiles}",
+                did_you_mean(name, known, "recorded studies")
+                if known
+                else f"Record a profile first: `workbench profile --study {name}`.",
+            )
+    for pair in pairs:
+        _check_pair(pair, [ladder for ladder in ladders if ladder.name == pair[0]])
+    owned = {f"{_LADDER}:{name}" for name in recorded}
+    if not studies:
+        owned |= {kept.owner for kept in site.pages(_LADDER).values()}
+    keys = {name: study_key(project, name) for name in recorded}
+
+    def pages() -> Iterator[Page]:
+        while ladders:
+            # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
+            ladder = ladders.pop(0)
+            wanted = _pairs_of(site, ladder, pairs)
+            yield from _ladder_pages(site, ladder, wanted, digest(stamp, keys[ladder.name]))
+
+    return site.write(pages(), owners=owned)
+
+
+def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
+    """Studies besides those asked for of which an earlier program wrote what no index can read."""
+    if not studies:
+        return ()
+    from workbench.views.html.pages.index import is_readable
+
+    names = {
+        str(kept.summary["study"])
+        for kept in site.pages(_LADDER).values()
+        if "study" in kept.summary and not is_readable(kept.summary)
+    }
+    return tuple(name for name in sorted(names - set(studies)) if store.find(study=name))
+
+
+def _pair(text: str, project: Project) -> Pair:
+    match = _PAIR.fullmatch(text)
+    assert match is not None
+    return match["study"] or project.default_study, match["old"], match["new"]
+
+
+def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
+    """Both versions must be recorded on one ladder, by one engine."""
+    name, *versions = pair
+    if any(ladder.engines(*versions) for ladder in ladders):
+        return
+    from workbench.nearest import did_you_mean
+
+    known = list(dict.fromkeys(rung.id for ladder in ladders for rung in ladder.profiled()))
+    missing = [version for version in versions if version not in known]
+    if missing:
+        raise UsageError(
+            f"no profile of {name}/{missing[0]} is recorded",
+            did_you_mean(missing[0], known, "recorded versions"),
+        )
+    raise UsageError(
+        f"{versions[0]} and {versions[1]} of {name} are not recorded for one problem and device",
+        "Record both for one problem: `workbench profile v1 v4 --problem …`.",
+    )
+
+
+def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, str, str]]:
+    """Comparisons besides the steps: those asked for now, and those that the site has."""
+    found = [(old, new) for name, old, new in asked if name == ladder.name]
+    for path, kept in site.pages(f"{_LADDER}:{ladder.name}").items():
+        pair = kept.summary.get("pair")
+        if isinstance(pair, list) and path.startswith(f"{ladder.folder}/"):
+            found.append((pair[0], pair[1]))
+    return [
+        (old, new, engine)
+        for old, new in dict.fromkeys(found)
+        for engine in ladder.engines(old, new)[:1]
+    ]
+
+
+def _ladder_pages(
+    site: Site, ladder: Ladder, pairs: list[tuple[str, str, str]], base: str
+) -> Iterator[Page]:
+    owner = f"{_LADDER}:{ladder.name}"
+    home = Page(
+        path=f"{ladder.folder}/index.html",
+        key=digest(
+            base,
+            ladder.key(of_files=True),
+            ladder.family.key,
+            *(f"{old}..{new}" for old, new, _ in pairs),
+        ),
+        owner=owner,
+        group=ladder.folder,
+        render=partial(_render_ladder, ladder, pairs),
+    )
+    kept = site.pages(owner).get(home.path)
+    yield home
+    shape = ladder.key(of_files=False)
+    steps = _steps(ladder, kept if kept and kept.key == home.key else None)
+    for old, new, engine in dict.fromkeys([*steps, *pairs]):
+        contents = [ladder.content(version, engine) for version in (old, new)]
+        yield Page(
+            path=f"{ladder.folder}/{step_page(old, new, engine)}",
+            key=digest(base, shape, old, new, engine, *contents),
+            owner=owner,
+            group=ladder.folder,
+            render=partial(_render_step, ladder, old, new, engine, (old, new, engine) in steps),
+        )
+    for rung in ladder.rungs.values():
+        for engine in rung.entries:
+            yield Page(
+                path=f"{ladder.folder}/{rung.page(engine)}",
+                key=digest(base, shape, rung.id, engine, ladder.content(rung.id, engine)),
+                owner=owner,
+                group=ladder.folder,
+                render=partial(_render_version, rung, engine),
+            )
+
+
+def _steps(ladder: Ladder, kept: Kept | None) -> list[tuple[str, str, str]]:
+    """The ladder's steps; from the manifest where the ladder has not changed.
+
+    Which version is whose parent is the study's word, and loading a study would cost
+    more than the whole of a run that changes nothing.
+    """
+    if kept is not None:
+        found = kept.summary.get("steps")
+        if isinstance(found, list):
+            return [tuple(step) for step in found]
+    return ladder.steps
+
+
+def _render_step(ladder: Ladder, old: str, new: str, engine: str, is_step: bool) -> Rendered:
+    from workbench.views.html.pages.diff import diff_view
+    from workbench.views.html.pages.step import ladder_head
+    from workbench.views.html.render import render
+
+    view = diff_view(ladder.step(old, new, engine), ladder_head(ladder, old, new, engine))
+    path = f"{ladder.folder}/{step_page(old, new, engine)}"
+    html = render("diff.html", path, view=view)
+    return Rendered(html=html, summary={} if is_step else {"pair": [old, new]})
+
+
+def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]]) -> Rendered:
+    from workbench.views.html.pages.index import summarise
+    from workbench.views.html.pages.ladder import ladder_view
+    from workbench.views.html.render import render
+
+    view = ladder_view(ladder, pairs)
+    html = render("ladder.html", f"{ladder.folder}/index.html", view=view)
+    summary = msgspec.to_builtins(summarise(ladder, view))
+    return Rendered(html=html, summary={**summary, "steps": [list(s) for s in ladder.steps]})
+
+
+def _render_version(rung: Rung, engine: str) -> Rendered:
+    from workbench.views.html.beside import version_page
+    from workbench.views.html.pages.version import version_view
+
+    speaking = rung.profile
+    profile = speaking
+    if speaking is None or speaking.engine != engine:
+        profile = rung.ladder.store.load(rung.entries[engine].path)
+    assert profile is not None
+    path = f"{rung.ladder.folder}/{rung.page(engine)}"
+    return version_page(path, version_view(rung, profile))
+
+
+# --- pages of the site ----------------------------------------------------------------
+
+
+def _index_page(site: Site, stamp: str) -> Page:
+    ladders = [kept.summary for kept in site.pages(_LADDER).values() if "study" in kept.summary]
+    reports = [kept.summary for kept in site.pages(_REPORT).values() if kept.summary]
+
+    def render_index() -> Rendered:
+        from workbench.views.html.pages.index import index_view
+        from workbench.views.html.render import render
+
+        view = index_view(ladders, reports)
+        return Rendered(html=render("index.html", "index.html", view=view))
+
+    key = digest(stamp, msgspec.json.encode([ladders, reports]))
+    return Page(path="index.html", key=key, owner="site", render=render_index)
+
+
+def _glossary_page(stamp: str) -> Page:
+    def render_glossary() -> Rendered:
+        from workbench.views.html.pages.glossary import glossary_view
+        from workbench.views.html.render import render
+
+        html = render("glossary.html", "glossary.html", groups=glossary_view())
+        return Rendered(html=html)
+
+    return Page(path="glossary.html", key=digest(stamp), owner="site", render=render_glossary)

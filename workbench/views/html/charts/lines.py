@@ -1,0 +1,255 @@
+"""Line figures: a value over sizes for several versions, and stepped what-if curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from workbench import units
+from workbench.model import Record
+from workbench.views.html.charts.figure import (
+    COLORS,
+    Figure,
+    Json,
+    axis_of,
+    layout_of,
+    plain,
+    ticks,
+)
+from workbench.views.html.charts.roof import SYMBOLS, decades
+
+#: The unit of an axis that names what stands on it.
+NAMES = "name"
+_DASHES = ("solid", "dash", "dot", "dashdot")
+#: From this factor between the ends on, an axis is logarithmic.
+_LOG = 8.0
+_TICKS = 12
+#: Letters of a version's name, as ``v12`` has them, of which two fit a phone's row.
+_SHORT = 5
+#: Room of a legend's row on a phone, and of the plot beside it, in CSS pixels.
+_LEGEND_ROW, _PLOT = 20, 260
+#: A line of text and a letter, and what is around a plot on a wide page, in CSS pixels.
+_LINE, _LETTER, _AROUND = 13, 7, 130
+
+
+class Point(Record, frozen=True):
+    """A point of a line; its interval reaches `below` and `above`."""
+
+    x: float
+    y: float
+    hover: str
+    below: float = 0.0
+    above: float = 0.0
+
+
+class Series(Record, frozen=True):
+    """A line; a reference (a baseline) is dashed and grey.
+
+    `place` keeps colour and symbol of a version the same in all charts; -1: its own order.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    reference: bool = False
+    place: int = -1
+
+
+class Axis(Record, frozen=True):
+    """An axis: its title, unit, and labelled places where it has some of its own."""
+
+    title: str
+    unit: str = ""
+    places: tuple[tuple[float, str], ...] = ()
+    from_zero: bool = False
+
+
+def _scale(values: Sequence[float], axis: Axis) -> Json:
+    """Type, range and ticks of an axis that shows `values`."""
+    low, high = min(values), max(values)
+    if axis.unit == NAMES:
+        # Places in a row mean an order, no amount: their distances are all alike.
+        out: Json = {"range": [low - 0.5, high + 0.5]}
+        return out | _labels(axis)
+    logarithmic = not axis.from_zero and low > 0 and high / low >= _LOG
+    if logarithmic:
+        room = 0.06 * math.log10(high / low)
+        ends = [math.log10(low) - room, math.log10(high) + room]
+        out = {"type": "log", "range": ends}
+        out |= decades(low, high, axis.unit)
+    else:
+        start = 0.0 if axis.from_zero or low > 0 else low
+        out = {"range": [start, high + 0.08 * (high - start or 1.0)], **ticks(high, axis.unit)}
+    return out | _labels(axis) if len(axis.places) <= _TICKS else out
+
+
+def _labels(axis: Axis) -> Json:
+    if not axis.places:
+        return {}
+    return {
+        "tickvals": [value for value, _ in axis.places],
+        "ticktext": [plain(text) for _, text in axis.places],
+    }
+
+
+def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
+    """Names to write at the lines' right ends: those that stand clear of the ones above them.
+
+    Args:
+        series: The lines.
+        scale: The vertical axis.
+        height: Of the plot, in pixels.
+    """
+    logarithmic = scale.get("type") == "log"
+    low, high = map(float, scale["range"])
+
+    def place(line: Series) -> float:
+        value = line.points[-1].y
+        return height * (high - (math.log10(value) if logarithmic else value)) / (high - low)
+
+    right = max(point.x for line in series for point in line.points)
+    names = [""] * len(series)
+    taken: list[float] = []
+    # Versions before libraries, which the dash tells already; the newest first.
+    order = sorted(range(len(series)), key=lambda n: (series[n].reference, -n))
+    for n in order:
+        at = place(series[n])
+        if series[n].points[-1].x == right and all(abs(at - other) >= _LINE for other in taken):
+            names[n] = series[n].name
+            taken.append(at)
+    return names
+
+
+def lines(
+    identity: str,
+    label: str,
+    series: Sequence[Series],
+    x: Axis,
+    y: Axis,
+    *,
+    stepped: bool = False,
+    here: Point | None = None,
+    height: int = 300,
+) -> Figure:
+    """Lines with markers, told apart by colour, symbol and dash.
+
+    Args:
+        identity: Id of the figure on its page.
+        label: Spoken name.
+        series: What to draw; intervals where points have them.
+        x: The horizontal axis.
+        y: The vertical axis.
+        stepped: Values hold until the next point (and no markers are drawn).
+        here: One point that is marked, for "this is where we are".
+        height: Of the figure, in CSS pixels.
+    """
+    xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
+    ys = [point.y + point.above for line in series for point in line.points]
+    several = len(series) > 1
+    vertical = _scale(ys, y)
+    ends = _ends(series, vertical, height - _AROUND) if several and not stepped else []
+    data: list[Json] = []
+    for order, line in enumerate(series):
+        place = line.place if line.place >= 0 else order
+        colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines" if stepped else "lines+markers",
+                "name": plain(line.name),
+                "x": [point.x for point in line.points],
+                "y": [point.y for point in line.points],
+                "customdata": [plain(point.hover) for point in line.points],
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "line": {
+                    "color": colour,
+                    "width": 2,
+                    "shape": "hv" if stepped else "linear",
+                    "dash": "dash" if line.reference else _DASHES[place // len(COLORS) % 4],
+                },
+                "marker": {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour},
+                **_errors(line, colour),
+                **(_named(line, ends[order]) if ends else {}),
+            }
+        )
+    if here is not None:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "now",
+                "showlegend": False,
+                "x": [here.x],
+                "y": [here.y],
+                "customdata": [plain(here.hover)],
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "marker": {
+                    "size": 12,
+                    "symbol": "diamond",
+                    "color": "@hot",
+                    "line": {"color": "@card", "width": 2},
+                },
+            }
+        )
+    layout = layout_of(
+        xaxis=axis_of(title=x.title, **_scale(xs, x)),
+        yaxis=axis_of(title=y.title, **vertical),
+        showlegend=several,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        margin={
+            "l": 8,
+            "r": 16 + _LETTER * max(map(len, ends), default=0),
+            "t": 44 if several else 12,
+            "b": 36,
+        },
+    )
+    # A phone has room for one or two names a row; the plot keeps its height all the same.
+    columns = 2 if max(len(line.name) for line in series) <= _SHORT else 1
+    rows = math.ceil(len(series) / columns) if several else 0
+    legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
+    if columns > 1:
+        legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
+    # What the axis shows is said above the chart as well, and its names need the width.
+    narrow = {
+        "legend": legend,
+        "yaxis": {**layout["yaxis"], "title": {"text": ""}},
+        "margin": {**layout["margin"], "r": 16},
+    }
+    spec = {"data": data, "layout": layout, "narrow": narrow}
+    if ends:
+        spec["traces"] = [{"mode": "lines+markers"}] * len(data)
+    tall = max(height, _PLOT + _LEGEND_ROW * rows) if several else height
+    return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
+
+
+def _named(line: Series, name: str) -> Json:
+    """The line's name beside its last point."""
+    if not name:
+        return {}
+    return {
+        "mode": "lines+markers+text",
+        "text": [*([""] * (len(line.points) - 1)), f" {plain(name)}"],
+        "textposition": "middle right",
+        "textfont": {"size": 11, "color": "@ink"},
+        "cliponaxis": False,
+    }
+
+
+def _errors(line: Series, colour: str) -> Json:
+    if not any(point.above or point.below for point in line.points):
+        return {}
+    return {
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [point.above for point in line.points],
+            "arrayminus": [point.below for point in line.points],
+            "color": colour,
+            "thickness": 1,
+            "width": 3,
+        }
+    }
+
+
+def round_places(values: Sequence[float], unit: str = "") -> tuple[tuple[float, str], ...]:
+    """Given values as labelled places of an axis."""
+    return tuple((value, units.tick(value, unit)) for value in sorted(set(values)))

@@ -1,0 +1,224 @@
+"""The roofline figure: points under ceilings, both axes logarithmic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from workbench import units
+from workbench.model import Record
+from workbench.views.html.charts.figure import COLORS, Figure, Json, axis_of, layout_of, plain
+from workbench.views.html.charts.labels import Label, Spot, placed
+
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
+#: Widths of the plot for which labels are placed, and what is around it, in pixels.
+_WIDE, _NARROW, _AROUND = 860.0, 240.0, 80.0
+_FEW = 3
+#: More points need more room.
+_CROWD = 12
+
+
+class Dot(Record, frozen=True):
+    """A point under the roofline: FLOP per byte and FLOP/s."""
+
+    label: str
+    intensity: float
+    rate: float
+    hover: str
+    alone: bool = False  # on no path
+
+
+class Roof(Record, frozen=True):
+    """The ceilings: FLOP/s, and bytes per second of device memory. Zero: unknown."""
+
+    flops: float
+    bandwidth: float
+    flops_text: str = ""
+    bandwidth_text: str = ""
+
+
+def decades(low: float, high: float, unit: str = "") -> Json:
+    """Logarithmic ticks that cover `low` to `high`, as formatted text.
+
+    Powers of ten, or 1, 2 and 5 of each where fewer than three powers would be seen.
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    values = [10.0**power for power in range(first, last + 1)]
+    if sum(low <= value <= high for value in values) < _FEW:
+        finer = [step * value for value in values for step in (1.0, 2.0, 5.0)]
+        values = [value for value in finer if low / 1.5 <= value <= high * 1.5]
+    return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
+
+
+def work_word(unit: str) -> str:
+    """What a rate counts, as it is written: ``flop/s`` -> ``FLOP``."""
+    return units.symbol(unit).removesuffix("/s")
+
+
+def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
+    ridge = roof.flops / roof.bandwidth
+    xs = [low, max(low, min(ridge, high)), high]
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "x": xs,
+        "y": [min(roof.flops, x * roof.bandwidth) for x in xs],
+        "line": {"color": "@soft", "width": 1.5},
+    }
+    return [line]
+
+
+def _labels(series: Sequence[list[Dot]], view: _View, width: float) -> list[list[Label]]:
+    """Labels of all points; the ends of a path come first, libraries last."""
+    places = [(number, place) for number, dots in enumerate(series) for place in range(len(dots))]
+
+    def interest(at: tuple[int, int]) -> tuple[bool, bool, int]:
+        dots = series[at[0]]
+        own = [place for place, dot in enumerate(dots) if not dot.alone]
+        return dots[at[1]].alone, at[1] not in own[:1] + own[-1:], at[1]
+
+    order = sorted(places, key=interest)
+    spots = [view.spot(series[number][place], width) for number, place in order]
+    found = dict(zip(order, placed(spots, width, view.height), strict=True))
+    return [[found[n, place] for place in range(len(dots))] for n, dots in enumerate(series)]
+
+
+class _View(NamedTuple):
+    """What the axes show, as powers of ten, and the plot's height in pixels."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    height: float
+
+    def spot(self, dot: Dot, width: float) -> Spot:
+        (left, right), (low, high) = self.x, self.y
+        return Spot(
+            x=width * (math.log10(dot.intensity) - left) / (right - left),
+            y=self.height * (high - math.log10(dot.rate)) / (high - low),
+            label=dot.label,
+        )
+
+
+def _gaps(dots: list[Dot]) -> list[int]:
+    """Where a path must not go on: places before which it is broken."""
+    return [n for n in range(1, len(dots)) if dots[n].alone or dots[n - 1].alone]
+
+
+def _broken(values: list[Any], gaps: list[int], nothing: object) -> list[Any]:
+    out: list[Any] = []
+    for place, value in enumerate(values):
+        if place in gaps:
+            out.append(nothing)
+        out.append(value)
+    return out
+
+
+def _texts(labels: list[Label], gaps: list[int]) -> Json:
+    return {
+        "text": _broken([plain(label.text) for label in labels], gaps, ""),
+        "textposition": _broken([label.side for label in labels], gaps, labels[0].side),
+    }
+
+
+def _ceiling_text(roof: Roof, right: float) -> Json:
+    return {
+        "x": right,
+        "y": math.log10(roof.flops),
+        "xanchor": "right",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "text": plain(roof.flops_text),
+        "font": {"color": "@soft", "size": 11},
+    }
+
+
+def roofline(
+    identity: str,
+    label: str,
+    series: list[tuple[str, list[Dot]]],
+    roofs: Sequence[Roof],
+    *,
+    path: bool,
+    unit: str = "flop/s",
+) -> Figure:
+    """Points under a roof, both axes logarithmic.
+
+    Args:
+        identity: Id of the figure on its page.
+        label: Spoken name.
+        series: Name and points; each series has a colour and a symbol of its own.
+        roofs: The ceilings, one for each unit in use; they share one memory bandwidth.
+        path: Join the points of a series by a line, for a ladder.
+        unit: Of the rates: ``flop/s``, or ``op/s`` where integers are among the work.
+    """
+    dots = [dot for _, points in series for dot in points]
+    known = [roof for roof in roofs if roof.flops and roof.bandwidth]
+    xs = [dot.intensity for dot in dots] + [roof.flops / roof.bandwidth for roof in known]
+    ys = [dot.rate for dot in dots] + [roof.flops for roof in known]
+    low_x, high_x = min(xs) / 4, max(xs) * 6
+    low_y, high_y = min(ys) / 4, max(ys) * 3
+    log_x = [math.log10(low_x), math.log10(high_x)]
+    log_y = [math.log10(low_y), math.log10(high_y)]
+    height = 330 if len(dots) <= _CROWD else 440
+    view = _View((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
+    points = [found for _, found in series]
+    wide, small = (_labels(points, view, width) for width in (_WIDE, _NARROW))
+    data = [line for roof in known for line in _roof_lines(roof, low_x, high_x)]
+    narrow: list[Json] = [{} for _ in data]
+    for index, (name, found) in enumerate(series):
+        gaps = _gaps(found) if path else []
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers+text" if path else "markers+text",
+                "name": plain(name),
+                "x": _broken([dot.intensity for dot in found], gaps, None),
+                "y": _broken([dot.rate for dot in found], gaps, None),
+                "customdata": _broken([plain(dot.hover) for dot in found], gaps, ""),
+                "hovertemplate": "%{customdata}<extra></extra>",
+                **_texts(wide[index], gaps),
+                "textfont": {"size": 11, "color": "@ink"},
+                "cliponaxis": False,
+                "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
+                "marker": {
+                    "size": 11,
+                    "symbol": SYMBOLS[index % len(SYMBOLS)],
+                    "color": COLORS[index % 8],
+                    "line": {"color": "@card", "width": 1},
+                },
+            }
+        )
+        narrow.append(_texts(small[index], gaps))
+    layout = layout_of(
+        xaxis=axis_of(
+            title=f"{work_word(unit)} per byte", type="log", range=log_x, **decades(low_x, high_x)
+        ),
+        yaxis=axis_of(type="log", range=log_y, **decades(low_y, high_y, unit)),
+        margin={"l": 8, "r": 16, "t": 10, "b": 36},
+    )
+    if path or any(len(points) > 1 for _, points in series):
+        layout |= {
+            "showlegend": True,
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        }
+        layout["margin"] = {"l": 8, "r": 16, "t": 40, "b": 36}
+    if known:
+        layout["annotations"] = [
+            *(_ceiling_text(roof, log_x[1]) for roof in known),
+            {
+                "x": 0,
+                "y": 1,
+                "xref": "paper",
+                "yref": "paper",
+                "xanchor": "left",
+                "yanchor": "top",
+                "showarrow": False,
+                "text": plain(known[0].bandwidth_text),
+                "font": {"color": "@soft", "size": 11},
+            },
+        ]
+    spec = {"data": data, "layout": layout, "traces": narrow}
+    return Figure(id=identity, label=label, height=height, spec=spec)

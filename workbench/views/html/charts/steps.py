@@ -1,0 +1,264 @@
+"""View models of waterfalls: where the time went, and any line counter over the parts."""
+
+from __future__ import annotations
+
+import math
+
+from workbench import units
+from workbench.analysis.explanation import Explanation
+from workbench.analysis.split.attribution import CounterSplit, Part
+from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
+from workbench.analysis.weight import Scale
+from workbench.counters import catalog
+from workbench.model import Number, Record
+from workbench.views.html.charts import figure as charts
+from workbench.views.html.charts.waterfall import Fall, Total, waterfall
+from workbench.views.html.parts.common import percent
+from workbench.views.html.parts.links import TELLING, told, tone_of, weight
+
+#: A step must be this part of the larger total; the others are added up.
+_STEP = 0.012
+_STEPS = 12
+
+
+class Waterfall(Record, frozen=True):
+    """A figure and the table behind it; `id` is the counter's."""
+
+    id: str
+    title: str
+    change: str
+    figure: charts.Figure
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def part_name(link: str, hunk: int | None, symbol: str | None, note: str = "") -> str:
+    """``As`` by hunk 2 -> ``As (hunk 2)``; ``Hunk 4``; ``Launch``; ``Elsewhere``."""
+    if link == "hunk":
+        return f"Hunk {hunk}"
+    if link == "symbol":
+        return f"{symbol} (hunk {hunk})"
+    if link == "launch":
+        return f"Launch of {symbol}" if symbol else "Launch"
+    return "Elsewhere, no source line" if note == "no-line" else "Elsewhere"
+
+
+def _href(hunk: int | None) -> str:
+    return f"#hunk-{hunk}" if hunk else ""
+
+
+# --- time -----------------------------------------------------------------------------
+
+
+class _Step(Record, frozen=True):
+    name: str
+    hunk: int | None
+    stalls: tuple[StallDelta, ...]
+    what: str
+    linked: bool
+
+    @property
+    def delta(self) -> float:
+        return sum(stall.delta_s for stall in self.stalls)
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """Below and above: single errors as they are, several by root of squares (Newcombe)."""
+        below = math.sqrt(sum((s.delta_s - s.low_s) ** 2 for s in self.stalls))
+        above = math.sqrt(sum((s.high_s - s.delta_s) ** 2 for s in self.stalls))
+        return below, above
+
+
+def _step(name: str, part: TimePart | None, stalls: tuple[StallDelta, ...], what: str) -> _Step:
+    linked = part is not None and part.link != "elsewhere"
+    return _Step(
+        name=name, hunk=part.hunk if part else None, stalls=stalls, what=what, linked=linked
+    )
+
+
+def _steps(split: TimeSplit) -> list[_Step]:
+    floor = _STEP * max(split.old_s, split.new_s)
+    every = [abs(stall.delta_s) for part in split.parts for stall in part.stalls]
+    if len([amount for amount in every if amount >= floor]) > _STEPS:
+        floor = sorted(every, reverse=True)[_STEPS - 1]
+    out: list[_Step] = []
+    small: list[StallDelta] = []
+    for part in split.parts:
+        name = part_name(part.link, part.hunk, part.symbol, part.note)
+        rest = []
+        for stall in part.stalls:
+            if abs(stall.delta_s) >= floor:
+                out.append(_step(name, part, (stall,), _stall_title(stall)))
+            else:
+                rest.append(stall)
+        if abs(sum(stall.delta_s for stall in rest)) >= floor / 2:
+            what = "other states" if len(rest) < len(part.stalls) else "all states"
+            out.append(_step(name, part, tuple(rest), what))
+        else:
+            small += rest
+    if sum(stall.delta_s for stall in small):
+        out.append(_step("All the rest", None, tuple(small), "small steps"))
+    return out
+
+
+def _stall_title(stall: StallDelta) -> str:
+    if stall.stall not in catalog():
+        return stall.stall
+    title = catalog()[stall.stall].title
+    return "Issuing" if stall.stall == "selected" else title
+
+
+def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
+    """Where the time went: by part and warp state, with the sampling error of each step.
+
+    Args:
+        split: The split of the profiled duration.
+        old: What to call the old side.
+        new: What to call the new side.
+    """
+    falls = []
+    for step in _steps(split):
+        below, above = step.error
+        text = f"{units.signed(step.delta, 's')} ±{units.quantity(max(below, above), 's')}"
+        tone = "good" if step.delta < 0 else "bad"
+        if not step.linked or step.delta - below <= 0 <= step.delta + above:
+            tone = ""  # nobody's doing, or the sampling error leaves the sign in doubt
+        falls.append(
+            Fall(
+                label=f"{step.name}: {step.what}",
+                delta=step.delta,
+                text=text,
+                hover=f"{text}, linked to {step.name}" if step.hunk else text,
+                tone=tone,
+                below=below,
+                above=above,
+                href=_href(step.hunk),
+            )
+        )
+    figure = waterfall(
+        "time-waterfall",
+        f"Duration under the profiler from {old} to {new}, by change of the source and warp state",
+        Total(label=old, value=split.old_s, text=units.quantity(split.old_s, "s")),
+        falls,
+        Total(label=new, value=split.new_s, text=units.quantity(split.new_s, "s")),
+        "s",
+        "duration under the profiler",
+    )
+    rows = [row for part in split.parts for row in _time_rows(part, split)]
+    return Waterfall(
+        id="duration",
+        title="Time",
+        change=units.signed(split.delta_s, "s"),
+        figure=figure,
+        head=("Linked to", "Warp state", "Change", "from", "to"),
+        rows=tuple(rows),
+        note=f"{split.method[:1].upper()}{split.method[1:]}. Samples: "
+        f"{units.count(split.samples_old)} and {units.count(split.samples_new)}.",
+    )
+
+
+def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
+    name = part_name(part.link, part.hunk, part.symbol, part.note)
+    every = (
+        StallDelta(stall="", delta_s=part.delta_s, low_s=part.low_s, high_s=part.high_s),
+        *part.stalls,
+    )
+    floor = TELLING * max(split.old_s, split.new_s)
+    return [
+        (
+            name,
+            _stall_title(stall) if stall.stall else "all states",
+            units.signed(stall.delta_s, "s"),
+            units.signed(stall.low_s, "s"),
+            units.signed(stall.high_s, "s"),
+        )
+        for stall in every
+        if not stall.stall or abs(stall.delta_s) >= floor
+    ]
+
+
+# --- counters -------------------------------------------------------------------------
+
+
+def counter_waterfalls(
+    story: Explanation, old: str, new: str, scale: Scale
+) -> tuple[Waterfall, ...]:
+    """One waterfall for each line counter that changed, the weightiest change first."""
+    splits = [split for split in told(story.attribution) if any(p.delta for p in split.parts)]
+    splits = [split for split in splits if max(weight(split, p) for p in split.parts) >= TELLING]
+
+    def heaviest(split: CounterSplit) -> tuple[float, float]:
+        amounts = [abs(part.delta) for part in split.parts]
+        relative = max(weight(split, part) for part in split.parts)
+        return scale.share(split.id, max(amounts)) or 0.0, relative
+
+    splits.sort(key=heaviest, reverse=True)
+    return tuple(_counter(split, old, new) for split in splits)
+
+
+def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
+    counter = catalog()[split.id]
+    large = [part for part in split.parts if weight(split, part) >= TELLING]
+    large = sorted(large, key=lambda part: -abs(part.delta))[:_STEPS]
+    small = [part for part in split.parts if part not in large]
+    falls = [_fall(split, part) for part in split.parts if part in large]
+    rest: Number = sum(part.delta for part in small)
+    if rest:
+        text = units.signed(rest, split.unit)
+        name = "part" if len(small) == 1 else "parts"
+        label = f"{len(small)} smaller {name}"
+        falls.append(Fall(label=label, delta=float(rest), text=text, hover=text))
+    figure = waterfall(
+        f"waterfall-{counter.id}",
+        f"{counter.title} from {old} to {new}, by what the change is linked to",
+        Total(label=old, value=float(split.old), text=units.quantity(split.old, split.unit)),
+        falls,
+        Total(label=new, value=float(split.new), text=units.quantity(split.new, split.unit)),
+        split.unit,
+        counter.title,
+    )
+    return Waterfall(
+        id=counter.id,
+        title=counter.title,
+        change=units.signed(split.delta, split.unit),
+        figure=figure,
+        head=("Linked to", "Change", "Share of the change", "Lines"),
+        rows=tuple(_row(split, part) for part in split.parts if part.delta),
+        note=_gap(split),
+    )
+
+
+def _fall(split: CounterSplit, part: Part) -> Fall:
+    text = units.signed(part.delta, split.unit)
+    name = part_name(part.link, part.hunk, part.symbol, part.note)
+    return Fall(
+        label=name,
+        delta=float(part.delta),
+        text=text,
+        hover=f"{text} is linked to {name}" if part.hunk else text,
+        tone=tone_of(split.id, part.delta),
+        href=_href(part.hunk),
+    )
+
+
+def _row(split: CounterSplit, part: Part) -> tuple[str, ...]:
+    places = [str(line.new or f"old {line.old}") for line in part.lines if line.new or line.old]
+    return (
+        part_name(part.link, part.hunk, part.symbol, part.note),
+        units.signed(part.delta, split.unit),
+        percent(part.delta / split.delta) if split.delta else units.quantity(None),
+        ", ".join(places[:8]) + (" …" if len(places) > 8 else ""),
+    )
+
+
+def _gap(split: CounterSplit) -> str:
+    """What to say where the chip's own totals do not agree with the sum over the lines."""
+    gap = split.chip_gap
+    if not gap or split.chip_old is None or split.chip_new is None:
+        return ""
+    return (
+        f"The parts add up to the change over all lines. The chip's own totals differ: "
+        f"{units.quantity(split.chip_old, split.unit)} and "
+        f"{units.quantity(split.chip_new, split.unit)}."
+    )

@@ -1,0 +1,196 @@
+"""The waterfall figure: from an old total to a new one, step by step, with error bars.
+
+Plotly's own waterfall trace has no error bars, so the steps are its bars on a base.
+"""
+
+from __future__ import annotations
+
+from workbench import units
+from workbench.model import Record
+from workbench.views.html.charts.figure import (
+    HATCHED,
+    Figure,
+    Json,
+    axis_of,
+    layout_of,
+    plain,
+    ticks,
+)
+
+#: Below this part of the total the steps would be too small to see on an axis from zero.
+_VISIBLE = 0.2
+_WIDE, _NARROW = 34, 32
+#: On a phone a step's name and number stand above its bar, this far from its middle.
+_ABOVE, _ROW = 14, 38
+_COLOURS = {"total": "@bar", "good": "@good", "bad": "@bad", "": "@soft"}
+_SHAPES = {"total": "", "good": "", "bad": "/", "": "."}
+
+
+class Fall(Record, frozen=True):
+    """One step: how much it adds, with its error either way, and what is said of it.
+
+    `tone` is ``good``, ``bad`` or "" (no direction); `href` where a click leads.
+    """
+
+    label: str
+    delta: float
+    text: str
+    hover: str
+    tone: str = ""
+    below: float = 0.0
+    above: float = 0.0
+    href: str = ""
+
+
+class Total(Record, frozen=True):
+    """The first or last bar."""
+
+    label: str
+    value: float
+    text: str
+
+
+def _short(label: str, room: int) -> str:
+    return plain(label if len(label) <= room else f"{label[: room - 1]}…")
+
+
+def _span(old: Total, falls: list[Fall]) -> tuple[float, float, float]:
+    """Lowest and highest end of the steps, and the largest total."""
+    ends = [old.value]
+    for fall in falls:
+        ends.append(ends[-1] + fall.delta)
+    return min(ends), max(ends), max(ends)
+
+
+def waterfall(
+    identity: str, label: str, old: Total, falls: list[Fall], new: Total, unit: str, axis: str
+) -> Figure:
+    """A waterfall; what gets better is solid, what gets worse hatched, the rest dotted."""
+    names = [old.label, *(fall.label for fall in falls), new.label]
+    bases, sizes = [0.0], [old.value]
+    at = old.value
+    for fall in falls:
+        bases.append(at)
+        sizes.append(fall.delta)
+        at += fall.delta
+    bases.append(0.0)
+    sizes.append(new.value)
+    tones = ["total", *(fall.tone for fall in falls), "total"]
+    places = [f"{place}" for place in range(len(names))]
+    bars: Json = {
+        "type": "bar",
+        "orientation": "h",
+        "y": places,
+        "x": sizes,
+        "base": bases,
+        "customdata": [
+            [plain(text), href]
+            for text, href in (
+                (f"{old.label}: {old.text}", ""),
+                *((f"{fall.label}: {fall.hover}", fall.href) for fall in falls),
+                (f"{new.label}: {new.text}", ""),
+            )
+        ],
+        "hovertemplate": "%{customdata[0]}<extra></extra>",
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [0.0, *(fall.above for fall in falls), 0.0],
+            "arrayminus": [0.0, *(fall.below for fall in falls), 0.0],
+            "color": "@ink",
+            "thickness": 1,
+            "width": 3,
+        },
+        "marker": {
+            "color": [_COLOURS[tone] for tone in tones],
+            "pattern": {
+                "shape": [_SHAPES[tone] for tone in tones],
+                **HATCHED,
+            },
+        },
+    }
+    low, high, top = _span(old, falls)
+    cut = 0 < high - low < _VISIBLE * top
+    start = max(0.0, low - 0.6 * (high - low)) if cut else 0.0
+    end = high + (0.1 * (high - low) if cut else 0.04 * top)
+    steps = _cut_ticks(start, end, unit) if cut else ticks(top, unit)
+    texts = [old.text, *(fall.text for fall in falls), new.text]
+    title = f"{axis}; the axis does not start at zero" if cut else axis
+    layout = layout_of(
+        xaxis=axis_of(title=title, range=[start, end], **steps),
+        yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
+        template=_shared(12, {"x": 1, "xanchor": "left", "xshift": 6}),
+        annotations=_values(places, texts, tones),
+        shapes=_joints(places, bases, sizes),
+        margin={"l": 8, "r": 16 + 7 * max(map(len, texts)), "t": 8, "b": 36},
+        bargap=0.34,
+    )
+    narrow = {
+        "template": _shared(11, {"x": 1, "xanchor": "right", "yshift": _ABOVE}),
+        "yaxis": _rows(places, [_short(name, _NARROW) for name in names], 11)
+        | {"ticklabelposition": "inside", "ticklabelshift": _ABOVE},
+        "margin": {"l": 6, "r": 10, "t": 12, "b": 36},
+        "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 3)),
+        "bargap": 0.66,
+    }
+    spec = {"data": [bars], "layout": layout, "narrow": narrow}
+    height, tall = 58 + 27 * len(names), 70 + _ROW * len(names)
+    return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
+
+
+def _shared(size: int, place: Json) -> Json:
+    """What all numbers and all joints have in common, said once: a step has dozens of each."""
+    return {
+        "layout": {
+            "annotationdefaults": {
+                "xref": "paper",
+                **place,
+                "showarrow": False,
+                "align": "left",
+                "font": {"size": size, "color": "@ink"},
+            },
+            "shapedefaults": {
+                "type": "line",
+                "line": {"color": "@soft", "width": 1, "dash": "dot"},
+                "layer": "below",
+            },
+        }
+    }
+
+
+def _values(places: list[str], texts: list[str], tones: list[str]) -> list[Json]:
+    """The numbers in a column of their own, right of the bars."""
+    return [
+        {"y": place, "text": plain(text)}
+        | ({"font": {"color": _COLOURS[tone]}} if tone in ("good", "bad") else {})
+        for place, text, tone in zip(places, texts, tones, strict=True)
+    ]
+
+
+def _rows(places: list[str], names: list[str], size: int) -> Json:
+    return axis_of(
+        type="category",
+        autorange="reversed",
+        tickvals=places,
+        ticktext=names,
+        showgrid=False,
+        tickfont={"color": "@ink", "size": size},
+    )
+
+
+def _cut_ticks(start: float, end: float, unit: str, wanted: int = 4) -> Json:
+    """Ticks of an axis that starts anywhere: the round values within it."""
+    step = ticks(end - start, unit, wanted)["tickvals"]
+    size = step[1] if len(step) > 1 else (end - start) or 1.0
+    first = int(start / size) + (start > 0)
+    values = [size * place for place in range(first, int(end / size) + 1)]
+    return {"tickvals": values, "ticktext": [units.tick(value, unit) for value in values]}
+
+
+def _joints(places: list[str], bases: list[float], sizes: list[float]) -> list[Json]:
+    """Thin lines from where one bar ends to where the next one starts."""
+    out = []
+    for place in range(len(places) - 1):
+        at = bases[place] + sizes[place]
+        out.append({"x0": at, "x1": at, "y0": place, "y1": place + 1})
+    return out

@@ -1,0 +1,354 @@
+"""View models of a diff's code: hunk cards, and the whole of both sources behind them.
+
+A card shows the changed lines, a little around them, and the unchanged lines that the
+hunk is linked to. Every line has one address on the page: on the card whose hunk
+changed it, else where it is shown first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from workbench.analysis.source.files import SourceDiff
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import Attribution
+from workbench.model import LineKey, Profile, Record
+from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces
+from workbench.views.html.code.lines import Row, align, differences, words_at
+from workbench.views.html.code.rows import Chunk, CodeRow, LineSide
+from workbench.views.html.code.sides import PairGutter
+
+#: Unchanged lines shown before and after a change.
+_AROUND = 2
+#: Linked lines shown on a card, the heaviest first.
+_LINKED = 12
+#: Of a longer file, the whole-source view shows what is near counters or changes.
+_WHOLE = 700
+_NEAR = 25
+_KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "default"}
+
+
+#: Indices of a file on both sides, None where a side lacks it.
+FilePair = tuple[int | None, int | None]
+
+
+class HunkCode(Record, frozen=True):
+    """The code on a card."""
+
+    chunks: tuple[Chunk, ...]
+
+
+class WholeFile(Record, frozen=True):
+    """Both sides of a file from end to end."""
+
+    id: str
+    title: str
+    chunks: tuple[Chunk, ...]
+
+
+class _File:
+    """One pair of files (or one that a side lacks), aligned once for all cards."""
+
+    def __init__(
+        self, code: DiffCode, rank: int, old: int | None, new: int | None, diff: SourceDiff
+    ) -> None:
+        self.old, self.new = old, new
+        self.prefix = "" if rank == 0 else f"f{rank}-"
+        texts = [
+            code.text(0, old) if old is not None else [],
+            code.text(1, new) if new is not None else [],
+        ]
+        self.raw = texts
+        twin = {a[1]: b[1] for a, b in diff.twin.items() if a[0] == old and b[0] == new}
+        changed = {line for file, line in diff.hunk_old if file == old}
+        hunks = code.hunks_of((old, new))
+        self.rows = align(texts[0], texts[1], twin, changed, hunks)
+        # Two kernels of one file: what belongs to neither is no part of the comparison.
+        if texts[0] == texts[1] and any(hunks):
+            self.rows = [
+                row
+                for row in self.rows
+                if row.kind == "same" or row.old in hunks[0] or row.new in hunks[1]
+            ]
+        self.title = code.title(old, new)
+
+
+class DiffCode:
+    """The code of a comparison, from which cards and whole files are cut.
+
+    Args:
+        old: The old profile.
+        new: The new one.
+        diff: Their sources, compared.
+        attribution: Which unchanged lines each hunk is linked to.
+        gutters: Counters beside the lines; the first one is shown at first.
+    """
+
+    def __init__(
+        self,
+        old: Profile,
+        new: Profile,
+        diff: SourceDiff,
+        attribution: Attribution,
+        gutters: tuple[PairGutter, ...],
+    ) -> None:
+        self.profiles = (old, new)
+        self._diff = diff
+        self._gutters = gutters
+        self._pieces: dict[tuple[int, int], list[list[Piece]]] = {}
+        self._hunks = attribution.hunks
+        self._linked = _linked_lines(attribution)
+        self._counted = tuple(
+            {key for gutter in gutters for key in (gutter.new if side else gutter.old)}
+            for side in (0, 1)
+        )
+        self._taken: set[str] = set()
+        self._shown: tuple[set[LineKey], set[LineKey]] = (set(), set())
+        self._files = [_File(self, rank, a, b, diff) for rank, (a, b) in enumerate(self._pairs())]
+        self._own = self._reserved()
+
+    # --- files ------------------------------------------------------------------------
+
+    def text(self, side: int, file: int) -> list[str]:
+        """The lines of a file; none where the report does not hold its text."""
+        return lines(self.profiles[side].sources[file].text or "")
+
+    def title(self, old: int | None, new: int | None) -> str:
+        """``a.cu → b.cu``, or one name where both are called alike or one is missing."""
+        names = [
+            self.profiles[side].sources[file].path
+            for side, file in ((0, old), (1, new))
+            if file is not None
+        ]
+        return " → ".join(dict.fromkeys(names))
+
+    def _pairs(self) -> list[FilePair]:
+        """Pairs of files that a hunk or a counter is in, the one with most counters first."""
+        back = {b: a for a, b in self._diff.files.items()}
+        weight: dict[FilePair, int] = {}
+        for side, keys in enumerate(self._counted):
+            for file, line in keys:
+                if line > 0 and file >= 0:
+                    other = back.get(file) if side else self._diff.files.get(file)
+                    found: FilePair = (other, file) if side else (file, other)
+                    weight[found] = weight.get(found, 0) + 1
+        for hunk in self._hunks:
+            pair = self._pair_of(hunk)
+            weight[pair] = weight.get(pair, 0)
+        held = [pair for pair in weight if self._has_text(pair)]
+        return sorted(held, key=lambda pair: (-weight[pair], pair[1] is None, pair[1] or 0))
+
+    def _has_text(self, pair: FilePair) -> bool:
+        return any(
+            file is not None and self.profiles[side].sources[file].text is not None
+            for side, file in enumerate(pair)
+        )
+
+    def _pair_of(self, hunk: Hunk) -> FilePair:
+        return self._index(0, hunk.old_file), self._index(1, hunk.new_file)
+
+    def _index(self, side: int, path: str) -> int | None:
+        sources = self.profiles[side].sources
+        return next((n for n, source in enumerate(sources) if path and source.path == path), None)
+
+    def hunks_of(self, pair: FilePair) -> tuple[dict[int, int], dict[int, int]]:
+        """Line -> hunk on either side of a pair of files, hunks of every kind."""
+        out: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        for hunk in self._hunks:
+            if self._pair_of(hunk) == pair:
+                for side, (first, last) in enumerate((hunk.old, hunk.new)):
+                    out[side].update(dict.fromkeys(range(first, last + 1), hunk.id))
+        return out
+
+    def _file_of(self, hunk: Hunk) -> _File | None:
+        pair = self._pair_of(hunk)
+        return next((file for file in self._files if (file.old, file.new) == pair), None)
+
+    def _reserved(self) -> dict[str, int]:
+        """Ids of changed lines -> the hunk whose card carries them."""
+        out: dict[str, int] = {}
+        for hunk in self._hunks:
+            file = self._file_of(hunk)
+            if file is None or hunk.kind not in ("code", "moved"):
+                continue
+            for anchor, (first, last) in (("old-", hunk.old), ("", hunk.new)):
+                for line in range(first, last + 1):
+                    out.setdefault(f"{anchor}{file.prefix}L{line}", hunk.id)
+        return out
+
+    # --- cards ------------------------------------------------------------------------
+
+    def card(self, hunk: Hunk) -> HunkCode:
+        """The code of one hunk's card."""
+        file = self._file_of(hunk)
+        if file is None:
+            return HunkCode(chunks=())
+        linked = self._linked.get(hunk.id, set())
+        own: set[int] = set()
+        wanted: set[int] = set()
+        for place, row in enumerate(file.rows):
+            inside = _within(row.old, hunk.old) or _within(row.new, hunk.new)
+            if inside and row.kind != "same":
+                own.add(place)
+            if (0, hunk.old_file, row.old) in linked or (1, hunk.new_file, row.new) in linked:
+                wanted.add(place)
+        for place in list(own):
+            wanted.update(range(max(0, place - _AROUND), min(len(file.rows), place + _AROUND + 1)))
+        names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
+        return HunkCode(chunks=self._chunks(file, sorted(wanted), names, hunk.id, own))
+
+    def whole(self) -> tuple[WholeFile, ...]:
+        """Every file from end to end; lines that no card addressed have their address here."""
+        out = []
+        for rank, file in enumerate(self._files):
+            wanted = list(range(len(file.rows)))
+            if len(wanted) > _WHOLE:
+                wanted = self._near(file)
+            out.append(
+                WholeFile(
+                    id=f"whole-{rank}",
+                    title=file.title,
+                    chunks=self._chunks(file, wanted, set(), 0, None),
+                )
+            )
+        return tuple(out)
+
+    def _near(self, file: _File) -> list[int]:
+        wanted: set[int] = set()
+        for place, row in enumerate(file.rows):
+            counted = (file.old, row.old) in self._counted[0] or (
+                file.new,
+                row.new,
+            ) in self._counted[1]
+            hunk = (file.old, row.old) in self._diff.hunk_old or (
+                file.new,
+                row.new,
+            ) in self._diff.hunk_new
+            if counted or hunk:
+                first, last = max(0, place - _NEAR), min(len(file.rows), place + _NEAR + 1)
+                wanted.update(range(first, last))
+        return sorted(wanted)
+
+    def _chunks(
+        self,
+        file: _File,
+        wanted: list[int],
+        names: set[str],
+        hunk: int,
+        own: set[int] | None,
+    ) -> tuple[Chunk, ...]:
+        chunks: list[tuple[str, list[CodeRow]]] = []
+        previous = -1
+        for place in wanted:
+            left = place - previous - 1
+            if left and (previous >= 0 or own is None):
+                words = f"{left} lines" if left > 1 else "1 line"
+                chunks.append(("gap", [CodeRow(kind="gap", words=words)]))
+            previous = place
+            row = file.rows[place]
+            kind = "same" if row.kind == "same" else "mod"
+            if own is not None and kind == "mod" and place not in own:
+                kind = "other"  # another hunk's change, shown around this one
+            if not chunks or chunks[-1][0] != kind:
+                chunks.append((kind, []))
+            chunks[-1][1].append(self._row(file, row, names, hunk))
+        return tuple(Chunk(kind=kind, rows=tuple(rows)) for kind, rows in chunks)
+
+    def _row(self, file: _File, row: Row, names: set[str], hunk: int) -> CodeRow:
+        spans: list[list[Span]] = [[], []]
+        if row.kind == "change":
+            assert row.old is not None and row.new is not None
+            spans = list(differences(file.raw[0][row.old - 1], file.raw[1][row.new - 1]))
+        sides = []
+        for side, (index, line) in enumerate(((file.old, row.old), (file.new, row.new))):
+            if index is None or line is None:
+                sides.append(LineSide())
+                continue
+            marks = [*spans[side], *words_at(file.raw[side][line - 1], names)]
+            sides.append(self._side(file, side, (index, line), marks, hunk))
+        return CodeRow(kind=row.kind, old=sides[0], new=sides[1])
+
+    def _side(self, file: _File, side: int, key: LineKey, marks: list[Span], hunk: int) -> LineSide:
+        anchor = f"{'' if side else 'old-'}{file.prefix}L{key[1]}"
+        owner = self._own.get(anchor, hunk)
+        identity = ""
+        if (owner == hunk or not hunk) and anchor not in self._taken:
+            identity = anchor
+            self._taken.add(anchor)
+        counted = key in self._counted[side]
+        if counted:
+            self._shown[side].add(key)
+        first = self._gutters[0] if self._gutters else None
+        cells = (first.new if side else first.old) if first else {}
+        return LineSide(
+            number=key[1],
+            anchor=anchor,
+            id=identity,
+            key=f"{key[0]}:{key[1]}" if counted else "",
+            code=marked(self._line(side, key), marks),
+            cell=cells.get(key),
+        )
+
+    def _line(self, side: int, key: LineKey) -> list[Piece]:
+        place = (side, key[0])
+        if place not in self._pieces:
+            source = self.profiles[side].sources[key[0]]
+            self._pieces[place] = pieces(source.text or "", source.path)
+        return self._pieces[place][key[1] - 1]
+
+    def anchor(self, side: int, path: str, line: int | None) -> str:
+        """Address of a line on this page, "" where it is not shown (ask after the cards)."""
+        index = self._index(side, path)
+        for file in self._files:
+            if index is not None and (file.new if side else file.old) == index and line:
+                found = f"{'' if side else 'old-'}{file.prefix}L{line}"
+                text = file.raw[side]
+                return f"#{found}" if line <= len(text) else ""
+        return ""
+
+    def embedded(self) -> dict[str, dict[str, object]]:
+        """The gutters as JSON: counter -> heading and cells of the lines that are shown."""
+        return {
+            gutter.id: {
+                "title": gutter.title,
+                "old": {
+                    f"{f}:{n}": c for (f, n), c in gutter.old.items() if (f, n) in self._shown[0]
+                },
+                "new": {
+                    f"{f}:{n}": c for (f, n), c in gutter.new.items() if (f, n) in self._shown[1]
+                },
+            }
+            for gutter in self._gutters
+        }
+
+
+def _within(line: int | None, place: tuple[int, int]) -> bool:
+    return line is not None and place[0] <= line <= place[1]
+
+
+def _linked_lines(attribution: Attribution) -> dict[int, set[tuple[int, str, int]]]:
+    """Hunk -> (side, path, line) of the unchanged lines it is linked to, the heaviest ones."""
+    weights: dict[int, dict[tuple[int, str, int], float]] = {}
+    for split in attribution.counters:
+        scale = max(abs(split.old), abs(split.new), 1)
+        for part in split.parts:
+            if part.link != "symbol" or part.hunk is None:
+                continue
+            for line in part.lines:
+                weight = abs(line.delta) / scale
+                for side, path, number in (
+                    (0, line.old_file, line.old),
+                    (1, line.new_file, line.new),
+                ):
+                    if number and weight >= 0.002:
+                        own = weights.setdefault(part.hunk, {})
+                        key = (side, path, number)
+                        own[key] = max(own.get(key, 0.0), weight)
+    return {hunk: set(_heaviest(own.items())) for hunk, own in weights.items()}
+
+
+def _heaviest(
+    weights: Iterable[tuple[tuple[int, str, int], float]],
+) -> list[tuple[int, str, int]]:
+    ordered = sorted(weights, key=lambda item: (-item[1], item[0]))
+    return [key for key, _ in ordered[: 2 * _LINKED]]

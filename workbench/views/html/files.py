@@ -1,0 +1,158 @@
+"""Pages of report files: an overview and a page per launch each; for two, a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+
+from workbench.errors import UsageError
+from workbench.model import Profile
+from workbench.views.html.parts.common import Chip, Link, ReportFile
+from workbench.views.html.render import page_part
+from workbench.views.html.site import Outcome, Page, Rendered, Site, digest
+
+_OWNER = "report"
+
+
+class _Report:
+    """A report file: its bytes are read at once, its launches when a page needs them."""
+
+    def __init__(self, file: ReportFile) -> None:
+        try:
+            self.content = file.path.read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"cannot read {file.path}: {error.strerror}", "Check the path and its permissions."
+            ) from error
+        self.file = file
+        self.name = file.path.name + (f"::{file.kernel}" if file.kernel else "")
+        # Two files of the same name from two folders are two reports; the path stays private.
+        self.id = digest(str(file.path.resolve()))[:8]
+        self.folder = f"files/{page_part(self.name)}-{self.id}"
+        self._profile: Profile | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What the report holds of the kernels that are meant."""
+        if self._profile is None:
+            from workbench.ncurep.read import read_report, select_kernels
+
+            self._profile = select_kernels(read_report(self.file.path), self.file.kernel)
+        return self._profile
+
+    @property
+    def label(self) -> str:
+        """A short name for headings and axes: without the folder and the suffix."""
+        stem = self.file.path.name.removesuffix(".zst").removesuffix(".ncu-rep")
+        return f"{stem}::{self.file.kernel}" if self.file.kernel else stem
+
+
+def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Outcome:
+    """Bring the pages of report files up to date.
+
+    Args:
+        site: The site.
+        files: One report or several; two are compared, the first is the old one.
+        stamp: Key of the program.
+
+    Raises:
+        UsageError: a file cannot be read, or holds no kernel of the name that is meant.
+        DataError: a report is damaged.
+    """
+    reports = [_Report(file) for file in files]
+    outcome = Outcome()
+    for report in reports:
+        owner, key = f"{_OWNER}:{report.folder}", digest(stamp, report.content)
+        unchanged = site.fresh(owner, key)
+        if unchanged:
+            outcome = outcome.plus(Outcome(unchanged=unchanged))
+        else:
+            outcome = outcome.plus(site.write(_report_pages(report, key), owners=(owner,)))
+    if len(reports) == 2:
+        outcome = outcome.plus(_write_comparison(site, reports[0], reports[1], stamp))
+    return outcome
+
+
+def launch_page(index: int) -> str:
+    """File name of a launch's page."""
+    return f"launch{index}.html"
+
+
+def _report_pages(report: _Report, key: str) -> Iterator[Page]:
+    owner, folder = f"{_OWNER}:{report.folder}", report.folder
+    home = f"{folder}/index.html"
+    yield Page(path=home, key=key, owner=owner, render=partial(_overview, report, home))
+    launches = [launch for launch in report.profile.launches if launch.profiled]
+    for place, launch in enumerate(launches):
+        path = f"{folder}/{launch_page(launch.index)}"
+        yield Page(
+            path=path, key=key, owner=owner, render=partial(_launch, report, place, home, path)
+        )
+
+
+def _overview(report: _Report, home: str) -> Rendered:
+    from workbench.views.html.pages.index import summarise_report
+    from workbench.views.html.pages.report import report_view
+    from workbench.views.html.render import render
+
+    view = report_view(report.profile, report.name, launch_page)
+    summary = summarise_report(report.profile, report.name, home)
+    html = render("report.html", home, view=view)
+    return Rendered(html=html, summary=msgspec.to_builtins(summary))
+
+
+def _launch(report: _Report, place: int, home: str, path: str) -> Rendered:
+    from workbench.views.html.beside import version_page
+    from workbench.views.html.pages.report import launch_page_view
+
+    view = launch_page_view(report.profile, place, report.name, home, launch_page)
+    return version_page(path, view)
+
+
+# --- two reports -----------------------------------------------------------------------
+
+
+def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Outcome:
+    names = f"{page_part(old.name)}..{page_part(new.name)}"
+    folder = f"files/{names}-{digest(old.id, new.id)[:8]}"
+    page = Page(
+        path=f"{folder}/index.html",
+        key=digest(stamp, old.content, new.content),
+        owner=f"{_OWNER}:{folder}",
+        render=partial(_comparison, old, new, f"{folder}/index.html"),
+    )
+    return site.write([page], owners=(page.owner,))
+
+
+def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
+    from workbench.views.html.pages.diff import Head, diff_view
+    from workbench.views.html.pages.index import summarise_pair
+    from workbench.views.html.render import render
+    from workbench.views.html.step import Step
+
+    labels = (old.label, new.label)
+    if labels[0] == labels[1]:
+        labels = (f"{labels[0]} (old)", f"{labels[1]} (new)")
+    step = Step(old.profile, new.profile, labels)
+    kernels = [
+        ", ".join(dict.fromkeys(launch.kernel for launch in report.profile.launches))
+        for report in (old, new)
+    ]
+    head = Head(
+        name=f"{labels[0]} → {labels[1]}",
+        heading=" → ".join(dict.fromkeys(kernels)),
+        crumbs=(Link("Studies", "index.html"), Link(f"{labels[0]} → {labels[1]}")),
+        pages=tuple(
+            Link(label, f"../../{report.folder}/index.html")
+            for label, report in zip(labels, (old, new), strict=True)
+        ),
+        chips=tuple(
+            Chip(text=notice.message, tone="warn")
+            for notice in dict.fromkeys((*old.profile.notices, *new.profile.notices))
+        ),
+    )
+    summary = summarise_pair(old.profile, new.profile, head.name, path)
+    html = render("diff.html", path, view=diff_view(step, head))
+    return Rendered(html=html, summary=msgspec.to_builtins(summary))

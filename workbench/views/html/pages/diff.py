@@ -1,0 +1,297 @@
+"""View model of a diff page: one version against its parent, or one report against another."""
+
+from __future__ import annotations
+
+from workbench import units
+from workbench.analysis.compare import Comparison, TimeChange
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.weight import ranked
+from workbench.model import Profile, Record
+from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
+from workbench.views.html.code.hunks import DiffCode, HunkCode, WholeFile
+from workbench.views.html.code.sides import pair_gutters
+from workbench.views.html.parts.common import (
+    Chip,
+    Link,
+    Tone,
+    day,
+    parameters,
+    range_of,
+    tool,
+    verified,
+)
+from workbench.views.html.parts.links import LinkGroup, Links
+from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_table, most_moved, tile
+from workbench.views.html.parts.verdicts import (
+    Advice,
+    Effect,
+    OccupancyRow,
+    Verdict,
+    advice,
+    effects,
+    occupancies,
+    verdicts,
+)
+from workbench.views.html.parts.words import Words, sentence
+from workbench.views.html.step import Step
+
+_TILES = 5
+_QUIET = {
+    "renamed": "names only",
+    "comment": "comments only",
+    "whitespace": "white space only",
+    "front-matter": "the description of the version",
+}
+
+
+class TimeTile(Record, frozen=True):
+    """The first tile: old and new time, and the speed-up with its interval."""
+
+    label: str
+    value: str
+    change: str
+    note: str
+    tone: Tone
+
+
+class HunkCard(Record, frozen=True):
+    """A hunk that can move a counter: its code and what it is linked to."""
+
+    id: int
+    place: str
+    file: str
+    moved: bool
+    symbols: tuple[str, ...]
+    code: HunkCode
+    groups: tuple[LinkGroup, ...]
+
+
+class QuietHunk(Record, frozen=True):
+    """A hunk that moves nothing, and why."""
+
+    id: int
+    kind: str
+    place: str
+    why: str
+    href: str
+
+
+class LaunchNote(Record, frozen=True):
+    """How a launch changed."""
+
+    kernel: str
+    words: str
+
+
+class GutterChoice(Record, frozen=True):
+    """A counter that can stand beside the lines."""
+
+    id: str
+    title: str
+
+
+class DiffView(Record, frozen=True):
+    """The whole page."""
+
+    name: str
+    heading: str
+    change: str
+    crumbs: tuple[Link, ...]
+    steps: tuple[Link, ...]
+    pages: tuple[Link, ...]
+    lede: tuple[Words, ...]
+    chips: tuple[Chip, ...]
+    reasons: tuple[str, ...]
+    notices: tuple[str, ...]
+    time: TimeTile | None
+    tiles: tuple[MovedTile, ...]
+    waterfall: Waterfall | None
+    waterfall_missing: str
+    hunks: tuple[HunkCard, ...]
+    quiet: tuple[QuietHunk, ...]
+    launches: tuple[LaunchNote, ...]
+    rest: tuple[LinkGroup, ...]
+    whole: tuple[WholeFile, ...]
+    gutters: tuple[GutterChoice, ...]
+    embedded: dict[str, dict[str, object]]
+    old: str
+    new: str
+    counters_by_part: tuple[Waterfall, ...]
+    occupancy: tuple[OccupancyRow, ...]
+    verdicts: tuple[Verdict, ...]
+    effects: tuple[Effect, ...]
+    more_effects: str
+    advice: tuple[Advice, ...]
+    table: tuple[CounterRow, ...]
+    moved: str
+
+
+class Head(Record, frozen=True):
+    """What a page says besides the comparison: names, links, marks."""
+
+    name: str
+    heading: str
+    change: str = ""
+    crumbs: tuple[Link, ...] = ()
+    steps: tuple[Link, ...] = ()
+    pages: tuple[Link, ...] = ()
+    chips: tuple[Chip, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def _time_tile(comparison: Comparison) -> TimeTile | None:
+    time = comparison.time
+    if time is not None:
+        return _measured(time)
+    duration = comparison["duration"]
+    if duration.old is None or duration.new is None or not duration.new:
+        return None
+    tone: Tone = ""
+    if duration.moved:
+        tone = "good" if duration.new < duration.old else "bad"
+    change = units.signed(float(duration.new) - float(duration.old), "s")
+    return TimeTile(
+        label="Duration",
+        value=units.quantity(duration.new, "s"),
+        change=f"{change} · {units.factor(float(duration.old) / float(duration.new))}",
+        note=f"from {units.quantity(duration.old, 's')}, under the profiler",
+        tone=tone,
+    )
+
+
+def _measured(time: TimeChange) -> TimeTile:
+    tone: Tone = ""
+    if time.moved:
+        tone = "good" if time.speedup > 1 else "bad"
+    bounds = range_of(time.low, time.speedup, time.high)
+    return TimeTile(
+        label="Time",
+        value=units.quantity(time.new_s, "s"),
+        change=f"{units.signed(time.new_s - time.old_s, 's')} · {units.factor(time.speedup)}",
+        note=f"from {units.quantity(time.old_s, 's')}; speed-up {bounds}",
+        tone=tone,
+    )
+
+
+def shared_chips(old: Profile, new: Profile) -> tuple[Chip, ...]:
+    """Device, problem, engine and date of both sides; said once where they agree."""
+
+    def one(a: str, b: str) -> str:
+        return a if a == b else f"{a} → {b}"
+
+    problem = one(
+        parameters(old.parameters) or old.problem, parameters(new.parameters) or new.problem
+    )
+    texts = [
+        one(old.device.name, new.device.name),
+        problem.strip(" →"),
+        one(tool(old), tool(new)),
+        f"captured {one(day(old.captured), day(new.captured))}",
+    ]
+    chips = [Chip(text=text) for text in texts if text]
+    check = verified(new.verification)
+    if check:
+        chips.append(check)
+    return tuple(chips)
+
+
+def place_of(hunk: Hunk) -> str:
+    """``line 38 → 38``, ``lines 13–12`` as ``after line 12``."""
+
+    def words(lines: tuple[int, int]) -> str:
+        first, last = lines
+        if last < first:
+            return "nothing"
+        return str(first) if first == last else f"{first}–{last}"
+
+    return f"line {words(hunk.old)} → {words(hunk.new)}"
+
+
+def diff_view(step: Step, head: Head) -> DiffView:
+    """The page of one step.
+
+    Args:
+        step: The two profiles, compared.
+        head: What the page says besides.
+    """
+    comparison, story = step.comparison, step.story
+    gutters = pair_gutters(step.old, step.new)
+    code = DiffCode(step.old, step.new, step.diff, story.attribution, gutters)
+    links = Links(story, code.anchor)
+    active = [hunk for hunk in story.attribution.hunks if hunk.kind in ("code", "moved")]
+    quiet = [hunk for hunk in story.attribution.hunks if hunk.kind not in ("code", "moved")]
+    several = len({hunk.new_file or hunk.old_file for hunk in active}) > 1
+    cards = tuple(_card(hunk, code, links, several) for hunk in active)
+    whole = code.whole()
+    shown, more = effects(story.side_effects, ranked(comparison, step.scale))
+    labels = step.labels
+    notices = [*head.notices, *comparison.warnings, *story.attribution.words]
+    if step.unread:
+        notices.append(f"The expectations could not be read: {step.unread}")
+    return DiffView(
+        name=head.name,
+        heading=head.heading,
+        change=head.change,
+        crumbs=head.crumbs,
+        steps=head.steps,
+        pages=head.pages,
+        lede=sentence(story.sentence),
+        chips=(*shared_chips(step.old, step.new), *head.chips),
+        reasons=comparison.reasons,
+        notices=tuple(notices),
+        time=_time_tile(comparison),
+        tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),
+        waterfall=time_waterfall(story.time, *labels) if story.time else None,
+        waterfall_missing=story.time_missing,
+        hunks=cards,
+        quiet=tuple(_quiet(hunk, code) for hunk in quiet),
+        launches=_launches(step),
+        rest=links.rest(),
+        whole=whole,
+        gutters=tuple(GutterChoice(id=gutter.id, title=gutter.title) for gutter in gutters),
+        embedded=code.embedded(),
+        old=labels[0],
+        new=labels[1],
+        counters_by_part=counter_waterfalls(story, *labels, step.scale),
+        occupancy=occupancies(story.occupancy),
+        verdicts=verdicts(story),
+        effects=shown,
+        more_effects=f"and {units.count(more)} more" if more > 0 else "",
+        advice=advice(story),
+        table=counter_table(comparison),
+        moved=units.count(sum(delta.moved for delta in comparison.counters)),
+    )
+
+
+def _card(hunk: Hunk, code: DiffCode, links: Links, several: bool) -> HunkCard:
+    return HunkCard(
+        id=hunk.id,
+        place=place_of(hunk),
+        file=(hunk.new_file or hunk.old_file) if several else "",
+        moved=hunk.kind == "moved",
+        symbols=hunk.symbols,
+        code=code.card(hunk),
+        groups=links.of_hunk(hunk.id),
+    )
+
+
+def _quiet(hunk: Hunk, code: DiffCode) -> QuietHunk:
+    empty = hunk.new[1] < hunk.new[0]
+    side, path = (0, hunk.old_file) if empty else (1, hunk.new_file)
+    return QuietHunk(
+        id=hunk.id,
+        kind=hunk.kind,
+        place=place_of(hunk),
+        why=_QUIET.get(hunk.kind, hunk.kind),
+        href=code.anchor(side, path, (hunk.old if empty else hunk.new)[0]),
+    )
+
+
+def _launches(step: Step) -> tuple[LaunchNote, ...]:
+    out = []
+    for match in step.story.attribution.launches:
+        if match.changes:
+            out.append(LaunchNote(kernel=match.new, words=", ".join(match.changes)))
+        elif match.how in ("added", "removed"):
+            out.append(LaunchNote(kernel=match.new or match.old, words=match.how))
+    return tuple(out)

@@ -1,0 +1,237 @@
+"""View model of a ladder page: every version of a study on one device and problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench import units
+from workbench.model import Launch, Record
+from workbench.views.html.charts import figure as charts
+from workbench.views.html.charts.migration import (
+    RoofPath,
+    StallSplit,
+    Throughputs,
+    roof_path,
+    stack_stalls,
+    throughputs,
+)
+from workbench.views.html.charts.speed import seconds, speed
+from workbench.views.html.data import Ladder, Rung
+from workbench.views.html.pages.launch import Bottleneck, bottleneck
+from workbench.views.html.pages.sweep import Sweep, sweep
+from workbench.views.html.pages.version import interval, of_baseline
+from workbench.views.html.parts.common import (
+    Chip,
+    Link,
+    Tone,
+    day,
+    main_launch,
+    parameters,
+    percent,
+    range_of,
+    width,
+)
+from workbench.views.html.parts.keys import KeyCounters, key_counters
+from workbench.views.html.parts.moved import MovedTile, most_moved, tile
+from workbench.views.html.parts.words import Words, sentence
+from workbench.views.html.render import step_page
+
+#: Counters named beside a step.
+_MOVED = 3
+
+
+class Speedup(Record, frozen=True):
+    """A ratio of two times with bounds; `tone` only where the bounds exclude 1."""
+
+    text: str
+    bounds: str = ""
+    tone: Tone = ""
+
+
+class RungView(Record, frozen=True):
+    """A row of the ladder."""
+
+    id: str
+    href: str
+    title: str
+    change: str
+    baseline: bool
+    time: str
+    interval: str
+    step: Speedup | None
+    share: str
+    width: str
+    par: str  # where in the bar the baseline's speed is, if not at its end
+    stall: Bottleneck | None
+    marks: tuple[Chip, ...]
+    diff: str = ""
+
+
+class LadderRow(Record, frozen=True):
+    """A version with the story of its step: the sentence, and what moved most."""
+
+    rung: RungView
+    sentence: tuple[Words, ...]
+    moved: tuple[MovedTile, ...]
+
+
+class LadderView(Record, frozen=True):
+    """The whole page. Tables stand behind the charts of the same name."""
+
+    title: str
+    crumbs: tuple[Link, ...]
+    chips: tuple[Chip, ...]
+    notices: tuple[str, ...]
+    rows: tuple[LadderRow, ...]
+    compared: bool
+    timed: bool  # some version has a time that was taken without the profiler
+    pairs: tuple[Link, ...]
+    sweep: Sweep | None
+    speed_chart: charts.Figure | None
+    speed_rows: tuple[tuple[str, ...], ...]
+    stalls: StallSplit | None
+    roof: RoofPath | None
+    throughput: Throughputs | None
+    counters: KeyCounters | None
+    captured: str
+
+
+def speedup(old: Rung, new: Rung) -> Speedup | None:
+    """How much faster `new` is than `old`.
+
+    The bounds are the extreme ratios of the two 95% intervals, which is wider than
+    an interval of the ratio: a claim that survives it needs no further statistics.
+    """
+    if old.timing and new.timing:
+        before, after = old.timing.time, new.timing.time
+        low, high = before.low / after.high, before.high / after.low
+        tone: Tone = "good" if low > 1 else "bad" if high < 1 else ""
+        bounds = range_of(low, before.value / after.value, high)
+        return Speedup(text=units.factor(before.value / after.value), bounds=bounds, tone=tone)
+    if old.timing or new.timing:
+        return None  # a time and a profiler's duration do not compare
+    a, b = seconds(old), seconds(new)
+    return Speedup(text=units.factor(a / b)) if a and b else None
+
+
+def top_of(ladder: Ladder) -> float:
+    """What a full bar stands for: the baseline's speed, or the best version's beyond it.
+
+    Other libraries may be faster still; their bars are full.
+    """
+    shares = [of_baseline(rung) or 0.0 for rung in ladder.order if not rung.is_baseline]
+    return max([1.0, *shares])
+
+
+def _marks(rung: Rung) -> tuple[Chip, ...]:
+    marks = []
+    record = rung.profile or rung.timing
+    if record and rung.stale(record.source_hash):
+        marks.append(Chip(text="stale", tone="warn"))
+    if set(rung.entries) == {"emulator"}:
+        marks.append(Chip(text="emulated"))
+    if not rung.entries:
+        marks.append(Chip(text="not profiled"))
+    return tuple(marks)
+
+
+def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
+    parent = ladder.parent(rung)
+    found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
+    if found is None:
+        return LadderRow(rung=_rung(rung, parent, "", top), sentence=(), moved=())
+    step = ladder.step(*found)
+    return LadderRow(
+        rung=_rung(rung, parent, step_page(*found), top),
+        sentence=sentence(step.story.sentence),
+        moved=tuple(map(tile, most_moved(step.comparison, step.scale, _MOVED))),
+    )
+
+
+def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
+    share = 1.0 if rung is rung.ladder.baseline and seconds(rung) else of_baseline(rung)
+    launch = main_launch(rung.profile) if rung.profile else None
+    return RungView(
+        id=rung.id,
+        href=rung.href,
+        title=rung.title,
+        change=rung.declared.change if rung.declared else "",
+        baseline=rung.is_baseline,
+        time=units.quantity(seconds(rung), "s"),
+        interval=interval(rung.timing) if rung.timing else "under the profiler",
+        step=speedup(parent, rung) if parent else None,
+        share=percent(share) if share is not None else "",
+        width=width(share / top) if share is not None else "0",
+        par=width(1 / top) if top > 1.0 else "",
+        stall=bottleneck(launch) if launch else None,
+        marks=_marks(rung),
+        diff=diff,
+    )
+
+
+def named_launches(ladder: Ladder) -> list[tuple[Rung, Launch]]:
+    """Each profiled version with the launch that stands for it."""
+    out = []
+    for rung in ladder.order:
+        launch = main_launch(rung.profile) if rung.profile else None
+        if launch is not None:
+            out.append((rung, launch))
+    return out
+
+
+def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> LadderView:
+    """The page of one ladder."""
+    profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
+    launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
+    speed_chart, speed_rows = speed(ladder)
+    top = top_of(ladder)
+    rows = tuple(_row(ladder, rung, top) for rung in ladder.order)
+    notices = (
+        [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
+    )
+    if not ladder.study.versions and not ladder.study.problem:
+        notices.append("The study itself is not here; this page stands on what was recorded.")
+    chips = [Chip(text=ladder.device_name)]
+    chips.append(Chip(text=parameters(ladder.parameters) or ladder.problem))
+    chips.append(Chip(text=f"captured {_dates(ladder)}"))
+    if ladder.baseline:
+        chips.append(Chip(text=f"baseline {ladder.baseline.id}"))
+    return LadderView(
+        title=ladder.study.title,
+        crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
+        chips=tuple(chips),
+        notices=tuple(notices),
+        rows=rows,
+        compared=any(row.rung.share for row in rows),
+        timed=any(rung.timing for rung in ladder.order),
+        pairs=tuple(Link(f"{old} → {new}", step_page(old, new, e)) for old, new, e in pairs),
+        sweep=sweep(
+            ladder.family.timings,
+            [rung.id for rung in ladder.order],
+            {rung.id for rung in ladder.order if rung.is_baseline},
+            ladder.study.work,
+        ),
+        speed_chart=speed_chart,
+        speed_rows=speed_rows,
+        stalls=stack_stalls("stalls", profiles),
+        roof=roof_path(
+            "roofline",
+            launches,
+            profiles[0][1],
+            apart=frozenset(rung.id for rung in ladder.order if rung.is_baseline),
+        )
+        if profiles
+        else None,
+        throughput=throughputs(launches),
+        counters=key_counters(
+            [(Link(rung.id, rung.href), launch) for rung, launch in named_launches(ladder)]
+        ),
+        captured=_dates(ladder),
+    )
+
+
+def _dates(ladder: Ladder) -> str:
+    days = sorted(
+        {day(record.captured) for rung in ladder.order if (record := rung.profile or rung.timing)}
+    )
+    return days[0] if len(set(days)) == 1 else f"{days[0]} to {days[-1]}"

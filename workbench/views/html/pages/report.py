@@ -1,0 +1,111 @@
+"""View models of a report file's pages: an overview of its launches, and one page each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from workbench import units
+from workbench.model import Launch, Profile, Record
+from workbench.views.html.charts.migration import RoofPath, StallSplit, roof_path, stack_stalls
+from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
+from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
+from workbench.views.html.parts.common import Chip, Link, profiled, text, value
+from workbench.views.html.parts.keys import KeyCounters, key_counters
+from workbench.views.remarks import remarks
+
+#: Charts and counter columns for more launches than this would be a wall, not a picture.
+_SIDE_BY_SIDE = 12
+
+
+class LaunchRow(Record, frozen=True):
+    """A launch in the overview; `href` is empty where it was never profiled."""
+
+    number: str
+    kernel: str
+    href: str
+    shape: str
+    duration: str
+    compute: str
+    memory: str
+    occupancy: str
+    stall: Bottleneck | None
+
+
+class ReportView(Record, frozen=True):
+    """The overview of a report file."""
+
+    title: str
+    crumbs: tuple[Link, ...]
+    chips: tuple[Chip, ...]
+    notices: tuple[str, ...]
+    launches: tuple[LaunchRow, ...]
+    stalls: StallSplit | None
+    roof: RoofPath | None
+    counters: KeyCounters | None
+
+
+def _names(launches: tuple[Launch, ...]) -> list[str]:
+    """Kernel names, with the launch's number where a name comes more than once."""
+    names = [launch.kernel for launch in launches]
+    return [
+        name if names.count(name) == 1 else f"{name} #{launch.index}"
+        for name, launch in zip(names, launches, strict=True)
+    ]
+
+
+def _row(launch: Launch, page: Callable[[int], str]) -> LaunchRow:
+    return LaunchRow(
+        number=units.count(launch.index),
+        kernel=launch.kernel,
+        href=page(launch.index) if launch.profiled else "",
+        shape=shape(launch),
+        duration=text(launch, "duration"),
+        compute=text(launch, "sm_throughput"),
+        memory=text(launch, "memory_throughput"),
+        occupancy=text(launch, "achieved_occupancy"),
+        stall=bottleneck(launch) if launch.profiled else None,
+    )
+
+
+def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> ReportView:
+    """The overview of the report file `name`; `page` gives a launch's file name."""
+    launches = profiled(profile)
+    # The longest ones are what a reader of a long report looks for; order stays the file's.
+    longest = sorted(launches, key=lambda item: -(value(item, "duration") or 0.0))[:_SIDE_BY_SIDE]
+    shown = tuple(launch for launch in launches if launch in longest)
+    names = _names(shown)
+    alone = [
+        (label, msgspec.structs.replace(profile, launches=(launch,)))
+        for label, launch in zip(names, shown, strict=True)
+    ]
+    named = list(zip(names, shown, strict=True))
+    notices = remarks(profile)
+    if len(shown) < len(launches):
+        notices.append(f"Charts and counters show the {len(shown)} longest launches.")
+    return ReportView(
+        title=name,
+        crumbs=(Link("Studies", "index.html"), Link(name)),
+        chips=head_chips(profile),
+        notices=tuple(notices),
+        launches=tuple(_row(launch, page) for launch in profile.launches),
+        stalls=stack_stalls("stalls", alone, "Launch"),
+        roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
+        counters=key_counters([(Link(label, page(item.index)), item) for label, item in named]),
+    )
+
+
+def launch_page_view(
+    profile: Profile, place: int, name: str, home: str, page: Callable[[int], str]
+) -> VersionView:
+    """The page of one measured launch, by its place among them."""
+    launches = profiled(profile)
+    steps = []
+    if place > 0:
+        before = launches[place - 1]
+        steps.append(Link(f"‹ {before.kernel}", page(before.index), "Previous launch"))
+    if place + 1 < len(launches):
+        after = launches[place + 1]
+        steps.append(Link(f"{after.kernel} ›", page(after.index), "Next launch"))
+    return report_launch_view(profile, launches[place], name, home, tuple(steps))

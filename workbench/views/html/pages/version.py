@@ -1,0 +1,318 @@
+"""View model of a version's page, and of a page for a launch of a report file."""
+
+from __future__ import annotations
+
+from workbench import units
+from workbench.analysis.aggregate import kernel_seconds
+from workbench.gpus import chip_for
+from workbench.model import Expectation, Launch, Profile, Record, Timing
+from workbench.views.html.data import Ladder, Rung
+from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
+from workbench.views.html.parts.common import (
+    Chip,
+    Link,
+    Tile,
+    Tone,
+    day,
+    parameters,
+    percent,
+    plus_minus,
+    profiled,
+    text,
+    tool,
+    value,
+    verified,
+)
+from workbench.views.remarks import remarks
+
+
+class ExpectationRow(Record, frozen=True):
+    """A prediction as its author wrote it, before measuring."""
+
+    counter: str
+    title: str
+    change: str
+    why: str
+
+
+class ResourceRow(Record, frozen=True):
+    """What the compiler gave a kernel."""
+
+    kernel: str
+    registers: str
+    static_shared: str
+    stack: str
+    spills: str
+    tone: Tone = ""
+
+
+class VersionView(Record, frozen=True):
+    """A version page: a head, one section set per launch, and where it all came from."""
+
+    heading: str
+    name: str
+    lede: str
+    crumbs: tuple[Link, ...]
+    steps: tuple[Link, ...]
+    chips: tuple[Chip, ...]
+    notices: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+    launches: tuple[LaunchView, ...]
+    unprofiled: tuple[str, ...]
+    expectations: tuple[ExpectationRow, ...]
+    build: tuple[tuple[str, str], ...]
+    resources: tuple[ResourceRow, ...]
+    compiler_log: str
+    provenance: tuple[tuple[str, str], ...]
+    command: str
+
+
+def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[Tile, ...]:
+    tiles = []
+    timing = rung.timing if rung else None
+    seconds = kernel_seconds(profile)
+    count = len(profiled(profile))
+    several = count > 1
+    if timing:
+        tiles.append(
+            Tile(label="Time", value=units.quantity(timing.time.value, "s"), note=interval(timing))
+        )
+        if timing.flops:
+            rate = timing.flops / timing.time.value
+            tiles.append(
+                Tile(
+                    label="Throughput",
+                    value=units.quantity(rate, f"{rung.ladder.study.work}/s" if rung else "flop/s"),
+                    note="of the job's work",
+                )
+            )
+    elif seconds is not None:
+        tiles.append(
+            Tile(
+                label="Duration",
+                value=units.quantity(seconds, "s"),
+                note=f"under the profiler, {count} launches" if several else "under the profiler",
+            )
+        )
+    if rung and not rung.is_baseline and (share := of_baseline(rung)):
+        baseline = rung.ladder.baseline
+        tiles.append(
+            Tile(
+                label="Of the baseline's speed",
+                value=percent(share),
+                note=baseline.id if baseline else (timing.baseline if timing else ""),
+            )
+        )
+    if launch is not None:
+        notes = {
+            "sm_throughput": "of peak",
+            "memory_throughput": "of peak, at its busiest level",
+            "achieved_occupancy": occupancy_note(launch),
+        }
+        titles = {
+            "sm_throughput": "Compute",
+            "memory_throughput": "Memory",
+            "achieved_occupancy": "Occupancy",
+        }
+        tiles += [
+            Tile(
+                label=titles[counter],
+                value=text(launch, counter),
+                note=f"{note}; longest launch" if several else note,
+            )
+            for counter, note in notes.items()
+            if value(launch, counter) is not None
+        ]
+    return tuple(tiles)
+
+
+def interval(timing: Timing) -> str:
+    """The 95% interval of the median, and what is unusual about the measurement."""
+    time = timing.time
+    # In percent, as the ends of a narrow interval have the same three digits.
+    error = max(time.value - time.low, time.high - time.value)
+    said = f"{plus_minus(error, time.value)} (95%)"
+    if not timing.converged:
+        said += ", not settled"
+    return said if timing.cache == "cold" else f"{said}, warm cache"
+
+
+def of_baseline(rung: Rung) -> float | None:
+    """Speed relative to the baseline: measured side by side where it was, else from two runs."""
+    timing = rung.timing
+    if timing and timing.ratio:
+        return timing.ratio.value
+    baseline = rung.ladder.baseline
+    if baseline is None:
+        return None
+    if timing and baseline.timing:
+        return baseline.timing.time.value / timing.time.value
+    if rung.profile and baseline.profile and not timing:
+        ours, theirs = kernel_seconds(rung.profile), kernel_seconds(baseline.profile)
+        return theirs / ours if ours and theirs else None
+    return None
+
+
+def _expectation(row: Expectation) -> ExpectationRow:
+    from workbench.counters import catalog
+
+    known = catalog()
+    title = known[row.counter].title if row.counter in known else row.counter
+    return ExpectationRow(
+        counter=row.counter if row.counter in known else "",
+        title=title,
+        change=row.change,
+        why=row.why,
+    )
+
+
+def _build(profile: Profile) -> tuple[tuple[tuple[str, str], ...], tuple[ResourceRow, ...], str]:
+    build = profile.build
+    if build is None:
+        return (), (), ""
+    facts = (
+        ("Compiler", build.compiler),
+        ("Architecture", build.arch),
+        ("Flags", " ".join(build.flags) or "none"),
+    )
+    rows = tuple(
+        ResourceRow(
+            kernel=item.name,
+            registers=units.count(item.registers),
+            static_shared=units.quantity(item.static_shared, "byte"),
+            stack=units.quantity(item.stack, "byte"),
+            spills=units.quantity(item.spill_stores + item.spill_loads, "byte"),
+            tone="bad" if item.spill_stores + item.spill_loads else "",
+        )
+        for item in build.resources
+    )
+    return facts, rows, build.log
+
+
+def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
+    capture, device = profile.capture, profile.device
+    major, minor = device.compute_capability
+    facts = [
+        ("Device", f"{device.name}, compute capability {major}.{minor}, {device.sms} SMs"),
+        ("Captured", profile.captured or "the report does not say"),
+        ("Engine", profile.engine),
+        ("Tools", ", ".join(f"{name} {version}" for name, version in profile.tools.items())),
+        ("Clock control", capture.clock_control),
+        ("Cache control", capture.cache_control),
+        ("Replay", capture.replay_mode),
+        ("Passes", units.count(capture.passes) if capture.passes else ""),
+        ("Wall time", units.quantity(capture.wall_s, "s") if capture.wall_s else ""),
+        ("Captures", units.count(capture.repeats) if capture.repeats > 1 else ""),
+        ("Sections", ", ".join(capture.sections)),
+        ("Source hash", profile.source_hash),
+    ]
+    return tuple((name, said) for name, said in facts if said)
+
+
+def _command(profile: Profile) -> str:
+    import shlex
+
+    return shlex.join(profile.capture.command)
+
+
+def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Chip, ...]:
+    """Device, problem, engine, date, and whether result and source can be trusted."""
+    chips = [Chip(text=profile.device.name)]
+    if profile.parameters or profile.problem:
+        chips.append(Chip(text=parameters(profile.parameters) or profile.problem))
+    chips.append(Chip(text=tool(profile)))
+    if profile.captured:
+        chips.append(Chip(text=f"captured {day(profile.captured)}"))
+    check = verified(profile.verification)
+    if check:
+        chips.append(check)
+    if stale:
+        chips.append(Chip(text="stale: the source has changed since", tone="warn"))
+    return tuple(chips)
+
+
+def _steps(rung: Rung) -> tuple[Link, ...]:
+    order = [other for other in rung.ladder.order if other.href]
+    place = order.index(rung)
+    steps = []
+    if place > 0:
+        steps.append(Link(f"‹ {order[place - 1].id}", order[place - 1].href, "Previous version"))
+    if place + 1 < len(order):
+        steps.append(Link(f"{order[place + 1].id} ›", order[place + 1].href, "Next version"))
+    return tuple(steps)
+
+
+def _view(
+    profile: Profile, launches: tuple[Launch, ...], rung: Rung | None, **head: object
+) -> VersionView:
+    chip = chip_for(profile.device)
+    facts, resources, log = _build(profile)
+    fields: dict[str, object] = {
+        "notices": tuple(remarks(profile)),
+        "tiles": _tiles(profile, _main(launches), rung),
+        "launches": tuple(
+            launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
+        ),
+        "unprofiled": tuple(item.kernel for item in profile.launches if not item.profiled),
+        "expectations": (),
+        "build": facts,
+        "resources": resources,
+        "compiler_log": log,
+        "provenance": _provenance(profile),
+        "command": _command(profile),
+    }
+    return VersionView(**{**fields, **head})  # type: ignore[arg-type]
+
+
+def _main(launches: tuple[Launch, ...]) -> Launch | None:
+    return max(launches, key=lambda item: value(item, "duration") or 0.0, default=None)
+
+
+def version_view(rung: Rung, profile: Profile) -> VersionView:
+    """The page of a stored profile of `rung`."""
+    ladder: Ladder = rung.ladder
+    declared = rung.declared
+    notices = remarks(profile)
+    if ladder.study.problem:
+        notices.append(f"The study could not be read: {ladder.study.problem}")
+    return _view(
+        profile,
+        profiled(profile),
+        rung,
+        heading=rung.title or f"{ladder.study.title}: {rung.id}",
+        name=rung.id,
+        lede=declared.change if declared else "",
+        crumbs=(
+            Link("Studies", "index.html"),
+            Link(ladder.name, f"{ladder.folder}/index.html"),
+            Link(rung.id),
+        ),
+        steps=_steps(rung),
+        chips=head_chips(profile, stale=rung.stale(profile.source_hash)),
+        notices=tuple(notices),
+        expectations=tuple(map(_expectation, declared.expectations)) if declared else (),
+    )
+
+
+def report_launch_view(
+    profile: Profile, launch: Launch, name: str, home: str, steps: tuple[Link, ...]
+) -> VersionView:
+    """The page of one launch of a report file called `name`, whose overview is at `home`."""
+    return _view(
+        profile_of(profile, launch),
+        (launch,),
+        None,
+        heading=launch.kernel,
+        name=f"#{launch.index}",
+        lede="",
+        crumbs=(Link("Studies", "index.html"), Link(name, home), Link(launch.kernel)),
+        steps=steps,
+        chips=head_chips(profile),
+    )
+
+
+def profile_of(profile: Profile, launch: Launch) -> Profile:
+    """The profile with this launch alone, so that totals speak of it."""
+    import msgspec
+
+    return msgspec.structs.replace(profile, launches=(launch,))

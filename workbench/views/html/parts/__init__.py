@@ -1,0 +1,1 @@
+"""Pieces that several pages show: tiles, tables, verdicts, links, rules."""

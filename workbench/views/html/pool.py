@@ -1,0 +1,100 @@
+"""Rendering groups of pages, on several processors where there are many of them.
+
+A group is rendered and written where it is planned or in a child process; what comes back
+is the manifest's word on its pages. Children are forked: a plan holds profiles' paths and
+studies, which they inherit rather than read again.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from workbench.store.atomic import replace_file
+from workbench.views.html.site import Kept, Page
+
+#: Below this, starting processes costs more than they bring.
+_MANY_PAGES = 60
+#: Each holds a ladder's profiles; more would be quicker, and not small.
+_MOST_PROCESSES = 6
+
+_Done = list[tuple[str, Kept]]
+#: What children inherit: set before they are forked.
+_plan: list[list[Page]] = []
+
+
+def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
+    """Render and write groups of pages; one list of (path, manifest's word) per group.
+
+    `groups` is emptied on the way, so that what a group was made of can be let go.
+
+    Raises:
+        Whatever rendering raises; groups that are done stay written and told.
+    """
+    processes = _processes(groups)
+    if processes == 1:
+        while groups:
+            yield _write(out, groups.pop(0))
+        return
+    context = multiprocessing.get_context("fork")
+    _plan[:] = groups
+    groups.clear()
+    try:
+        with ProcessPoolExecutor(processes, context, _leave_interrupts) as pool:
+            # The largest first, so that no process is left with them at the end.
+            order = sorted(range(len(_plan)), key=lambda number: -len(_plan[number]))
+            waiting = [pool.submit(_write_planned, out, number) for number in order]
+            try:
+                for done in as_completed(waiting):
+                    yield done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+    finally:
+        _plan.clear()
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's to answer: it drops what has not begun and waits for the rest."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _processes(groups: list[list[Page]]) -> int:
+    if sum(map(len, groups)) < _MANY_PAGES or len(groups) < 2:
+        return 1
+    # Forking is only safe in a process of one thread; a server has several.
+    if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
+        return 1
+    return min(_processors(), len(groups), _MOST_PROCESSES)
+
+
+def _processors() -> int:
+    """How many this process may use; not every system tells."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def _write_planned(out: Path, number: int) -> _Done:
+    group, _plan[number] = _plan[number], []
+    return _write(out, group)
+
+
+def _write(out: Path, group: list[Page]) -> _Done:
+    done = []
+    for page in group:
+        result = page.render()
+        html = result.html.encode("utf-8", "replace")
+        target = out / page.path
+        for name, data in result.beside.items():
+            replace_file(target.with_name(name), data)
+        replace_file(target, html)
+        beside = {name: len(data) for name, data in result.beside.items()}
+        kept = Kept(
+            key=page.key, owner=page.owner, size=len(html), beside=beside, summary=result.summary
+        )
+        done.append((page.path, kept))
+    return done

@@ -1,0 +1,302 @@
+"""A folder of generated pages: what is in it, what is out of date, what is ours.
+
+Every page has a content key over all that it is made of. The keys of the pages on
+disk are kept in a manifest, so an unchanged page is not rendered again, and a page
+whose input is gone is removed. A folder that holds other people's files is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from workbench.errors import MissingError, UsageError
+from workbench.model import Record
+from workbench.store.atomic import locked, write_files
+
+MANIFEST = ".manifest.json"
+_FORMAT = "workbench-report"
+#: Files that version control keeps in an otherwise empty folder, and our own lock.
+_HARMLESS = {".gitignore", ".gitkeep", ".lock"}
+_LOCK_TIMEOUT_S = 10.0
+
+
+class Rendered(Record, frozen=True):
+    """A page's text and, for the index, what is worth saying about it there.
+
+    `beside` are files in the page's folder that belong to it alone, by name.
+    """
+
+    html: str
+    summary: dict[str, object] = msgspec.field(default_factory=dict)
+    beside: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+class Page(Record, frozen=True):
+    """A page that should exist.
+
+    `owner` groups the pages that come and go together; neighbours of one `group` are
+    rendered together, because they are made of the same profiles.
+    """
+
+    path: str  # relative to the site, forward slashes
+    key: str
+    owner: str
+    render: Callable[[], Rendered]
+    group: str = ""
+
+
+class Kept(Record, frozen=True):
+    """What the manifest remembers of a page; sizes tell a page that a crash has cut short."""
+
+    key: str
+    owner: str
+    size: int = 0
+    beside: dict[str, int] = msgspec.field(default_factory=dict)
+    summary: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+#: What `stat` says of a file (modified, in ns; size) and the digest of its content then.
+FileStamp = tuple[int, int, str]
+
+
+class _Manifest(Record, frozen=True):
+    format: str = ""
+    pages: dict[str, Kept] = msgspec.field(default_factory=dict)
+    assets: dict[str, str] = msgspec.field(default_factory=dict)
+    files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
+
+
+class Outcome(Record, frozen=True):
+    """How many pages were written, left alone because unchanged, and removed."""
+
+    written: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+    def plus(self, other: Outcome) -> Outcome:
+        """The sum of two outcomes."""
+        return Outcome(
+            written=self.written + other.written,
+            unchanged=self.unchanged + other.unchanged,
+            removed=self.removed + other.removed,
+        )
+
+
+def digest(*parts: str | bytes) -> str:
+    """A content key; parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
+    state = blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+class Site:
+    """The generated site in one folder; use as a context manager.
+
+    Entering takes the folder (refusing one that is not ours) and its lock; leaving
+    writes the manifest, also after an error, so that finished pages count as done.
+
+    Raises:
+        UsageError: the folder is not empty and not a report.
+        MissingError: the folder cannot be written, or another writer is at work.
+    """
+
+    def __init__(self, out: Path, *, force: bool = False) -> None:
+        self.out = out
+        self._force = force
+        self._manifest = _read_manifest(out)
+        self._pages = dict(self._manifest.pages)
+        self._assets = dict(self._manifest.assets)
+        self._files = self._manifest.files
+        self._seen_files: dict[str, FileStamp] = {}
+        self._relative: dict[Path, str] = {}
+        self._owned: dict[str, dict[str, Kept]] | None = None
+        self._lock = locked(out, _LOCK_TIMEOUT_S)
+
+    def __enter__(self) -> Site:
+        self._lock.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._save()
+        finally:
+            self._lock.__exit__(None, None, None)
+
+    def _save(self) -> None:
+        # Files that this run did not ask for are other studies', or they are gone.
+        others = {
+            name: stamp
+            for name, stamp in self._files.items()
+            if name not in self._seen_files and (self.out / name).exists()
+        }
+        files = {**others, **self._seen_files}
+        manifest = _Manifest(format=_FORMAT, pages=self._pages, assets=self._assets, files=files)
+        # Not an early return for speed alone: a run that changes nothing must not touch the disk.
+        if manifest != self._manifest:
+            write_files({self.out / MANIFEST: msgspec.json.encode(manifest)})
+            self._manifest = manifest
+
+    def pages(self, owner: str) -> dict[str, Kept]:
+        """The pages now on disk of an owner (or of all of one kind), by path."""
+        if self._owned is None:
+            self._owned = {}
+            for path, kept in self._pages.items():
+                # Under its owner and the owner's kind: asked for once a ladder, it must not
+                # cost a walk over all pages each time.
+                for name in dict.fromkeys((kept.owner, kept.owner.partition(":")[0])):
+                    self._owned.setdefault(name, {})[path] = kept
+        return self._owned.get(owner, {})
+
+    def content(self, path: Path) -> str:
+        """Digest of a file's content; one that `stat` finds unchanged is not read again."""
+        folder = self._relative.get(path.parent)
+        if folder is None:
+            # Relative to the site: a manifest that is passed on names nobody's home.
+            folder = self._relative[path.parent] = os.path.relpath(path.parent, self.out)
+        name = f"{folder}/{path.name}"
+        status = path.stat()
+        stamp = self._files.get(name)
+        if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
+            stamp = (status.st_mtime_ns, status.st_size, digest(path.read_bytes()))
+        self._seen_files[name] = stamp
+        return stamp[2]
+
+    def write(self, pages: Iterable[Page], *, owners: Iterable[str]) -> Outcome:
+        """Bring pages up to date; remove those of `owners` that are not among them.
+
+        Pages are rendered and written group by group, and what a group was made of is let
+        go, so memory does not grow with their number. Many groups share the processors.
+
+        Raises:
+            MissingError: no space or no permission; earlier pages stay whole.
+        """
+        owned = set(owners)
+        seen: set[str] = set()
+        groups: list[list[Page]] = []
+        unchanged = written = 0
+        for page in pages:
+            seen.add(page.path)
+            if self._is_fresh(page):
+                unchanged += 1
+            elif groups and page.group and groups[-1][0].group == page.group:
+                groups[-1].append(page)
+            else:
+                groups.append([page])
+        from workbench.views.html.pool import rendered
+
+        for done in rendered(self.out, groups) if groups else ():
+            for path, kept in done:
+                self._forget_beside(path, kept)
+                self._pages[path] = kept
+                written += 1
+        self._owned = None
+        gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
+        for path in gone:
+            self._remove(path)
+        return Outcome(written=written, unchanged=unchanged, removed=len(gone))
+
+    def _is_fresh(self, page: Page) -> bool:
+        kept = self._pages.get(page.path)
+        return bool(not self._force and kept and kept.key == page.key and self._whole(page.path))
+
+    def _whole(self, path: str) -> bool:
+        """Whether a page, and what lies beside it, is on the disk as it was written."""
+        kept = self._pages[path]
+        folder = path.rpartition("/")[0]
+        sizes = {path: kept.size, **{f"{folder}/{n}": size for n, size in kept.beside.items()}}
+        try:
+            # By strings: making thousands of paths costs more than asking for the sizes.
+            return all(
+                os.stat(f"{self.out}/{name}").st_size == size  # noqa: PTH116
+                for name, size in sizes.items()
+            )
+        except OSError:
+            return False
+
+    def _forget_beside(self, path: str, now: Kept) -> None:
+        before = self._pages.get(path)
+        for name in set(before.beside if before else ()) - set(now.beside):
+            self._unlink((self.out / path).with_name(name))
+
+    def fresh(self, owner: str, key: str) -> int:
+        """How many pages `owner` has, if all of them are there with this key; else 0."""
+        own = {path: kept for path, kept in self._pages.items() if kept.owner == owner}
+        if self._force or any(kept.key != key for kept in own.values()):
+            return 0
+        return len(own) if all(map(self._whole, own)) else 0
+
+    def asset(self, name: str, key: str, read: Callable[[], bytes]) -> None:
+        """Put one shared asset under ``assets/`` unless that content is there already."""
+        target = self.out / "assets" / name
+        if self._assets.get(name) == key and target.is_file():
+            return
+        write_files({target: read()})
+        self._assets[name] = key
+
+    def forget_assets(self, wanted: Iterable[str]) -> None:
+        """Remove the assets that an earlier version of the program needed."""
+        for name in set(self._assets) - set(wanted):
+            self._unlink(self.out / "assets" / name)
+            del self._assets[name]
+
+    def _remove(self, path: str) -> None:
+        for name in self._pages[path].beside:
+            self._unlink((self.out / path).with_name(name))
+        self._unlink(self.out / path)
+        del self._pages[path]
+
+    def _unlink(self, target: Path) -> None:
+        try:
+            target.unlink(missing_ok=True)
+            for folder in target.relative_to(self.out).parents:
+                if folder != Path() and not any((self.out / folder).iterdir()):
+                    (self.out / folder).rmdir()
+        except FileNotFoundError:
+            pass  # somebody cleared the folder meanwhile, which is what was wanted
+        except OSError as error:
+            raise MissingError(
+                f"cannot remove {target}: {error.strerror}", "Check the folder's permissions."
+            ) from error
+
+
+def _read_manifest(out: Path) -> _Manifest:
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder", "Give another folder with --out.")
+    path = out / MANIFEST
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=_Manifest)
+    except FileNotFoundError:
+        manifest = _Manifest()
+    except (OSError, msgspec.MsgspecError):
+        # A cut or foreign manifest is no reason to fail: ours is rewritten as a whole.
+        return _Manifest() if _is_empty(out, {MANIFEST}) else _ours_or_refuse(out)
+    if manifest.format == _FORMAT or _is_empty(out, set()):
+        return manifest
+    raise _foreign(out)
+
+
+def _ours_or_refuse(out: Path) -> _Manifest:
+    if (out / "assets" / "workbench.css").is_file() and (out / "index.html").is_file():
+        return _Manifest()
+    raise _foreign(out)
+
+
+def _is_empty(out: Path, besides: set[str]) -> bool:
+    if not out.is_dir():
+        return True
+    return all(entry.name in _HARMLESS | besides for entry in out.iterdir())
+
+
+def _foreign(out: Path) -> UsageError:
+    return UsageError(
+        f"{out} is not empty and was not written by `workbench report`",
+        "Give an empty or new folder with --out, or remove what is in it.",
+    )

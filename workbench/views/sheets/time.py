@@ -1,0 +1,190 @@
+"""The table of ``workbench time``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from workbench.analysis import growth
+from workbench.model import Estimate, Timing
+from workbench.units import count, factor, quantity, symbol
+from workbench.views.sheets.sheet import Sheet, notices_text
+from workbench.views.terminal.console import when
+
+#: Columns of ``--format csv``: raw numbers in base units.
+COLUMNS = (
+    "study",
+    "version",
+    "problem",
+    "device",
+    "captured",
+    "seconds",
+    "low",
+    "high",
+    "samples",
+    "cache",
+    "method",
+    "converged",
+    "first_launch",
+    "flops",
+    "bytes",
+    "baseline",
+    "baseline_seconds",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+)
+_METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
+
+
+def _margin(estimate: Estimate) -> str:
+    """Half of the 95% interval, relative to the median, on its wider side."""
+    if not estimate.value:
+        return ""
+    half = max(estimate.high - estimate.value, estimate.value - estimate.low) / estimate.value
+    # Two decimals: a margin of a margin is of no use.
+    return f"±{quantity(round(100 * half, 2), '%')}"
+
+
+def _how(timing: Timing) -> str:
+    return f"{timing.cache}, {timing.method}"
+
+
+def _conditions(timing: Timing) -> str:
+    if timing.state is None:
+        return ""
+    low, high = (quantity(clock, "hz") for clock in timing.state.sm_clock)
+    clock = low if low == high else f"{low} – {high}"
+    power, heat = timing.state.power[1], timing.state.temperature[1]
+    return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))}\u00a0°C"
+
+
+def _cells(timing: Timing, work: str) -> tuple[str, ...]:
+    ratio = timing.ratio
+    rate = timing.flops / timing.time.value if timing.flops and timing.time.value else None
+    return (
+        timing.version,
+        timing.problem,
+        quantity(timing.time.value, "s"),
+        _margin(timing.time),
+        f"{factor(ratio.value)} {_margin(ratio)}" if ratio is not None else "—",
+        quantity(rate, f"{work}/s"),
+        _how(timing),
+        count(timing.time.n),
+        quantity(timing.first_launch or None, "s"),
+    )
+
+
+def _captured(timings: Sequence[Timing]) -> str:
+    """When the times were taken; some may have come from the store."""
+    dates = sorted(timing.captured for timing in timings)
+    return " to ".join(dict.fromkeys(when(date) for date in (dates[0], dates[-1])))
+
+
+def columns_of(timing: Timing) -> tuple[Any, ...]:
+    """The raw values of `COLUMNS`."""
+    return (
+        timing.study,
+        timing.version,
+        timing.problem,
+        timing.device.name,
+        timing.captured,
+        timing.time.value,
+        timing.time.low,
+        timing.time.high,
+        timing.time.n,
+        timing.cache,
+        timing.method,
+        timing.converged,
+        timing.first_launch,
+        timing.flops,
+        timing.bytes,
+        timing.baseline or None,
+        timing.baseline_time.value if timing.baseline_time else None,
+        timing.ratio.value if timing.ratio else None,
+        timing.ratio.low if timing.ratio else None,
+        timing.ratio.high if timing.ratio else None,
+    )
+
+
+def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
+    """The table of ``workbench time``; what all rows share stands in its title.
+
+    Args:
+        timings: At least one, of one study and device.
+        work: What `Timing.flops` counts.
+    """
+    first = timings[0]
+    notes: list[str] = []
+    for timing in timings:
+        where = f"{timing.version} {timing.problem}"
+        if timing.launches:
+            parts = ", ".join(f"{k} {quantity(s, 's')}" for k, s in timing.launches.items())
+            notes.append(f"{where}: {parts}")
+        notes += notices_text(timing.notices, where)
+    if any(timing.first_launch for timing in timings):
+        notes.append("first launch: loading the code and running it once; no part of the median.")
+    notes += [f"WARNING: {warning}" for warning in growth.warnings(timings)]
+    baselines = {timing.baseline for timing in timings if timing.baseline}
+    same = len({_how(timing) for timing in timings}) == 1
+    how = f", {first.cache} caches, by {_METHODS[first.method]}" if same else ""
+    speed = f"speed to {baselines.pop()}" if len(baselines) == 1 else "speed"
+    header = (
+        *("version", "problem", "median", "±", speed, symbol(f"{work}/s")),
+        *("how", "samples", "first launch"),
+    )
+    return Sheet(
+        title=f"study {first.study} on {first.device.name}, {_captured(timings)}{how}"
+        f"{_conditions(first)}",
+        header=tuple(name for name in header if not (same and name == "how")),
+        shown=tuple(
+            tuple(
+                cell
+                for name, cell in zip(header, _cells(timing, work), strict=True)
+                if not (same and name == "how")
+            )
+            for timing in timings
+        ),
+        extra=("samples", "how", "first launch"),
+        columns=COLUMNS,
+        raw=tuple(columns_of(timing) for timing in timings),
+        document={"study": first.study, "times": [timing_document(t) for t in timings]},
+        notes=tuple(notes),
+    )
+
+
+def timing_document(timing: Timing) -> dict[str, Any]:
+    """One timing as the JSON of `time` and `sweep` shows it."""
+
+    def estimate(value: Any) -> Any:
+        if value is None:
+            return None
+        return {"value": value.value, "low": value.low, "high": value.high, "n": value.n}
+
+    state = timing.state
+    return {
+        "version": timing.version,
+        "problem": timing.problem,
+        "device": timing.device.name,
+        "captured": timing.captured,
+        "seconds": estimate(timing.time),
+        "cache": timing.cache,
+        "method": timing.method,
+        "converged": timing.converged,
+        "first_launch": timing.first_launch,
+        "launches": timing.launches,
+        "flops": timing.flops,
+        "bytes": timing.bytes,
+        "baseline": timing.baseline or None,
+        "baseline_seconds": estimate(timing.baseline_time),
+        "ratio": estimate(timing.ratio),
+        "state": None
+        if state is None
+        else {
+            "sm_clock": state.sm_clock,
+            "memory_clock": state.memory_clock,
+            "power": state.power,
+            "temperature": state.temperature,
+        },
+        "notices": [{"code": n.code, "message": n.message} for n in timing.notices],
+    }

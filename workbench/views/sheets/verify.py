@@ -1,0 +1,145 @@
+"""The table of ``workbench verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.measure.sanitizer import Finding, describe
+from workbench.model import Record
+from workbench.units import count, digits3, factor, quantity
+from workbench.views.sheets.sheet import Sheet
+
+
+class VerifyRow(Record, frozen=True):
+    """One version on one problem. `error` is None where it could not be computed."""
+
+    version: str
+    problem: str
+    ok: bool
+    error: float | None
+    tolerance: float
+    worst: str = ""
+    compared: int = 0
+    unwritten: int = 0
+    sampled: int = 0
+    message: str = ""
+
+
+def verify_sheet(
+    study: str,
+    seed: int,
+    rows: Sequence[VerifyRow],
+    findings: Sequence[tuple[str, Finding]],
+    sanitized: Sequence[str],
+    texts: dict[str, str],
+) -> Sheet:
+    """The table of ``workbench verify``.
+
+    Args:
+        study: Its name.
+        seed: Seed of the inputs.
+        rows: One a version and problem.
+        findings: (version, finding) of compute-sanitizer.
+        sanitized: The tools that ran; empty without ``--sanitize``.
+        texts: Path -> text of the versions' sources, for the findings' lines.
+    """
+    # The message of a single check is the error that the command ends with.
+    notes = [row.message for row in rows if row.message] if len(rows) > 1 else []
+    for version, finding in findings:
+        notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
+    if sanitized and not findings:
+        notes.append(f"compute-sanitizer ({', '.join(sanitized)}): no findings.")
+    # A version may have a tolerance of its own; then each row's share says enough.
+    tolerances = {row.tolerance for row in rows}
+    tolerance = f", tolerance {digits3(rows[0].tolerance)}" if len(tolerances) == 1 else ""
+    return Sheet(
+        title=f"study {study}, seed {seed}{tolerance}",
+        header=("version", "problem", "result", "error", "of tolerance", "compared"),
+        shown=tuple(_cells(row) for row in rows),
+        columns=(
+            "study",
+            "version",
+            "problem",
+            "seed",
+            "ok",
+            "error",
+            "tolerance",
+            "compared",
+            "unwritten",
+            "sampled",
+        ),
+        raw=tuple(
+            (
+                study,
+                row.version,
+                row.problem,
+                seed,
+                row.ok,
+                row.error,
+                row.tolerance,
+                row.compared,
+                row.unwritten,
+                row.sampled,
+            )
+            for row in rows
+        ),
+        document={
+            "study": study,
+            "seed": seed,
+            "results": [
+                {
+                    "version": row.version,
+                    "problem": row.problem,
+                    "ok": row.ok,
+                    "error": row.error,
+                    "tolerance": row.tolerance,
+                    "worst": row.worst,
+                    "compared": row.compared,
+                    "unwritten": row.unwritten,
+                    "sampled": row.sampled,
+                    "message": row.message,
+                }
+                for row in rows
+            ],
+            "sanitized": list(sanitized),
+            "findings": [
+                {
+                    "version": version,
+                    "tool": finding.tool,
+                    "message": finding.message,
+                    "count": finding.count,
+                    "thread": finding.thread,
+                    "block": finding.block,
+                    "places": [
+                        {
+                            "kernel": place.kernel,
+                            "file": place.file,
+                            "line": place.line,
+                            "access": place.access,
+                        }
+                        for place in finding.places
+                    ],
+                    "details": list(finding.details),
+                }
+                for version, finding in findings
+            ],
+        },
+        notes=tuple(notes),
+    )
+
+
+def _cells(row: VerifyRow) -> tuple[str, ...]:
+    # An error of none and no comparison at all are different things.
+    share = "—"
+    if row.error is not None:
+        part = row.error / row.tolerance
+        share = factor(part) if part > 1 else quantity(100 * part, "%")
+    how_many = f"{count(row.compared)} sampled" if row.sampled else count(row.compared)
+    return (
+        row.version,
+        row.problem,
+        "ok" if row.ok else "WRONG" if row.compared else "FAILED",
+        "—" if row.error is None else digits3(row.error),
+        share,
+        how_many if row.compared else "—",
+    )

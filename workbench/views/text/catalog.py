@@ -1,0 +1,93 @@
+"""The counter catalog as a page of documentation.
+
+``python -m workbench.views.text.catalog > docs/counters.md`` writes it; a test holds
+the file in docs/ to what this gives.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from workbench.counters import Counter, catalog
+from workbench.units import tick
+
+_HEAD = """\
+# Counters
+
+<!-- Written by `python -m workbench.views.text.catalog > docs/counters.md`. -->
+
+Every number that workbench shows has an id, which commands, JSON, frames and
+`[[expect]]` blocks use. The catalog (`workbench/data/counters.toml`) says under which
+names Nsight Compute reports it, on which chip and in which version, and how it is
+computed where a report lacks all of them. A counter that cannot be found is *missing*,
+with the reason; it is never zero.
+
+**Better** is the direction that is good by itself. It is empty where neither is: bank
+conflicts raise the memory throughput, and a tile in shared memory empties the L1.
+
+**Noise** is the change that two captures of an unchanged kernel can show, relative to
+the larger of the two values or in the counter's own unit; `diff` calls a counter moved
+when the change leaves both. Where both profiles were captured with `--repeat`, the
+intervals of the repetitions are used instead. The defaults are the largest differences
+between two captures of the same five kernels on one H200 with different sections,
+rounded up: nothing for counts that follow from addresses and instructions, 1 to 3 % for
+times, cycles and throughputs, 5 % (or 0.05 cycles) for stall reasons, 6 % for sectors of
+the L2, 10 to 15 % for bank conflicts as the L1 counts them, points for hit rates. Counts
+of warp samples must also leave two standard deviations of the difference of two Poisson
+counts.
+
+**Lines** names the per-instruction metric behind a counter. A Σ says that its sum over
+all lines is the counter, which is what lets `diff` split a change over the source.
+
+Over the launches of a profile, counts and times are added, rates are means weighted by
+duration, and what compiler and launch fix (registers, block size, limits) is taken from
+the longest launch. Every number made so says so.
+"""
+
+
+def counters_page() -> str:
+    """The whole page, in Markdown."""
+    parts = [_HEAD]
+    for group, title in catalog().groups.items():
+        parts.append(f"\n## {title}\n")
+        for counter in catalog().group(group):
+            parts.append(_entry(counter))
+    return "\n".join(parts)
+
+
+def _noise(counter: Counter) -> str:
+    parts = []
+    if counter.noise:
+        parts.append(tick(100.0 * counter.noise, "%"))
+    if counter.floor:
+        unit = "points" if counter.unit == "%" else counter.unit
+        amount = tick(counter.floor, "byte" if unit == "byte" else "")
+        parts.append(amount if unit == "byte" else f"{amount} {unit}")
+    return " and ".join(parts) or "none"
+
+
+def _entry(counter: Counter) -> str:
+    lines = [f"### `{counter.id}`", "", f"**{counter.title}.** {counter.meaning}", ""]
+    facts = [f"unit `{counter.unit}`"]
+    if counter.better:
+        facts.append(f"better {counter.better}")
+    facts.append(f"noise {_noise(counter)}")
+    facts.append(f"[NVIDIA's documentation]({counter.doc})")
+    lines.append(f"- {', '.join(facts)}")
+    if counter.names:
+        lines.append("- ncu: " + ", ".join(f"`{name}`" for name in counter.names))
+    if counter.formulas:
+        lines.append("- else: " + ", ".join(f"`{formula}`" for formula in counter.formulas))
+    if counter.opcodes:
+        codes = "/".join(counter.opcodes)
+        lines.append(f"- else: `{counter.opcodes_of}` of the instructions {codes}")
+    if counter.needs:
+        lines.append(f"- undefined where `{counter.needs}` is 0")
+    if counter.lines:
+        sign = "Σ " if counter.additive else ""
+        lines.append(f"- lines: {sign}" + ", ".join(f"`{name}`" for name in counter.lines))
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(counters_page())

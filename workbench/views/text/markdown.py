@@ -1,0 +1,331 @@
+"""A step as a comment on a merge request: ``workbench diff v2 v3 --format markdown``.
+
+The sentence first, then the time, the counters that moved, what was predicted, and the
+code with what it is linked to. Everything that comes from a kernel, a report or a person
+is text: no name makes a table cell, a hidden link, a mention or an element, and no source line
+ends the block that it stands in. The whole stays below what GitHub takes in one comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from workbench import __version__
+from workbench.analysis.compare import Comparison, Delta, Side
+from workbench.analysis.explanation import Explanation
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import CounterSplit, Part
+from workbench.analysis.split.duration import TimePart
+from workbench.counters import catalog
+from workbench.model import Profile
+from workbench.units import count, factor, quantity, signed
+from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
+from workbench.views.text.tables import change_of
+
+#: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
+LIMIT = 60_000
+_ROWS = 15  # of counters that are not folded away
+_LINES = 24  # of one side of a hunk
+_WIDTH = 160  # characters of a source line
+_PARTS = 4  # counters of one part
+_NAMES = 6
+#: Parts below this share of their counter (or of the duration) are left out.
+_TELLING = 0.002
+_SAMPLES = "smsp__pcsamp_"
+
+
+def step_markdown(
+    old: Profile,
+    new: Profile,
+    comparison: Comparison,
+    story: Explanation,
+    *,
+    title: str = "",
+    change: str = "",
+    notes: Sequence[str] = (),
+) -> str:
+    """The comment.
+
+    Args:
+        old: The old profile, for its source text.
+        new: The new profile.
+        comparison: `compare` of the two.
+        story: `explain` of the two.
+        title: The new version's title, if it has one.
+        change: What its author says was changed.
+        notes: Sentences that must stand beside any number, such as that a side is stale.
+    """
+    head = [
+        _sentence(story.sentence),
+        _time(comparison),
+        _author(title, change),
+        _warnings(comparison, notes),
+        _counters(comparison),
+        _expectations(story),
+    ]
+    tail = [_rest(story), _provenance(comparison)]
+    blocks = [block for block in head if block]
+    last = [block for block in tail if block]
+    room = LIMIT - sum(len(block) + 2 for block in (*blocks, *last))
+    blocks += _hunks(old, new, story, room)
+    return "\n\n".join([*blocks, *last]) + "\n"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells are Markdown already: `inline` text, in which a pipe is escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# --- head --------------------------------------------------------------------------------
+
+
+def _sentence(text: str) -> str:
+    """The sentence; the names in it stand between backticks, and become code."""
+    pieces = re.split(r"`([^`]+)`", text)
+    # Every second piece is a name.
+    told = [code(piece) if place % 2 else inline(piece) for place, piece in enumerate(pieces)]
+    return whole_line("".join(told))
+
+
+def _time(comparison: Comparison) -> str:
+    time = comparison.time
+    if time is not None:
+        return (
+            f"{quantity(time.old_s, 's')} → {quantity(time.new_s, 's')}: "
+            f"**{factor(time.speedup)}** (between {factor(time.low)} and {factor(time.high)})"
+        )
+    duration = comparison["duration"]
+    if not duration.old or not duration.new:
+        return ""
+    return (
+        f"{quantity(duration.old, 's')} → {quantity(duration.new, 's')}: "
+        f"**{factor(duration.old / duration.new)}** under the profiler; no time is recorded"
+    )
+
+
+def _author(title: str, change: str) -> str:
+    words = [f"**{inline(title)}**" if title.strip() else "", inline(change)]
+    return ": ".join(word for word in words if word)
+
+
+def _warnings(comparison: Comparison, notes: Sequence[str]) -> str:
+    refused = [f"not comparable, compared by force: {reason}" for reason in comparison.reasons]
+    return "\n>\n".join(f"> {paragraph(t)}" for t in (*refused, *notes, *comparison.warnings))
+
+
+def _counters(comparison: Comparison) -> str:
+    moved = [delta for delta in comparison.counters if delta.moved]
+    if not moved:
+        return "No counter moved beyond its noise."
+    header = ("counter", *(inline(s.label) for s in (comparison.old, comparison.new)))
+    header = (*header, "change", "verdict")
+    # What got better or worse is what a reviewer judges; the rest is there to look up.
+    judged = [delta for delta in moved if delta.verdict in ("better", "worse")][:_ROWS]
+    folded = [delta for delta in moved if delta not in judged]
+    table = _table(header, map(_row, judged)) if judged else ""
+    if not folded:
+        return table
+    rest = _table(header, map(_row, folded))
+    more = _more(len(folded), "counter") + (" that moved" if judged else "")
+    # The blank lines let Markdown begin again inside the element.
+    details = f"<details><summary>{more}</summary>\n\n{rest}\n\n</details>"
+    return "\n\n".join(part for part in (table, details) if part)
+
+
+def _row(delta: Delta) -> tuple[str, ...]:
+    change = " ".join(part for part in change_of(delta) if part)
+    values = (quantity(delta.old, delta.unit), quantity(delta.new, delta.unit))
+    return (inline(delta.title), *values, change, delta.verdict)
+
+
+def _expectations(story: Explanation) -> str:
+    if not story.expectations:
+        return ""
+    rows = [
+        (
+            inline(_title(judgement.counter)),
+            inline(judgement.expected),
+            inline(judgement.observed),
+            f"**{judgement.verdict}**" if judgement.verdict != "confirmed" else "confirmed",
+            inline(judgement.reason or judgement.why),
+        )
+        for judgement in story.expectations
+    ]
+    return _table(("predicted", "change", "measured", "verdict", "why"), rows)
+
+
+def _provenance(comparison: Comparison) -> str:
+    old, new = comparison.old, comparison.new
+
+    def both(field: str) -> str:
+        values = dict.fromkeys(str(getattr(side, field)) for side in (old, new))
+        return ", ".join(value for value in values if value)
+
+    where = f"{both('problem')} on {both('device')}" if both("problem") else both("device")
+    study = f"{both('study')}: " if both("study") else ""
+    text = f"{study}{where}, by {both('engine')}; {_captured(old)}, {_captured(new)}"
+    return f"<sub>{inline(text)}; workbench {__version__}</sub>"
+
+
+def _captured(side: Side) -> str:
+    when = side.captured.replace("T", " ").replace("Z", " UTC") or "at an unknown time"
+    return f"{side.label} captured {when}"
+
+
+# --- hunks ---------------------------------------------------------------------------------
+
+
+def _hunks(old: Profile, new: Profile, story: Explanation, room: int) -> list[str]:
+    every = [hunk for hunk in story.attribution.hunks if hunk.kind in ("code", "moved")]
+    out: list[str] = []
+    for place, hunk in enumerate(every):
+        block = _hunk(old, new, story, hunk)
+        room -= len(block) + 2
+        if room < 0:
+            out.append(f"{_more(len(every) - place, 'hunk')}: too long for a comment.")
+            break
+        out.append(block)
+    return out
+
+
+def _hunk(old: Profile, new: Profile, story: Explanation, hunk: Hunk) -> str:
+    head = f"**Hunk {count(hunk.id)}**, line {_range(hunk.old)} → {_range(hunk.new)}"
+    if hunk.kind == "moved":
+        head += ", moved"
+    if hunk.symbols:
+        more = " …" if len(hunk.symbols) > _NAMES else ""
+        head += f", changes {', '.join(map(code, hunk.symbols[:_NAMES]))}{more}"
+    where = hunk.new_file or hunk.old_file
+    lines = [
+        f"@@ {where} @@" if where else "@@ @@",
+        *_side(old, hunk.old_file, hunk.old, "-"),
+        *_side(new, hunk.new_file, hunk.new, "+"),
+    ]
+    return "\n\n".join([head, fenced(lines, "diff"), _linked(story, hunk.id)])
+
+
+def _range(lines: tuple[int, int]) -> str:
+    first, last = lines
+    if last < first:
+        return "—"
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> list[str]:
+    text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
+    every = (text or "").replace("\r\n", "\n").split("\n")
+    first, last = lines
+    shown = range(first, min(last, first + _LINES - 1, len(every)) + 1)
+    out = []
+    for number in shown:
+        line = every[number - 1]
+        out.append(mark + (line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …"))
+    hidden = last - first + 1 - len(shown)
+    if hidden > 0 and shown:
+        out.append(f"{mark} … {_more(hidden, 'line')}")
+    return out
+
+
+def _linked(story: Explanation, hunk: int) -> str:
+    """A list: the hunk's own lines first, then symbol by symbol."""
+    keys: dict[tuple[str, str], None] = {}
+    for split in story.attribution.counters:
+        for part in split.parts:
+            if part.hunk == hunk and part.link in ("hunk", "symbol") and part.delta:
+                keys[part.link, part.symbol or ""] = None
+    items = []
+    for link, symbol in sorted(keys):
+        facts = _facts(story, link, hunk, symbol)
+        if facts:
+            words = "on its own lines" if link == "hunk" else f"linked by {code(symbol)}"
+            items.append(f"- {words}: {'; '.join(facts)}")
+    if len(items) > _NAMES:
+        items[_NAMES:] = [f"- {_more(len(items) - _NAMES, 'symbol')}"]
+    return "\n".join(items) or "No counter moved by 0.2% on its lines."
+
+
+def _facts(story: Explanation, link: str, hunk: int | None, symbol: str) -> list[str]:
+    """Time and the heaviest counters of one part, in words."""
+
+    def here(part: Part | TimePart) -> bool:
+        return (part.link, part.hunk, part.symbol or "") == (link, hunk, symbol)
+
+    facts: list[str] = []
+    if story.time is not None:
+        floor = _TELLING * max(story.time.old_s, story.time.new_s)
+        for time in filter(here, story.time.parts):
+            if time.certain and abs(time.delta_s) >= floor:
+                facts.append(_time_fact(time))
+    found: list[tuple[float, str]] = []
+    for split in story.attribution.counters:
+        # Samples are told as time, and an ideal or an excess by the counter itself.
+        own = not split.id or split.counter.startswith(_SAMPLES)
+        if own or split.id.endswith(("_ideal", "_excess")):
+            continue
+        for part in filter(here, split.parts):
+            weight = abs(part.delta) / max(abs(split.old), abs(split.new), 1)
+            if weight >= _TELLING:
+                found.append((weight, _fact(split, part)))
+    found.sort(key=lambda entry: -entry[0])
+    facts += [text for _, text in found[:_PARTS]]
+    if len(found) > _PARTS:
+        facts.append(_more(len(found) - _PARTS, "counter"))
+    return facts
+
+
+def _time_fact(part: TimePart) -> str:
+    error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
+    text = f"{signed(part.delta_s, 's')} ±{quantity(error, 's')} of time (estimate)"
+    stall = next((stall for stall in part.stalls if stall.stall in catalog()), None)
+    if stall is None:
+        return text
+    return f"{text}, {_title(stall.stall)} {signed(stall.delta_s, 's')}"
+
+
+def _fact(split: CounterSplit, part: Part) -> str:
+    text = f"{inline(_title(split.id))} {signed(part.delta, split.unit)}"
+    if split.delta and part.delta == split.delta:
+        text += ", all of it"
+    elif split.delta and 0 < part.delta / split.delta < 1:
+        text += f", {100 * part.delta / split.delta:.0f}% of it"
+    lines = [str(line.new) for line in part.lines if line.new and line.delta]
+    if part.link == "symbol" and 0 < len(lines) <= _PARTS:
+        text += f", on line {', '.join(lines)}"
+    return text + (", shared with other links" if part.shared else "")
+
+
+def _rest(story: Explanation) -> str:
+    """What no hunk explains: launches, the compiler, noise."""
+    items = [
+        f"- launch of {code(match.new)}: {inline(', '.join(match.changes))}"
+        for match in story.attribution.launches
+        if match.changes
+    ]
+    items += [
+        f"- launch {match.how}: {code(match.new or match.old)}"
+        for match in story.attribution.launches
+        if match.how in ("added", "removed")
+    ]
+    symbols = {
+        (part.link, part.hunk, part.symbol or "")
+        for split in story.attribution.counters
+        for part in split.parts
+        if part.link in ("launch", "elsewhere")
+    }
+    for link, hunk, symbol in sorted(symbols, key=lambda key: (key[0], key[2])):
+        facts = _facts(story, link, hunk, symbol)
+        if facts:
+            words = "elsewhere (the compiler, or noise)" if link == "elsewhere" else "the launch"
+            items.append(f"- {words}: {'; '.join(facts)}")
+    items += [f"- {inline(word)}" for word in story.attribution.words]
+    return "Linked to no hunk:\n\n" + "\n".join(items) if items else ""
+
+
+def _title(counter: str) -> str:
+    return catalog()[counter].title if counter in catalog() else counter
+
+
+def _more(number: int, what: str) -> str:
+    return f"{count(number)} more {what}{'' if number == 1 else 's'}"

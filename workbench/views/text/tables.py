@@ -1,0 +1,151 @@
+"""``--format csv`` and ``--format markdown``: the same facts as flat tables.
+
+CSV holds raw numbers in base units for other programs; Markdown holds formatted
+ones for people. A missing value is an empty CSV cell with its reason beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from workbench.analysis.compare import Comparison, Delta
+from workbench.counters import Missing, catalog, read_all
+from workbench.model import Profile
+from workbench.store.ladder import Ladder
+from workbench.units import points, quantity, relative, signed
+from workbench.views.text.escaping import inline
+
+Row = Sequence[Any]
+
+
+def to_csv(header: Sequence[str], rows: Iterable[Row]) -> str:
+    """RFC 4180 text, but with Unix line ends; None is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def to_markdown(header: Sequence[str], rows: Iterable[Row]) -> str:
+    """A GitHub-flavoured table; cells are text, whatever they hold."""
+
+    def line(cells: Iterable[Any]) -> str:
+        return "| " + " | ".join(inline(str(cell)) for cell in cells) + " |"
+
+    ruler = "|" + "|".join(" --- " for _ in header) + "|"
+    return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
+
+
+# --- list ------------------------------------------------------------------------
+
+_LIST = ("study", "version", "title", "baseline", "parent", "problem", "device", "engine")
+_LIST_TAIL = ("captured", "stale", "seconds", "low", "high")
+
+
+def list_csv(ladders: list[Ladder]) -> str:
+    """One row per version and recorded problem, device and engine (empty: nothing recorded)."""
+    rows: list[Row] = []
+    for ladder in ladders:
+        for rung in ladder.versions:
+            head = (ladder.name, rung.id, rung.title, rung.baseline, rung.parent)
+            times = {(time.problem, time.device): time.time for time in rung.times}
+            for profile in rung.profiles:
+                time = times.pop((profile.problem, profile.device), None)
+                seconds = (time.value, time.low, time.high) if time else (None, None, None)
+                where = (profile.problem, profile.device, profile.engine)
+                rows.append((*head, *where, profile.captured, profile.stale, *seconds))
+            for (problem, device), time in times.items():
+                seconds = (time.value, time.low, time.high)
+                rows.append((*head, problem, device, None, None, None, *seconds))
+            if not rung.profiles and not rung.times:
+                rows.append((*head, *(None,) * 8))
+    return to_csv(_LIST + _LIST_TAIL, rows)
+
+
+def list_markdown(ladders: list[Ladder]) -> str:
+    """A heading and a table per study, as a README can hold."""
+    parts = []
+    for ladder in ladders:
+        where = f" ({ladder.problem}, {ladder.device})" if ladder.problem else ""
+        rows = []
+        for rung in ladder.versions:
+            time = ladder.time_of(rung)
+            profile = ladder.profile_of(rung)
+            share = ladder.share_of(rung)
+            shown = quantity(time.time.value if time else None, "s")
+            rows.append(
+                (
+                    rung.id,
+                    rung.title,
+                    f"{shown}*" if time and time.profiled else shown,
+                    quantity(100.0 * share if share is not None else None, "%"),
+                    (profile.captured[:10] + (" (stale)" if profile.stale else ""))
+                    if profile
+                    else quantity(None),
+                )
+            )
+        table = to_markdown(("version", "title", "time", "of baseline", "profiled"), rows)
+        parts.append(f"### {inline(f'{ladder.name}: {ladder.title}{where}')}\n\n{table}")
+        if any(time.profiled for rung in ladder.versions if (time := ladder.time_of(rung))):
+            parts.append("\\* under the profiler\n")
+    return "\n".join(parts)
+
+
+# --- show ------------------------------------------------------------------------
+
+
+def show_csv(profile: Profile) -> str:
+    """One row per launch and counter."""
+    rows: list[Row] = []
+    for launch in profile.launches:
+        for name, reading in read_all(launch).items():
+            group = catalog()[name].group
+            found: Row = (*reading, "")
+            if isinstance(reading, Missing):
+                found = (None, "", "", reading.reason)
+            rows.append((launch.index, launch.kernel, name, group, *found))
+    header = ("launch", "kernel", "counter", "group", "value", "unit", "ncu", "missing")
+    return to_csv(header, rows)
+
+
+def show_markdown(profile: Profile) -> str:
+    """A table of counters per launch."""
+    parts = []
+    for launch in profile.launches:
+        rows = []
+        for name, reading in read_all(launch).items():
+            if not isinstance(reading, Missing):
+                value = quantity(reading.value, reading.unit)
+                rows.append((catalog()[name].title, value, reading.unit))
+        table = to_markdown(("counter", "value", "unit"), rows)
+        parts.append(f"### {inline(launch.kernel)} (launch {launch.index})\n\n{table}")
+    return "\n".join(parts)
+
+
+# --- diff ------------------------------------------------------------------------
+
+
+def change_of(delta: Delta) -> tuple[str, str]:
+    """(difference, relative change) of one counter, formatted; percentages in points."""
+    if delta.delta is None or delta.old is None or delta.new is None:
+        return quantity(None), ""
+    if delta.unit == "%":
+        return points(float(delta.delta)), ""
+    return signed(delta.delta, delta.unit), relative(delta.old, delta.new)
+
+
+def diff_csv(comparison: Comparison) -> str:
+    """One row per counter."""
+    rows = [
+        (
+            *(delta.id, delta.group, delta.ncu, delta.unit, delta.old, delta.new, delta.delta),
+            *(delta.relative, delta.better, delta.moved, delta.verdict, delta.rule, delta.reason),
+        )
+        for delta in comparison.counters
+    ]
+    header = ("counter", "group", "ncu", "unit", "old", "new", "delta", "relative", "better")
+    return to_csv((*header, "moved", "verdict", "rule", "missing"), rows)
