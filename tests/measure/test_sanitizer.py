@@ -21,7 +21,7 @@ from workbench.measure.sanitizer import (
     reported,
 )
 
-DATA = Path(__file__).resolve().parent / "data" / "sanitizer"
+DATA = Path(__file__).resolve().parents[1] / "data" / "sanitizer"
 SOURCE = "\n".join(f"line {number};" for number in range(1, 21))
 
 
