@@ -100,6 +100,9 @@ def check_story(study: Study) -> None:
         assert version.change.endswith("."), version.id
         assert version.expectations, version.id
         assert all(each.why for each in version.expectations), version.id
+    for version in ladder:
+        # Hindsight has a key of its own.
+        assert not any("Learned:" in each.why for each in version.expectations), version.id
     for before, version in itertools.pairwise(ladder):
         assert version.text != before.text
 

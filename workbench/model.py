@@ -72,12 +72,14 @@ class Expectation(Record, frozen=True):
     """What the author predicted, before measuring, that a version would move.
 
     `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``,
-    ``same``, ``>= 0.9 of peak``; parsed by `workbench.analysis.expectations`.
+    ``same``, ``>= 0.9 of peak``; parsed by `workbench.study.predictions`. `learned`
+    is hindsight: what the measurement taught, written after it.
     """
 
     counter: str
     change: str
     why: str = ""
+    learned: str = ""
     line: int = 0
 
 

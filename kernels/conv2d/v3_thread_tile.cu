@@ -19,7 +19,8 @@ why     = "a quarter of the floats for each product; but four lanes in a column 
 [[expect]]
 counter = "shared_wavefronts_excess"
 change  = "up"
-why     = "those conflicts: v2 had none. Learned: they are there, 0.7 M → 73.6 M of shared loads by the hardware's count, one for each of the 73.2 M loads, but not in this counter. The compiler joined the loads into ones of 16 bytes a lane, four wavefronts each: the ideal for 512 bytes, although lanes share most of them and a warp wants 64 or 128 different ones. No excess is counted where lanes share what they read"
+why     = "those conflicts: v2 had none"
+learned = "they are there, 0.7 M → 73.6 M of shared loads by the hardware's count, one for each of the 73.2 M loads, but not in this counter. The compiler joined the loads into ones of 16 bytes a lane, four wavefronts each: the ideal for 512 bytes, although lanes share most of them and a warp wants 64 or 128 different ones. No excess is counted where lanes share what they read"
 
 [[expect]]
 counter = "global_load_requests"

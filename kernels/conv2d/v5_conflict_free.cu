@@ -39,7 +39,8 @@ why     = "four weights a load"
 [[expect]]
 counter = "duration"
 change  = "< 0.8x"
-why     = "shared memory was v4's busiest unit. Learned: 0.89x. Its wavefronts fell by 63% and the L1 from 64% to 31% of its peak, but instructions by 2% only. The divisions that find a tap's channel, row and column are 216 M of the 946 M that are left and take 26% of the warp samples, and the loads behind them are waited for as before (Long scoreboard 1.00 → 0.95 cycles an instruction): v6 takes up both, and gains twice as much"
+why     = "shared memory was v4's busiest unit"
+learned = "0.89x. Its wavefronts fell by 63% and the L1 from 64% to 31% of its peak, but instructions by 2% only. The divisions that find a tap's channel, row and column are 216 M of the 946 M that are left and take 26% of the warp samples, and the loads behind them are waited for as before (Long scoreboard 1.00 → 0.95 cycles an instruction): v6 takes up both, and gains twice as much"
 --- */
 #define BM 128  // filters a block
 #define BN 128  // outputs a block

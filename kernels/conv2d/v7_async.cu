@@ -33,7 +33,8 @@ why     = "a copy is not a store"
 [[expect]]
 counter = "long_scoreboard"
 change  = "< 0.5x"
-why     = "no register waits for global memory. Learned: 0.016 → 0.086 cycles an instruction, for nobody had to wait any more: v6 had brought it down from 0.947. It is 1.6% of a warp's time, and half of its samples are at the copies of pixels; presumably an address may not be replaced before its copy has left"
+why     = "no register waits for global memory"
+learned = "0.016 → 0.086 cycles an instruction, for nobody had to wait any more: v6 had brought it down from 0.947. It is 1.6% of a warp's time, and half of its samples are at the copies of pixels; presumably an address may not be replaced before its copy has left"
 
 [[expect]]
 counter = "lsu_utilization"

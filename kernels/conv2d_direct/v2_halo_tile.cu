@@ -20,7 +20,8 @@ why     = "34×10 elements of a plane for 32×8 outputs instead of nine each"
 [[expect]]
 counter = "instructions"
 change  = "down"
-why     = "borders are asked for 1.3 times an output and plane instead of nine times. Learned: a warp executes 457 instead of 241. The windows alone take 168, and most of the rest fills the tile: of the 7.5 stores that a warp makes, half are for the last two of a row's 34 columns, and addresses depend on a stride that only the launch knows"
+why     = "borders are asked for 1.3 times an output and plane instead of nine times"
+learned = "a warp executes 457 instead of 241. The windows alone take 168, and most of the rest fills the tile: of the 7.5 stores that a warp makes, half are for the last two of a row's 34 columns, and addresses depend on a stride that only the launch knows"
 
 [[expect]]
 counter = "barrier_stall"
@@ -30,7 +31,8 @@ why     = "two barriers a plane; a block's warps all wait for memory at the firs
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "fewer instructions and fewer requests to the L1, though it cached the windows well. Learned: 1.76x. v0's windows came from the L1 (hit rate 83%), so memory has as much to do as before, 262 MB; the tile costs 1.9 times the instructions, and a warp stands at a barrier for 6.7 of the 22.6 cycles between two of them"
+why     = "fewer instructions and fewer requests to the L1, though it cached the windows well"
+learned = "1.76x. v0's windows came from the L1 (hit rate 83%), so memory has as much to do as before, 262 MB; the tile costs 1.9 times the instructions, and a warp stands at a barrier for 6.7 of the 22.6 cycles between two of them"
 --- */
 
 extern "C" __global__ void conv2d(const float* __restrict__ x, const float* __restrict__ w,

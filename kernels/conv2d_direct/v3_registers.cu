@@ -23,7 +23,8 @@ why     = "addresses, borders and taps are paid for once for 16 outputs"
 [[expect]]
 counter = "shared_wavefronts"
 change  = "< 0.3x"
-why     = "no tile; but a shuffle is a wavefront of the same unit: two for each row of 128 inputs. Learned: shuffles are not counted here, it is 0"
+why     = "no tile; but a shuffle is a wavefront of the same unit: two for each row of 128 inputs"
+learned = "shuffles are not counted here, it is 0"
 
 [[expect]]
 counter = "barrier_stall"
@@ -33,7 +34,8 @@ why     = "warps do not wait for each other"
 [[expect]]
 counter = "dram_throughput"
 change  = ">= 0.75 of peak"
-why     = "six vectors of a plane a thread, independent of each other; enough if the compiler asks for them early and registers leave warps enough. Learned: 67%. They are not asked for early, a row's shuffles stand before the next row's loads: 18 warps an SM, which is what 95 registers leave, wait for memory in 7.7 of 11.8 cycles"
+why     = "six vectors of a plane a thread, independent of each other; enough if the compiler asks for them early and registers leave warps enough"
+learned = "67%. They are not asked for early, a row's shuffles stand before the next row's loads: 18 warps an SM, which is what 95 registers leave, wait for memory in 7.7 of 11.8 cycles"
 
 [[expect]]
 counter = "duration"

@@ -36,12 +36,14 @@ why     = "edge columns are read four floats apart, four lanes to a bank; memory
 [[expect]]
 counter = "dram_throughput"
 change  = ">= 0.8 of peak"
-why     = "16 warps with nine row segments of 512 bytes on their way each, three times what bandwidth times latency needs, without a pause between tiles. Learned: 76%. The L2 is relieved, 1.61 bytes a byte as in scale_add's v2, but 512 blocks are three or four to an SM: SMs are busy for 98 k to 136 k of 140 k cycles (v5: 122 k to 128 k of 134 k), and those that are done ask for nothing"
+why     = "16 warps with nine row segments of 512 bytes on their way each, three times what bandwidth times latency needs, without a pause between tiles"
+learned = "76%. The L2 is relieved, 1.61 bytes a byte as in scale_add's v2, but 512 blocks are three or four to an SM: SMs are busy for 98 k to 136 k of 140 k cycles (v5: 122 k to 128 k of 134 k), and those that are done ask for nothing"
 
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "the L2 has less to do for the same traffic to memory; little is left to gain. Learned: 4% slower, 70.3 → 73.4 µs, and the 95% intervals lie 2.5 µs apart. What the L2 gains is lost at the end, where SMs run out of blocks"
+why     = "the L2 has less to do for the same traffic to memory; little is left to gain"
+learned = "4% slower, 70.3 → 73.4 µs, and the 95% intervals lie 2.5 µs apart. What the L2 gains is lost at the end, where SMs run out of blocks"
 --- */
 
 // Copy BYTES from global to shared memory on the side; zeros instead where nothing is there.

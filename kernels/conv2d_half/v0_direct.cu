@@ -12,7 +12,8 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 [[expect]]
 counter = "global_load_sectors_per_request"
 change  = ">= 14"
-why     = "half of the loads fetch a filter element: 32 lanes, 32 filters, 18·C bytes apart, a sector each. The other half is one input element for all lanes. Learned: 16.5, with 2 of 32 bytes used; the queue of loads is full, and a warp spends 212 cycles an instruction in LG throttle"
+why     = "half of the loads fetch a filter element: 32 lanes, 32 filters, 18·C bytes apart, a sector each. The other half is one input element for all lanes"
+learned = "16.5, with 2 of 32 bytes used; the queue of loads is full, and a warp spends 212 cycles an instruction in LG throttle"
 
 [[expect]]
 counter = "tensor_utilization"

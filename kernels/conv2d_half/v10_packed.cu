@@ -31,17 +31,20 @@ why     = "an instruction for each copied piece of a filter instead of five"
 [[expect]]
 counter = "long_scoreboard"
 change  = "down"
-why     = "the registers of an address are free only when its copy has left, and the first instruction that needed one waited for all twelve; now the twelve share one address that lives on. Learned: 0.73 → 0.67 in conv2d itself, so it still waits; the small kernel, which does little else (9.9), takes the mean to 0.76"
+why     = "the registers of an address are free only when its copy has left, and the first instruction that needed one waited for all twelve; now the twelve share one address that lives on"
+learned = "0.73 → 0.67 in conv2d itself, so it still waits; the small kernel, which does little else (9.9), takes the mean to 0.76"
 
 [[expect]]
 counter = "tensor_utilization"
 change  = "up"
-why     = "a tenth of a warp's time went into these copies. Learned: 64.3% → 65.8% in conv2d itself; with the small kernel, which has no products, the mean gains less than the noise"
+why     = "a tenth of a warp's time went into these copies"
+learned = "64.3% → 65.8% in conv2d itself; with the small kernel, which has no products, the mean gains less than the noise"
 
 [[expect]]
 counter = "duration"
 change  = "< 0.97x"
-why     = "that tenth, less the 2 µs of the small kernel and the gap after it. Learned: 0.97x, the bound to within the noise. Under the profiler conv2d itself takes 244 µs instead of 251, and the small kernel 2.6 µs of that back. Shared memory gains more than the instructions do: whole lines are copied, 12% fewer wavefronts"
+why     = "that tenth, less the 2 µs of the small kernel and the gap after it"
+learned = "0.97x, the bound to within the noise. Under the profiler conv2d itself takes 244 µs instead of 251, and the small kernel 2.6 µs of that back. Shared memory gains more than the instructions do: whole lines are copied, 12% fewer wavefronts"
 --- */
 #include <cuda_fp16.h>
 

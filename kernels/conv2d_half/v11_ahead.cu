@@ -26,22 +26,26 @@ dynamic_shared = "cdiv(132 + 2*W, 8) * 8 * (2*64 + 4) + cdiv(132 + 2*W, 8) * 32 
 [[expect]]
 counter = "short_scoreboard"
 change  = "down"
-why     = "six lookups share one latency; each stood before its own copy. Learned: that wait is gone, from 1.0% of the samples to 0.3%, but products wait longer for ldmatrix (1.8% → 2.5% on their line), and the sum is the same"
+why     = "six lookups share one latency; each stood before its own copy"
+learned = "that wait is gone, from 1.0% of the samples to 0.3%, but products wait longer for ldmatrix (1.8% → 2.5% on their line), and the sum is the same"
 
 [[expect]]
 counter = "barrier_stall"
 change  = "down"
-why     = "a block does not wait for device memory in the middle of a chunk. Learned: a third more, 0.24 → 0.32 cycles an instruction; presumably what a warp does not wait for alone it waits for with all others"
+why     = "a block does not wait for device memory in the middle of a chunk"
+learned = "a third more, 0.24 → 0.32 cycles an instruction; presumably what a warp does not wait for alone it waits for with all others"
 
 [[expect]]
 counter = "tensor_utilization"
 change  = "up"
-why     = "a warp spent a tenth of its time on lookups and copies of pixels, and 7% between steps. Learned: 65.1% → 65.9%, less than the noise"
+why     = "a warp spent a tenth of its time on lookups and copies of pixels, and 7% between steps"
+learned = "65.1% → 65.9%, less than the noise"
 
 [[expect]]
 counter = "duration"
 change  = "< 0.97x"
-why     = "part of that. Learned: 1.02x, and 0.99x by cycles; at n32_c64 0.96x. The copies are waited for as long as before (Long scoreboard has 2.6 k samples in either), only at the end of a step instead of inside of it"
+why     = "part of that"
+learned = "1.02x, and 0.99x by cycles; at n32_c64 0.96x. The copies are waited for as long as before (Long scoreboard has 2.6 k samples in either), only at the end of a step instead of inside of it"
 --- */
 #include <cuda_fp16.h>
 

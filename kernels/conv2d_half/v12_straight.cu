@@ -41,7 +41,8 @@ why     = "still 16 bytes a lane, 128 a pixel"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "prologue and epilogue are a fifth of a warp's time in v11. Learned: 0.94x. Tensor cores are busy 70% of the time; presumably two warps a scheduler get in each other's way when both have products and leave a gap when neither has"
+why     = "prologue and epilogue are a fifth of a warp's time in v11"
+learned = "0.94x. Tensor cores are busy 70% of the time; presumably two warps a scheduler get in each other's way when both have products and leave a gap when neither has"
 --- */
 #include <cuda_fp16.h>
 

@@ -14,12 +14,14 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 [[expect]]
 counter = "duration"
 change  = "< 0.5x"
-why     = "an element that is fetched serves 16 products instead of one. Learned: 0.08x, and still a hundred times cuDNN's time"
+why     = "an element that is fetched serves 16 products instead of one"
+learned = "0.08x, and still a hundred times cuDNN's time"
 
 [[expect]]
 counter = "tensor_utilization"
 change  = "<= 10"
-why     = "8 elements of each operand are found, loaded and stored by every lane for one product of 16×16×16, which the tensor cores do in a few cycles: they wait for the gathering. Learned: 1.0%, with issue slots 77% busy: 915 instructions a product"
+why     = "8 elements of each operand are found, loaded and stored by every lane for one product of 16×16×16, which the tensor cores do in a few cycles: they wait for the gathering"
+learned = "1.0%, with issue slots 77% busy: 915 instructions a product"
 
 [[expect]]
 counter = "theoretical_occupancy"

@@ -34,7 +34,8 @@ why     = "rows of 64 channels are 128 bytes, so the same 16 bytes of eight rows
 [[expect]]
 counter = "tensor_utilization"
 change  = ">= 15"
-why     = "the copies shrink far more than the products. Learned: 10.8%. Bank conflicts took what the copies gave: 292 M wavefronts of shared memory where 49 M would do"
+why     = "the copies shrink far more than the products"
+learned = "10.8%. Bank conflicts took what the copies gave: 292 M wavefronts of shared memory where 49 M would do"
 --- */
 #include <cuda_fp16.h>
 #include <mma.h>

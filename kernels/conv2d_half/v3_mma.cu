@@ -19,12 +19,14 @@ why     = "one ldmatrix.x4 where WMMA may need several loads, half as many store
 [[expect]]
 counter = "shared_bank_conflicts"
 change  = "down"
-why     = "only the detour of the sums falls away: the tiles lie as they did, eight rows of a matrix in the same four banks, and ldmatrix takes eight wavefronts for each. Learned: that detour was 0.6% of them"
+why     = "only the detour of the sums falls away: the tiles lie as they did, eight rows of a matrix in the same four banks, and ldmatrix takes eight wavefronts for each"
+learned = "that detour was 0.6% of them"
 
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "a little: the tiles and their conflicts are the same. Learned: by 1.3%, as much as the cycles (1.5%). The profiler's 5.4% were its clock, which was not held"
+why     = "a little: the tiles and their conflicts are the same"
+learned = "by 1.3%, as much as the cycles (1.5%). The profiler's 5.4% were its clock, which was not held"
 --- */
 #include <cuda_fp16.h>
 

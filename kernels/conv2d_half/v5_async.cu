@@ -18,12 +18,14 @@ dynamic_shared = "STAGES * 256 * 128"
 [[expect]]
 counter = "duration"
 change  = "< 0.8x"
-why     = "in v4 all warps of a block waited for global memory between two barriers, at every step. Learned: 0.87x, by cycles 0.80x: outside of the profiler the clock presumably falls with the power that more products take. What is left is shared memory, busy 61% of the time with the 46 M wavefronts that v4 had as well"
+why     = "in v4 all warps of a block waited for global memory between two barriers, at every step"
+learned = "0.87x, by cycles 0.80x: outside of the profiler the clock presumably falls with the power that more products take. What is left is shared memory, busy 61% of the time with the 46 M wavefronts that v4 had as well"
 
 [[expect]]
 counter = "long_scoreboard"
 change  = "< 0.2x"
-why     = "nobody waits for a load into a register any more. Learned: 3.81 → 0.77 cycles an instruction, 0.201x: the bound is missed by less than the noise. Three fifths of what is left is counted at ldmatrix, which reads what the copies brought"
+why     = "nobody waits for a load into a register any more"
+learned = "3.81 → 0.77 cycles an instruction, 0.201x: the bound is missed by less than the noise. Three fifths of what is left is counted at ldmatrix, which reads what the copies brought"
 
 [[expect]]
 counter = "shared_stores"
@@ -33,7 +35,8 @@ why     = "cp.async writes shared memory by itself"
 [[expect]]
 counter = "registers"
 change  = "down"
-why     = "the tile is not held in registers between load and store. Learned: three more, not fewer; presumably the arithmetic of stages takes more of them than the tile did"
+why     = "the tile is not held in registers between load and store"
+learned = "three more, not fewer; presumably the arithmetic of stages takes more of them than the tile did"
 
 [[expect]]
 counter = "tensor_utilization"

@@ -38,7 +38,8 @@ why     = "v5 reads 3 KiB of shared memory for 16 products of a warp, 24 cycles 
 [[expect]]
 counter = "duration"
 change  = "< 0.95x"
-why     = "shared memory is no longer on par with the tensor cores. Learned: 0.954x, and by cycles 0.98x. The L1 is down from 61% to 46%, but a warp spends less than half of its time on products (43% of the samples), and now two of them share a scheduler instead of four: fewer wavefronts were paid for with fewer warps to fill the gaps"
+why     = "shared memory is no longer on par with the tensor cores"
+learned = "0.954x, and by cycles 0.98x. The L1 is down from 61% to 46%, but a warp spends less than half of its time on products (43% of the samples), and now two of them share a scheduler instead of four: fewer wavefronts were paid for with fewer warps to fill the gaps"
 --- */
 #include <cuda_fp16.h>
 

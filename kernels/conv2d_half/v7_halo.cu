@@ -23,7 +23,8 @@ why     = "a chunk's 330 pixels instead of nine times 128; the filters come as o
 [[expect]]
 counter = "instructions"
 change  = "< 0.9x"
-why     = "a quarter of the copies of input are left, and bounds are a bit of a mask instead of two comparisons for each copied row. Learned: 10% more; twice as many steps, each with its addresses, outweigh the copies that are saved"
+why     = "a quarter of the copies of input are left, and bounds are a bit of a mask instead of two comparisons for each copied row"
+learned = "10% more; twice as many steps, each with its addresses, outweigh the copies that are saved"
 
 [[expect]]
 counter = "shared_bank_conflicts"
@@ -33,7 +34,8 @@ why     = "eight neighbouring pixels are conflict-free wherever they start, and 
 [[expect]]
 counter = "barrier_stall"
 change  = "up"
-why     = "twice as many steps, half as deep. Learned: 29% less an instruction, 21% less in all, though barriers are twice as many: presumably less is under way when one comes"
+why     = "twice as many steps, half as deep"
+learned = "29% less an instruction, 21% less in all, though barriers are twice as many: presumably less is under way when one comes"
 
 [[expect]]
 counter = "tensor_utilization"
@@ -43,7 +45,8 @@ why     = "fewer instructions and less traffic between the products"
 [[expect]]
 counter = "duration"
 change  = "< 0.95x"
-why     = "1.5 GB through the L2 in 0.2 ms is near what the L2 gives. Learned: 0.98x, by cycles 0.96x. 38% less is read from the L2, which was not the limit: in v6, 1.65 GB took 0.294 ms under the profiler, 45% of what it gives"
+why     = "1.5 GB through the L2 in 0.2 ms is near what the L2 gives"
+learned = "0.98x, by cycles 0.96x. 38% less is read from the L2, which was not the limit: in v6, 1.65 GB took 0.294 ms under the profiler, 45% of what it gives"
 --- */
 #include <cuda_fp16.h>
 

@@ -28,12 +28,14 @@ why     = "a second set of fragments, 32 registers"
 [[expect]]
 counter = "tensor_utilization"
 change  = "up"
-why     = "two warps share a tensor core, and it idles when both wait. Learned: 55.1% → 54.6%; presumably the other warp filled those waits already"
+why     = "two warps share a tensor core, and it idles when both wait"
+learned = "55.1% → 54.6%; presumably the other warp filled those waits already"
 
 [[expect]]
 counter = "duration"
 change  = "< 0.9x"
-why     = "v7 does nothing but wait after each barrier until its fragments have come. Learned: the same time. Nobody waits for ldmatrix any more (0.41 → 0.07 cycles an instruction), but as long for the tensor cores instead (0.32 → 0.65), and 7% more instructions stand between the products, which a warp issues in order"
+why     = "v7 does nothing but wait after each barrier until its fragments have come"
+learned = "the same time. Nobody waits for ldmatrix any more (0.41 → 0.07 cycles an instruction), but as long for the tensor cores instead (0.32 → 0.65), and 7% more instructions stand between the products, which a warp issues in order"
 --- */
 #include <cuda_fp16.h>
 

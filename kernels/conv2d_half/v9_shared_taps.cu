@@ -15,7 +15,8 @@ dynamic_shared = "cdiv(132 + 2*W, 8) * 8 * (2*64 + 4) + cdiv(132 + 2*W, 8) * 32 
 [[expect]]
 counter = "shared_wavefronts"
 change  = "< 0.8x"
-why     = "5 + 3·4 ldmatrix.x4 for three taps of 16 channels, where 3·(4 + 4) were needed; what the copies write stays. Learned: ldmatrix takes 28% fewer, 16.7 M, but the copies take 16.7 M as well: a row of 64 bytes is a wavefront of its own, half used"
+why     = "5 + 3·4 ldmatrix.x4 for three taps of 16 channels, where 3·(4 + 4) were needed; what the copies write stays"
+learned = "ldmatrix takes 28% fewer, 16.7 M, but the copies take 16.7 M as well: a row of 64 bytes is a wavefront of its own, half used"
 
 [[expect]]
 counter = "barrier_stall"
@@ -35,7 +36,8 @@ why     = "16 bytes a lane"
 [[expect]]
 counter = "duration"
 change  = "< 0.9x"
-why     = "a warp issues a product every eight cycles while it does nothing else, but spends more than half of its time on other things; two of them cannot keep a tensor core busy so. Learned: 0.88x, the largest step since v5"
+why     = "a warp issues a product every eight cycles while it does nothing else, but spends more than half of its time on other things; two of them cannot keep a tensor core busy so"
+learned = "0.88x, the largest step since v5"
 --- */
 #include <cuda_fp16.h>
 

@@ -30,7 +30,8 @@ why     = "a fifth of v14's warp samples lie in its stores and their index arith
 [[expect]]
 counter = "instructions"
 change  = "down"
-why     = "half of the stores, one bound for four filters, no test of C every 32 channels. Learned: 2.7% more. To swap sums a warp executes 621 shuffles and as many selects, and moves beside them; it saves 310 stores, some 540 compares and four branches of five"
+why     = "half of the stores, one bound for four filters, no test of C every 32 channels"
+learned = "2.7% more. To swap sums a warp executes 621 shuffles and as many selects, and moves beside them; it saves 310 stores, some 540 compares and four branches of five"
 
 [[expect]]
 counter = "lg_throttle"

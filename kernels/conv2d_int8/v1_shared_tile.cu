@@ -29,7 +29,8 @@ why     = "both inputs and filters are now read one byte a sector, lanes C and 9
 [[expect]]
 counter = "shared_conflict_ways"
 change  = "up"
-why     = "a pixel's row is 128 bytes, all 32 banks: the two pixels of a warp meet in one bank, while its 16 filters are neighbouring bytes. Two-way and one-way make the author's 1.5; the stores, 32 pixels in one bank, come on top. Learned: v0 has no shared accesses to compare with. It is 2.5 ways, 1.33 for the loads and 16.5 for the stores: the compiler fetches two channels of a pixel with one load, so that one load of three is two-way; byte by byte it would be one of two, the author's 1.5"
+why     = "a pixel's row is 128 bytes, all 32 banks: the two pixels of a warp meet in one bank, while its 16 filters are neighbouring bytes. Two-way and one-way make the author's 1.5; the stores, 32 pixels in one bank, come on top"
+learned = "v0 has no shared accesses to compare with. It is 2.5 ways, 1.33 for the loads and 16.5 for the stores: the compiler fetches two channels of a pixel with one load, so that one load of three is two-way; byte by byte it would be one of two, the author's 1.5"
 
 [[expect]]
 counter = "theoretical_occupancy"

@@ -15,7 +15,8 @@ dynamic_shared = "2 * 3 * 128 * (64 + 64)"
 [[expect]]
 counter = "duration"
 change  = "up"
-why     = "the copies are loads and stores in the order of the program, so nothing overlaps that did not before, and half as many warps are there to hide them. Learned: as fast, −0.4%. The L1 passes one line looked up or one wavefront of shared memory a cycle, and both versions have the same 2.96 G of them, which keep it busy for 98% of the cycles: half of the warps suffice for that"
+why     = "the copies are loads and stores in the order of the program, so nothing overlaps that did not before, and half as many warps are there to hide them"
+learned = "as fast, −0.4%. The L1 passes one line looked up or one wavefront of shared memory a cycle, and both versions have the same 2.96 G of them, which keep it busy for 98% of the cycles: half of the warps suffice for that"
 
 [[expect]]
 counter = "theoretical_occupancy"

@@ -24,12 +24,14 @@ why     = "four times as many warps, if they keep coming"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "with four times the warps an SM has something to issue while others wait. Learned: 49% slower. More warps wait in the same queue: the L1 has 4.43 G lines to look up and wavefronts to pass instead of 2.96 G, because 64 pixels are now staged for 32 filters instead of 64, and it is busy for 98% of the cycles as before"
+why     = "with four times the warps an SM has something to issue while others wait"
+learned = "49% slower. More warps wait in the same queue: the L1 has 4.43 G lines to look up and wavefronts to pass instead of 2.96 G, because 64 pixels are now staged for 32 filters instead of 64, and it is busy for 98% of the cycles as before"
 
 [[expect]]
 counter = "shared_loads"
 change  = "up"
-why     = "2 filters of 4 pixels a thread: six loads for eight products, where v2 had eight for sixteen. Learned: the same 553 M. The compiler fetches four channels of a pixel with one load where it took two in v2, which makes up for the rest"
+why     = "2 filters of 4 pixels a thread: six loads for eight products, where v2 had eight for sixteen"
+learned = "the same 553 M. The compiler fetches four channels of a pixel with one load where it took two in v2, which makes up for the rest"
 
 [[expect]]
 counter = "global_load_sectors"

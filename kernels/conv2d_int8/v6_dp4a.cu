@@ -14,12 +14,14 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 [[expect]]
 counter = "shared_loads"
 change  = "< 0.3x"
-why     = "one load for four channels. Learned: 0.5x. In v5's machine code four channels of a pixel come as one word already, 1152 loads a warp; only the filters' fell to a quarter, from 2304 to 576"
+why     = "one load for four channels"
+learned = "0.5x. In v5's machine code four channels of a pixel come as one word already, 1152 loads a warp; only the filters' fell to a quarter, from 2304 to 576"
 
 [[expect]]
 counter = "instructions"
 change  = "< 0.5x"
-why     = "a quarter of the multiply-adds, loads and loop steps; the copies stay. Learned: 0.79x. v5 executes as many dp4a, 2304 a warp; what went away are the filters' loads of single bytes and 1728 of the 2178 instructions that put words together. Half of what is left are the copies"
+why     = "a quarter of the multiply-adds, loads and loop steps; the copies stay"
+learned = "0.79x. v5 executes as many dp4a, 2304 a warp; what went away are the filters' loads of single bytes and 1728 of the 2178 instructions that put words together. Half of what is left are the copies"
 
 [[expect]]
 counter = "duration"

@@ -14,7 +14,8 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "a thread waits once for eight bytes, where v6's copies are unrolled by two. Learned: 2% slower. The L1 has the same 2.54 G lines and wavefronts to pass, which took 98% of v6's cycles; and 32 registers do not hold eight loads: in the loop's machine code a thread has two of a pixel's bytes under way, four of a filter's. The L1 keeps fewer lines until they are used up, its hit rate falls from 82% to 75%"
+why     = "a thread waits once for eight bytes, where v6's copies are unrolled by two"
+learned = "2% slower. The L1 has the same 2.54 G lines and wavefronts to pass, which took 98% of v6's cycles; and 32 registers do not hold eight loads: in the loop's machine code a thread has two of a pixel's bytes under way, four of a filter's. The L1 keeps fewer lines until they are used up, its hit rate falls from 82% to 75%"
 
 [[expect]]
 counter = "long_scoreboard"
@@ -29,7 +30,8 @@ why     = "the same bytes, still one a sector"
 [[expect]]
 counter = "instructions"
 change  = "same"
-why     = "the same copies in another order. Learned: 7.5% fewer: loops unrolled by eight instead of two step and branch less, 80 M → 54 M branches"
+why     = "the same copies in another order"
+learned = "7.5% fewer: loops unrolled by eight instead of two step and branch less, 80 M → 54 M branches"
 --- */
 #define THREADS 256
 #define BM 64    // pixels a block

@@ -24,7 +24,8 @@ why     = "an SM holds 32 blocks at most, so 32 warps of its 64"
 [[expect]]
 counter = "long_scoreboard"
 change  = "up"
-why     = "a block of one warp has nothing to do while its tile comes. Learned: it fell, 5.5 → 4.9 cycles an instruction, because there are 75% more instructions; added up it is 308 M → 473 M warp cycles, and 31% of the samples lie where a tile's pieces are waited for. What went away is v0's queue before the L1, 23 of 40 cycles of LG throttle"
+why     = "a block of one warp has nothing to do while its tile comes"
+learned = "it fell, 5.5 → 4.9 cycles an instruction, because there are 75% more instructions; added up it is 308 M → 473 M warp cycles, and 31% of the samples lie where a tile's pieces are waited for. What went away is v0's queue before the L1, 23 of 40 cycles of LG throttle"
 
 [[expect]]
 counter = "duration"

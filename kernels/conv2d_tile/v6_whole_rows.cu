@@ -24,7 +24,8 @@ why     = "32 floats in a row touch four or five sectors; every fourth of 128 to
 [[expect]]
 counter = "l2_write_sectors"
 change  = "< 0.5x"
-why     = "v5 sent each sector once for each of the four floats that a lane stored into it. Learned: 0.80x. The L1 had gathered them: 1.20 M sectors that v5's stores touched went to the L2 as 412 k; now it is 354 k and 328 k, and 290 k is the least"
+why     = "v5 sent each sector once for each of the four floats that a lane stored into it"
+learned = "0.80x. The L1 had gathered them: 1.20 M sectors that v5's stores touched went to the L2 as 412 k; now it is 354 k and 328 k, and 290 k is the least"
 
 [[expect]]
 counter = "shared_stores"
@@ -34,7 +35,8 @@ why     = "twelve wide stores a thread, at the very end"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "the blocks all store at the same time, at the end, when no arithmetic is left to hide it. Learned: by 0.8%, 29.2 → 28.9 µs, and under the profiler not at all; at seven of the eight other sizes of the sweep it is slower. Stores held 3% of v5's samples and the L2 was at 23%; the way through shared memory takes as long as it saves"
+why     = "the blocks all store at the same time, at the end, when no arithmetic is left to hide it"
+learned = "by 0.8%, 29.2 → 28.9 µs, and under the profiler not at all; at seven of the eight other sizes of the sweep it is slower. Stores held 3% of v5's samples and the L2 was at 23%; the way through shared memory takes as long as it saves"
 --- */
 #define THREADS (32 * WARPS)
 #define BH (WARPS * TR)  // rows of outputs a block; its columns are 128, four a lane

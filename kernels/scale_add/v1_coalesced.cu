@@ -34,7 +34,8 @@ why     = "the eight warps of a v0 block shared their sectors; now each is used 
 [[expect]]
 counter = "dram_read_bytes"
 change  = "same"
-why     = "v0 was slow in the L1 and L2: its block used whole sectors, so memory sent each once. Learned: nearly; 2% of the sectors were sent twice"
+why     = "v0 was slow in the L1 and L2: its block used whole sectors, so memory sent each once"
+learned = "nearly; 2% of the sectors were sent twice"
 --- */
 
 extern "C" __global__ void scale_add(const float* __restrict__ A, float* __restrict__ B,

@@ -34,12 +34,14 @@ why     = "block and thread index are worked out once for four vectors"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "a warp pays the latency once for four loads; little is left to gain, since v2 already has 32 KiB an SM in flight. Learned: 5% slower. v2 was at the memory's limit, and loads in bursts add LG throttle and drain stalls"
+why     = "a warp pays the latency once for four loads; little is left to gain, since v2 already has 32 KiB an SM in flight"
+learned = "5% slower. v2 was at the memory's limit, and loads in bursts add LG throttle and drain stalls"
 
 [[expect]]
 counter = "dram_throughput"
 change  = ">= 0.85 of peak"
-why     = "reads and writes mixed do not reach the rated bandwidth, a copy does not either. Learned: v2 reaches 0.87, this one 0.83"
+why     = "reads and writes mixed do not reach the rated bandwidth, a copy does not either"
+learned = "v2 reaches 0.87, this one 0.83"
 --- */
 #define THREADS 256
 #define DEPTH 4  // float4 loads in flight a thread

@@ -47,7 +47,8 @@ why     = "operands are split by a subtraction, and the sums of 16 products are 
 [[expect]]
 counter = "shared_wavefronts"
 change  = "< 0.5x"
-why     = "a warp reads its operands once for 64×64 sums, 64 wavefronts for 16 k; v9 took 192. Learned: 0.52x. What is read is a third, 67.2 M instead of 201.4 M at n = 4096, but what the copies write grew, 50.4 M → 61.2 M. Of these 35.7 M are in excess, at least 23.0 M where 16-byte pieces of A go to rows that lie 80 bytes apart"
+why     = "a warp reads its operands once for 64×64 sums, 64 wavefronts for 16 k; v9 took 192"
+learned = "0.52x. What is read is a third, 67.2 M instead of 201.4 M at n = 4096, but what the copies write grew, 50.4 M → 61.2 M. Of these 35.7 M are in excess, at least 23.0 M where 16-byte pieces of A go to rows that lie 80 bytes apart"
 --- */
 #define BK 16                      // depth of a tile, and of a sum on the matrix units
 #define THREADS (BM / WM * (BN / WN) * 32)

@@ -14,7 +14,8 @@ args   = ["A", "B", "C", "M", "N", "K"]
 [[expect]]
 counter = "duration"
 change  = "< 0.55x"
-why     = "v4 took 0.57 of v3's time at n = 1024 with its shared loads conflicting two ways; these do not. Learned: 0.69x, and slower than v4 at every size. The wavefronts went as said: Short scoreboard is 0.08 cycles an instruction, in v4 0.95. But a tile's loads come in two halves, and because of the branches at the edges the compiler issues the second half only after the first is stored: two trips to memory a tile, one after the other, where v4 has one. Long scoreboard takes 86 M warp cycles instead of v4's 53 M, and one block of eight warps an SM has nobody to hide them. At n = 4096, with two blocks, it is 0.21x, 4% behind v4"
+why     = "v4 took 0.57 of v3's time at n = 1024 with its shared loads conflicting two ways; these do not"
+learned = "0.69x, and slower than v4 at every size. The wavefronts went as said: Short scoreboard is 0.08 cycles an instruction, in v4 0.95. But a tile's loads come in two halves, and because of the branches at the edges the compiler issues the second half only after the first is stored: two trips to memory a tile, one after the other, where v4 has one. Long scoreboard takes 86 M warp cycles instead of v4's 53 M, and one block of eight warps an SM has nobody to hide them. At n = 4096, with two blocks, it is 0.21x, 4% behind v4"
 
 [[expect]]
 counter = "shared_wavefronts"

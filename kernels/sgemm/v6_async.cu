@@ -14,7 +14,8 @@ args   = ["A", "B", "C", "M", "N", "K"]
 [[expect]]
 counter = "duration"
 change  = "< 0.85x"
-why     = "a block no longer waits for its loads between two barriers; only the latency of the first tile shows. Learned: 0.71x, with one block an SM and nobody else to hide its loads. At n = 4096, where v4 has a second block to issue from, 0.88x: there the L1 is 90% busy with 755 M wavefronts, 319 M of them in excess, which v7 takes up"
+why     = "a block no longer waits for its loads between two barriers; only the latency of the first tile shows"
+learned = "0.71x, with one block an SM and nobody else to hide its loads. At n = 4096, where v4 has a second block to issue from, 0.88x: there the L1 is 90% busy with 755 M wavefronts, 319 M of them in excess, which v7 takes up"
 
 [[expect]]
 counter = "long_scoreboard"
@@ -24,7 +25,8 @@ why     = "no register waits for global memory any more"
 [[expect]]
 counter = "barrier_stall"
 change  = "down"
-why     = "one barrier a tile, and the copies behind it were issued a whole tile earlier. Learned: 0.45 → 0.10 cycles an instruction; but 0.49 → 0.73 at n = 4096, where 16 warps queue for the L1 and presumably the one that it serves last is waited for (v7: 0.27)"
+why     = "one barrier a tile, and the copies behind it were issued a whole tile earlier"
+learned = "0.45 → 0.10 cycles an instruction; but 0.49 → 0.73 at n = 4096, where 16 warps queue for the L1 and presumably the one that it serves last is waited for (v7: 0.27)"
 
 [[expect]]
 counter = "static_shared"

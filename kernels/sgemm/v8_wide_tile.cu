@@ -14,12 +14,14 @@ args   = ["A", "B", "C", "M", "N", "K"]
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "fewer loads and less to wait for, paid with half of the warps. Learned: 15% slower, and 6% at n = 4096. Loads were no limit any more, v7's L1 is 46% busy (49% at n = 4096), and half of the warps is a high price: a scheduler has one instead of two, at n = 4096 two instead of four, and issues in 67% of the cycles instead of 76% (77% instead of 82%)"
+why     = "fewer loads and less to wait for, paid with half of the warps"
+learned = "15% slower, and 6% at n = 4096. Loads were no limit any more, v7's L1 is 46% busy (49% at n = 4096), and half of the warps is a high price: a scheduler has one instead of two, at n = 4096 two instead of four, and issues in 67% of the cycles instead of 76% (77% instead of 82%)"
 
 [[expect]]
 counter = "shared_wavefronts"
 change  = "< 0.8x"
-why     = "12 wavefronts for 128 multiply-adds of a warp instead of 8 for 64; the stores of the tiles stay. Learned: 0.88x. The copies into the tiles were 24% of v7's wavefronts, so that 0.81x was all that there is; and the loads of a tile's first k, which cross the loop's end, are compiled one float at a time, 24 loads and wavefronts where six loads and 12 wavefronts would do. v9 writes its loads as float4"
+why     = "12 wavefronts for 128 multiply-adds of a warp instead of 8 for 64; the stores of the tiles stay"
+learned = "0.88x. The copies into the tiles were 24% of v7's wavefronts, so that 0.81x was all that there is; and the loads of a tile's first k, which cross the loop's end, are compiled one float at a time, 24 loads and wavefronts where six loads and 12 wavefronts would do. v9 writes its loads as float4"
 
 [[expect]]
 counter = "instructions"
@@ -44,7 +46,8 @@ why     = "128 sums and 48 operands: eight warps an SM instead of 16, and they m
 [[expect]]
 counter = "ipc"
 change  = "up"
-why     = "more independent multiply-adds between two waits. Learned: 3.02 → 2.67, at n = 4096 3.27 → 3.09. A warp for itself is faster, 1.50 cycles an instruction instead of 2.64, but not twice as fast, as half of the warps would have to be: where one waits for its operands (Dispatch 0.16 of the 1.50) or for a fixed latency (Wait 0.19), there is no other to issue"
+why     = "more independent multiply-adds between two waits"
+learned = "3.02 → 2.67, at n = 4096 3.27 → 3.09. A warp for itself is faster, 1.50 cycles an instruction instead of 2.64, but not twice as fast, as half of the warps would have to be: where one waits for its operands (Dispatch 0.16 of the 1.50) or for a fixed latency (Wait 0.19), there is no other to issue"
 --- */
 #define BM 128  // rows of C a block
 #define BN 128  // columns of C a block

@@ -19,7 +19,8 @@ why     = "v8's loop is compiled to 1206 instructions for 1024 multiply-adds, th
 [[expect]]
 counter = "dispatch_stall"
 change  = "down"
-why     = "an instruction waits there for its operands' register banks: of 1024 multiply-adds 379 read two new operands from one bank in v8's loop, and 134 in this one. Learned: at n = 1024 the two do not compare: v8 has one warp a scheduler there, v9 two, and presumably a warp also waits for what its neighbour fetches. With two warps each, at n = 4096, it is 0.33 → 0.18; v8 alone is at 0.16 with one warp and at 0.33 with two"
+why     = "an instruction waits there for its operands' register banks: of 1024 multiply-adds 379 read two new operands from one bank in v8's loop, and 134 in this one"
+learned = "at n = 1024 the two do not compare: v8 has one warp a scheduler there, v9 two, and presumably a warp also waits for what its neighbour fetches. With two warps each, at n = 4096, it is 0.33 → 0.18; v8 alone is at 0.16 with one warp and at 0.33 with two"
 
 [[expect]]
 counter = "fma_utilization"
@@ -34,7 +35,8 @@ why     = "the price of 256 threads in one block: nobody else computes while its
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "where blocks fill the chip. At n = 1024 there are half as many as v8 has, 32 for 132 SMs, and it must be slower there. Learned: so it is: 48% slower at n = 1024, where 32 SMs work at 76% of their FMA pipes' peak and 100 stand idle; from n = 2048 on, with 128 blocks or more, it takes 14% to 18% off v8's time"
+why     = "where blocks fill the chip. At n = 1024 there are half as many as v8 has, 32 for 132 SMs, and it must be slower there"
+learned = "so it is: 48% slower at n = 1024, where 32 SMs work at 76% of their FMA pipes' peak and 100 stand idle; from n = 2048 on, with 128 blocks or more, it takes 14% to 18% off v8's time"
 --- */
 #define BM 128    // rows of C a block
 #define BN 256    // columns of C a block

@@ -35,7 +35,10 @@ _BOUNDS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Judgement(Record, frozen=True):
-    """One expectation and what became of it. `observed` is in words, `why` the author's."""
+    """One expectation and what became of it.
+
+    `observed` is in words; `why` and `learned` are the author's, before and after measuring.
+    """
 
     counter: str
     expected: str
@@ -43,6 +46,7 @@ class Judgement(Record, frozen=True):
     verdict: Verdict
     reason: str
     why: str
+    learned: str
     line: int
 
 
@@ -86,6 +90,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         verdict=verdict,  # type: ignore[arg-type]
         reason=reason,
         why=expectation.why,
+        learned=expectation.learned,
         line=expectation.line,
     )
 

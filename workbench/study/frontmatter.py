@@ -43,7 +43,7 @@ TOP_KEYS = (
     "tolerance_why",
 )
 LAUNCH_KEYS = ("kernel", "grid", "block", "args", "dynamic_shared", "cluster")
-EXPECT_KEYS = ("counter", "change", "why")
+EXPECT_KEYS = ("counter", "change", "why", "learned")
 SCRATCH_KEYS = ("name", "dtype", "shape")
 #: Keys that only code compiled by nvcc has.
 _CUDA_ONLY = ("launch", "scratch", "defines", "flags")
@@ -275,6 +275,7 @@ def _expectations(reader: Reader, table: dict[str, object]) -> tuple[Expectation
                 counter=counter,
                 change=change,
                 why=reader.string(entry, "why", prefix),
+                learned=reader.string(entry, "learned", prefix),
                 line=reader.line(f"expect[{index}]"),
             )
         )

@@ -67,6 +67,8 @@ def hunks_view(
             out.append(section("Theoretical occupancy, by cause", Group(*lines)))
     if story.expectations:
         out.append(section("Predicted and measured", _expectations(story)))
+    if any(judgement.learned for judgement in story.expectations):
+        out.append(section("Learned", _learned(story)))
     return out
 
 
@@ -262,9 +264,23 @@ def _expectations(story: Explanation) -> RenderableType:
     for _ in range(3):
         table.add_column(overflow="fold")
     for judgement in story.expectations:
-        name = judgement.counter
-        title = catalog()[name].title if name in catalog() else name
+        title = _counter_title(judgement.counter)
         verdict = Text(judgement.verdict, style=_VERDICT[judgement.verdict])
         observed = Text(clean(judgement.observed))
         table.add_row(Text(clean(title)), Text(clean(judgement.expected)), observed, verdict)
     return table
+
+
+def _learned(story: Explanation) -> RenderableType:
+    """What the author wrote of a prediction after it was measured."""
+    return Group(
+        *(
+            Text(f"{clean(_counter_title(judgement.counter))}: {clean(judgement.learned)}")
+            for judgement in story.expectations
+            if judgement.learned
+        )
+    )
+
+
+def _counter_title(counter: str) -> str:
+    return catalog()[counter].title if counter in catalog() else counter

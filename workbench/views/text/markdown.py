@@ -153,7 +153,13 @@ def _expectations(story: Explanation) -> str:
         )
         for judgement in story.expectations
     ]
-    return _table(("predicted", "change", "measured", "verdict", "why"), rows)
+    table = _table(("predicted", "change", "measured", "verdict", "why"), rows)
+    learned = "\n".join(
+        f"- {inline(_title(judgement.counter))}: {inline(judgement.learned)}"
+        for judgement in story.expectations
+        if judgement.learned
+    )
+    return f"{table}\n\nLearned:\n\n{learned}" if learned else table
 
 
 def _provenance(comparison: Comparison) -> str:

@@ -33,6 +33,7 @@ def expectation_rows(explanation: Explanation) -> list[Json]:
             "reason": judgement.reason,
             "why": judgement.why,
             "line": judgement.line or None,
+            "learned": judgement.learned,
         }
         for judgement in explanation.expectations
     ]

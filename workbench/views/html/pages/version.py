@@ -33,6 +33,7 @@ class ExpectationRow(Record, frozen=True):
     title: str
     change: str
     why: str
+    learned: str
 
 
 class ResourceRow(Record, frozen=True):
@@ -163,6 +164,7 @@ def _expectation(row: Expectation) -> ExpectationRow:
         title=title,
         change=row.change,
         why=row.why,
+        learned=row.learned,
     )
 
 

@@ -36,6 +36,7 @@ class Verdict(Record, frozen=True):
     tone: Tone
     reason: str
     why: str
+    learned: str
 
 
 class Advice(Record, frozen=True):
@@ -86,6 +87,7 @@ def _verdict(judgement: Judgement) -> Verdict:
         tone=_VERDICT[judgement.verdict],
         reason=judgement.reason,
         why=judgement.why,
+        learned=judgement.learned,
     )
 
 
