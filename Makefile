@@ -74,7 +74,8 @@ test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and comput
 	$(BIN)/python -m pytest -q -m gpu tests/gpu
 
 docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
-	$(BIN)/python -m workbench.views.text.catalog > docs/counters.md
+	$(BIN)/python docs/counters.py > docs/counters.md
+	$(BIN)/python docs/tables.py
 
 screenshots: $(VENV)/.dev ## Pictures of the report in a real browser, into docs/images/
 	$(BIN)/python docs/screenshots.py

@@ -1,7 +1,7 @@
 """The counter catalog as a page of documentation.
 
-``python -m workbench.views.text.catalog > docs/counters.md`` writes it; a test holds
-the file in docs/ to what this gives.
+``python docs/counters.py > docs/counters.md`` (part of ``make docs``) writes it; a test
+holds the file to what this gives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workbench.units import tick
 _HEAD = """\
 # Counters
 
-<!-- Written by `python -m workbench.views.text.catalog > docs/counters.md`. -->
+<!-- Written by `python docs/counters.py > docs/counters.md`. -->
 
 Every number that workbench shows has an id, which commands, JSON, frames and
 `[[expect]]` blocks use. The catalog (`workbench/data/counters.toml`) says under which

@@ -1,0 +1,170 @@
+"""The tables of times and ratios in the documentation, from what is recorded: ``make docs``.
+
+Each stands in its page between ``<!-- table: NAME -->`` and ``<!-- end of table -->``; the
+rest of a page is written by hand. A test holds the pages to what this gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.measure.plan import sweep_problems
+from workbench.model import Timing
+from workbench.project import require_project
+from workbench.store import Store
+from workbench.study.folder import Study, load_study
+from workbench.units import digits3, quantity
+
+ROOT = Path(__file__).resolve().parent.parent
+DEVICE = "h200"
+_TABLE = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+#: What each study is about, in the README's words.
+JOBS = {
+    "conv2d": "float32 NCHW convolution as an implicit GEMM, against cuDNN",
+    "conv2d_int8": "int8 NHWC, from one byte a lane to tensor cores",
+    "conv2d_half": "float16 NHWC, from WMMA to swizzled `mma.sync`",
+    "conv2d_direct": "3 channels to 1, bound by memory: windows, im2col, Winograd",
+    "conv2d_tile": "6 channels, 6×6 filters: what a thread should keep",
+    "sgemm": "float32 matrix product, against cuBLAS",
+    "scale_add": "a·A + b, against the device's own copy",
+}
+
+
+class Result(NamedTuple):
+    """A version that stands beside the library, the goal set for it, and its rate's unit."""
+
+    study: str
+    problem: str
+    version: str
+    goal: str = ""
+    rate: str = ""
+
+
+_LAYERS = [f"c{n}_h{h}_k{k}" for h in (64, 128) for n in (32, 64) for k in (128, 256)]
+RESULTS = (
+    Result("scale_add", "n8192", "v2", "1 × (0.98 × copy)"),
+    Result("conv2d_direct", "n4096", "v5", "8 ×", rate="byte/s"),
+    Result("conv2d_tile", "c6", "v7", "6 ×"),
+    Result("conv2d_int8", "n32_c128", "v15", "300 TOP/s", rate="op/s"),
+    Result("conv2d_half", "n32_c128", "v12", "0.45 ×"),
+    Result("sgemm", "n4096", "v9", "0.95 ×"),
+    Result("sgemm", "n8192", "v9", "0.95 ×"),
+    Result("sgemm", "n16384", "v9"),
+    Result("sgemm", "n4096", "v10"),
+    Result("sgemm", "n8192", "v10"),
+    *(Result("conv2d", layer, "v11", "1.0 ×") for layer in _LAYERS),
+)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _table(header: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
+    ruler = "|" + " --- |" * len(header)
+    return "\n".join([_row(header).replace("|  |", "| |"), ruler, *map(_row, rows)])
+
+
+def _study(name: str) -> Study:
+    return load_study(require_project(ROOT), name)
+
+
+def _timings(study: str) -> dict[tuple[str, str], Timing]:
+    found = Store(ROOT / "profiles").timings(study=study, device=DEVICE)
+    return {(timing.version, timing.problem): timing for timing in found}
+
+
+def studies() -> str:
+    """The studies that the project ships, with their number of rungs."""
+    rows = []
+    for name, job in JOBS.items():
+        rungs = [version for version in _study(name).versions.values() if not version.baseline]
+        rows.append((f"`{name}`", job, str(len(rungs))))
+    return _table(("study", "the job", "rungs"), rows)
+
+
+def results() -> str:
+    """The versions of `RESULTS` beside the library, each pair measured in one process."""
+    every = {name: _timings(name) for name in {result.study for result in RESULTS}}
+    rows = []
+    for result in RESULTS:
+        timing = every[result.study][result.version, result.problem]
+        library, ratio = timing.baseline_time, timing.ratio
+        if library is None or ratio is None:
+            raise SystemExit(f"{result.study}/{result.version} has no baseline beside it")
+        time = f"{result.version} {quantity(timing.time.value, 's')}"
+        if result.rate:
+            work = timing.bytes if result.rate == "byte/s" else timing.flops
+            time += f", {quantity(work / timing.time.value, result.rate)}"
+        rows.append(
+            (
+                f"`{result.study}`",
+                result.problem,
+                time,
+                f"{timing.baseline} {quantity(library.value, 's')}",
+                f"**{digits3(ratio.value)} ×** [{ratio.low:#.4g}, {ratio.high:#.4g}]",
+                result.goal,
+            )
+        )
+    header = ("study", "problem", "best version", "library", "ratio [95% interval]", "goal")
+    return _table(header, rows)
+
+
+def times(study: str, *, problems_down: bool) -> str:
+    """The median of every version at every size, the fastest of a size in bold."""
+    loaded, timings = _study(study), _timings(study)
+    # By size, as `workbench sweep` has them; strides one after the other.
+    by_stride = sorted(sweep_problems(loaded), key=lambda p: p.parameters.get("U", 1))
+    problems = [problem.name for problem in by_stride]
+    versions = list(loaded.versions)
+    own = [id_ for id_, version in loaded.versions.items() if not version.baseline]
+    cells: dict[tuple[str, str], str] = {}
+    for problem in problems:
+        known = {v: timings[v, problem].time.value for v in versions if (v, problem) in timings}
+        fastest = min((v for v in own if v in known), key=known.__getitem__)
+        for version, value in known.items():
+            text = quantity(value, "s")
+            cells[version, problem] = f"**{text}**" if version == fastest else text
+    if problems_down:
+        rows = [(p, *(cells.get((v, p), "") for v in versions)) for p in problems]
+        return _table(("", *versions), rows)
+    rows = [(v, *(cells.get((v, p), "") for p in problems)) for v in versions]
+    return _table(("", *problems), rows)
+
+
+#: Name between the marks -> what stands there.
+TABLES: Mapping[str, Callable[[], str]] = {
+    "studies": studies,
+    "results": results,
+    **{
+        f"times of {study}": lambda study=study, down=down: times(study, problems_down=down)
+        for study, down in {
+            "sgemm": False,
+            "scale_add": True,
+            "conv2d": False,
+            "conv2d_direct": True,
+            "conv2d_tile": False,
+            "conv2d_int8": False,
+            "conv2d_half": False,
+        }.items()
+    },
+}
+PAGES = (ROOT / "README.md", ROOT / "docs" / "measurements.md")
+
+
+def written(page: str) -> str:
+    """A page's text with every table as it is recorded.
+
+    Raises:
+        KeyError: the page names a table that is not in `TABLES`.
+    """
+    return _TABLE.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n\n{match[3]}", page)
+
+
+if __name__ == "__main__":
+    for path in PAGES:
+        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,55 @@
+"""Documentation that is generated, and documentation that must keep up."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs import tables
+from docs.counters import counters_page
+from workbench.counters import catalog
+
+
+def test_the_counter_page_is_up_to_date(repo: Path) -> None:
+    written = (repo / "docs" / "counters.md").read_text(encoding="utf-8")
+    assert written == counters_page(), "run: make docs"
+
+
+def test_the_counter_page_names_every_counter_and_its_documentation() -> None:
+    page = counters_page()
+    for counter in catalog():
+        assert f"### `{counter.id}`" in page and counter.meaning in page
+        assert all(f"`{name}`" in page for name in counter.names)
+
+
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_tables_are_what_is_recorded(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == tables.written(text), "run: make docs"
+
+
+def test_every_table_stands_on_a_page_and_every_mark_is_closed() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in tables.PAGES)
+    names = re.findall(r"<!-- table: (.+?) -->", pages)
+    assert sorted(names) == sorted(tables.TABLES)
+    assert pages.count("<!-- end of table -->") == len(names)
+
+
+def test_a_cell_that_drifted_is_written_anew() -> None:
+    page = "a\n<!-- table: results -->\n\n| 1.18 × |\n\n<!-- end of table -->\nb\n"
+    text = tables.written(page)
+    assert "1.18" not in text and "| `sgemm` | n8192 | v9 21.1 ms |" in text
+    assert text.startswith("a\n<!--") and text.endswith("\n\n<!-- end of table -->\nb\n")
+    assert tables.written(text) == text
+
+
+def test_the_json_page_names_every_key(repo: Path) -> None:
+    """The keys that tests/commands hold the output to are in docs/json.md."""
+    from tests.commands import test_diff, test_show
+
+    page = (repo / "docs" / "json.md").read_text(encoding="utf-8")
+    keys = test_show.PROFILE_KEYS + test_show.LAUNCH_KEYS + test_diff.KEYS + test_diff.COUNTER_KEYS
+    for key in keys:
+        assert re.search(rf'"{key}"', page), key
