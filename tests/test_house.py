@@ -1,0 +1,322 @@
+"""The rules of the house: how large a room is, what it says at its door, who imports whom.
+
+Nothing is imported: every rule is read off the files and their syntax trees. The direction
+of imports between rooms is another matter, which import-linter holds; here it is circles,
+also those that only calls close.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+PACKAGE = REPO / "workbench"
+
+MOST_MODULES = 20  # in a folder
+MOST_LINES, LEAST_LINES = 400, 60  # of a module
+MOST_PARAMETERS = 8  # of a function
+#: Folders with one file a command or a page: as many as there are, as short as they are.
+COMMANDS, PAGES = "workbench/commands", "workbench/views/html/pages"
+#: Classes that share a name and may, each with its reason.
+NAMESAKES: Mapping[str, str] = {}
+
+
+def module_name(path: Path) -> str:
+    """``workbench/store/__init__.py`` -> ``workbench.store``."""
+    parts = path.relative_to(REPO).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+ROOMS = {name: path.parent for name, path in FILES.items() if path.name == "__init__.py"}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+
+
+def place(module: str, node: ast.stmt) -> str:
+    return f"{FILES[module].relative_to(REPO).as_posix()}:{node.lineno}"
+
+
+def none(found: Iterable[str]) -> None:
+    """Fail with every place that breaks a rule, a line each."""
+    lines = sorted(found)
+    assert not lines, "\n" + "\n".join(lines)
+
+
+def test_there_is_a_house() -> None:
+    assert {"workbench", "workbench.analysis.split", "workbench.emulator.ops"} <= set(ROOMS)
+    assert "workbench.commands.profile" in FILES
+
+
+# --- size ----------------------------------------------------------------------------------
+
+
+def test_no_folder_has_too_many_modules() -> None:
+    held = {
+        folder.relative_to(REPO).as_posix(): len(list(folder.glob("*.py"))) - 1  # its face
+        for folder in ROOMS.values()
+    }
+    none(f"{k}: {n} modules" for k, n in held.items() if n > MOST_MODULES and k != COMMANDS)
+
+
+def is_border(module: str) -> bool:
+    """Whether a module is a program, or one of many of which each has its own file."""
+    path = FILES[module]
+    return (
+        path.name == "__init__.py"
+        or path.parent.relative_to(REPO).as_posix() in (COMMANDS, PAGES)
+        or any(
+            isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+            for node in tree(module).body
+        )
+    )
+
+
+def test_no_module_is_too_long_or_too_short() -> None:
+    lines = {module: len(path.read_bytes().splitlines()) for module, path in FILES.items()}
+    none(
+        f"{module}: {n} lines"
+        for module, n in lines.items()
+        if n > MOST_LINES or (n < LEAST_LINES and not is_border(module))
+    )
+
+
+# --- names ---------------------------------------------------------------------------------
+
+
+def test_every_room_says_what_lives_there_and_what_goes_in_and_out() -> None:
+    none(room for room in ROOMS if room != "workbench" and len(sentences(room)) < 2)
+
+
+def sentences(room: str) -> list[str]:
+    text = " ".join((ast.get_docstring(tree(room)) or "").split())
+    return [each for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text) if each.endswith(".")]
+
+
+def test_no_name_carries_what_a_folder_can() -> None:
+    # A trailing underscore stands where Python or a built-in has the name: list_, import_.
+    none(module for module in FILES if "_" in module.split(".")[-1].rstrip("_"))
+
+
+def test_a_class_has_its_name_alone() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in FILES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ClassDef):
+                found[node.name.lstrip("_")].append(place(module, node))
+    twice = {name: at for name, at in found.items() if len(at) > 1}
+    none(f"{name}: {', '.join(at)}" for name, at in twice.items() if name not in NAMESAKES)
+    assert set(NAMESAKES) <= set(twice), "who has the name alone now needs no leave"
+
+
+# --- functions -------------------------------------------------------------------------------
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """All names that a caller may fill, but not the object itself."""
+    args = function.args
+    every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
+    names = [each.arg for each in every if each is not None]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
+
+
+def is_commands_face(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether click calls it: its parameters are the command's options."""
+    return any("click." in ast.unparse(each) for each in function.decorator_list)
+
+
+def test_no_function_has_too_many_parameters() -> None:
+    none(
+        f"{place(module, node)} {node.name}: {len(parameters(node))} parameters"
+        for module in FILES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if len(parameters(node)) > MOST_PARAMETERS and not is_commands_face(node)
+    )
+
+
+def test_parameters_are_counted_as_a_caller_sees_them() -> None:
+    (function,) = ast.parse("def f(self, a, /, b, *c, d=1, **e): ...").body
+    assert isinstance(function, ast.FunctionDef)
+    assert parameters(function) == ["a", "b", "c", "d", "e"]
+
+
+# --- imports -----------------------------------------------------------------------------------
+
+
+class Imports(ast.NodeVisitor):
+    """Modules of the package that a module imports, wherever in it; not for types alone.
+
+    Args:
+        module: The module's own name.
+        known: The names of all modules.
+        is_room: Whether it is a package, from which relative imports start one level lower.
+    """
+
+    def __init__(self, module: str, known: Set[str], is_room: bool) -> None:
+        self.module, self.known = module, known
+        self.home = module.split(".") if is_room else module.split(".")[:-1]
+        self.found: set[str] = set()
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for each in node.orelse:
+                self.visit(each)
+        else:
+            self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._add(alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        home = self.home[: len(self.home) - node.level + 1] if node.level else []
+        base = ".".join([*home, *filter(None, [node.module])])
+        for alias in node.names:
+            self._add(f"{base}.{alias.name}", base)
+
+    def _add(self, *names: str) -> None:
+        for name in names:
+            if name in self.known:
+                if name != self.module:
+                    self.found.add(name)
+                return
+
+
+def imports(module: str) -> set[str]:
+    visitor = Imports(module, set(FILES), module in ROOMS)
+    visitor.visit(tree(module))
+    return visitor.found
+
+
+def circles(graph: Mapping[str, Set[str]]) -> Iterator[list[str]]:
+    """Strongly connected components of more than one node (Tarjan), each sorted."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def connect(node: str) -> Iterator[list[str]]:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                yield from connect(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            first = stack.index(node)
+            found, stack[first:] = stack[first:], []
+            if len(found) > 1:
+                yield sorted(found)
+
+    for node in sorted(graph):
+        if node not in index:
+            yield from connect(node)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {module: imports(module) for module in FILES}
+    assert sum(map(len, graph.values())) > 500  # they were found at all
+    none(" ↔ ".join(found) for found in circles(graph))
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    text = """
+from workbench import units, nothing
+from workbench.store import Store
+from workbench.study import file as studyfile
+from . import b
+from ..analysis.split import placing
+import workbench.model as m, json
+if TYPE_CHECKING:
+    from workbench import cli
+else:
+    from workbench import errors
+def late():
+    from .c import name
+"""
+    package = {"workbench.emulator.b", "workbench.emulator.c", "workbench.analysis.split.placing"}
+    known = {*FILES, *package}
+    visitor = Imports("workbench.emulator.a", known, is_room=False)
+    visitor.visit(ast.parse(text))
+    assert visitor.found == package | {
+        "workbench",
+        "workbench.units",
+        "workbench.store",
+        "workbench.study.file",
+        "workbench.model",
+        "workbench.errors",
+    }
+    face = Imports("workbench.emulator", known, is_room=True)
+    face.visit(ast.parse("from . import b\nfrom .c import name"))
+    assert face.found == {"workbench.emulator.b", "workbench.emulator.c"}
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert sorted(circles(graph)) == [["a", "b", "c"], ["d", "e"]]
+    assert list(circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})) == []
+
+
+# --- the plan of the house -----------------------------------------------------------------------
+
+
+def rooms_named(text: str) -> set[str]:
+    """Words that end in a slash (``split/``, ``views/html/``); braces are spelled out."""
+    found = set()
+    for word in re.findall(r"(?<![\w./-])[\w./{},]*[\w}]/(?![\w./{])", text):
+        head, brace, rest = word.partition("{")
+        inner, _, tail = rest.partition("}")
+        found |= {head + each + tail for each in inner.split(",")} if brace else {word}
+    return {each.strip("/").removeprefix("workbench/") for each in found}
+
+
+#: Folders of the repository that the plan names beside those of the package.
+OUTSIDE = {path.name for path in REPO.iterdir() if path.is_dir()} | {"workbench"}
+
+
+def is_named(room: str, names: Set[str]) -> bool:
+    """Whether a room is named by its whole path below the package, or by its end."""
+    return any(room == name or room.endswith(f"/{name}") for name in names)
+
+
+def plan() -> str:
+    """The page's first part: the picture and the table of what lies where."""
+    page = (REPO / "docs" / "architecture.md").read_text(encoding="utf-8")
+    before, heading, _ = page.partition("\n## Decisions")
+    assert heading
+    return before
+
+
+def test_a_rooms_name_is_read_as_it_is_written() -> None:
+    text = "`split/` and emulator/{ptx,state}/, `views/html/` and\n  cost/   sectors; a/b.py, `x`"
+    assert rooms_named(text) == {"split", "emulator/ptx", "emulator/state", "views/html", "cost"}
+
+
+def test_the_plan_of_the_house_names_every_room_and_no_other() -> None:
+    rooms = {path.relative_to(PACKAGE).as_posix() for path in ROOMS.values()} - {"."}
+    named = rooms_named(plan())
+    none(f"{room}/ is not in the plan" for room in rooms if not is_named(room, named))
+    shown = {name for name in named if not any(is_named(room, {name}) for room in rooms)}
+    none(f"{name}/ is no room" for name in shown - OUTSIDE)
+
+
+def test_the_plan_of_the_house_names_every_module_at_its_door() -> None:
+    words = set(re.findall(r"\w+", plan()))
+    none(path.stem for path in PACKAGE.glob("*.py") if path.stem not in {*words, "__init__"})
+
+
+@pytest.mark.parametrize("leaf", sorted({path.name for path in ROOMS.values()}))
+def test_a_rooms_last_name_is_its_own(leaf: str) -> None:
+    assert len([path for path in ROOMS.values() if path.name == leaf]) == 1
