@@ -15,6 +15,9 @@ from hypothesis import settings
 
 from tests.study_maker import Maker
 
+#: A small project, and stand-ins for the GPU and for ncu, wherever a test asks for them.
+pytest_plugins = ["tests.engines.stand_ins"]
+
 REPO = Path(__file__).resolve().parent.parent
 
 

@@ -1,20 +1,42 @@
-"""Golden files: what the program said when somebody last read it and found it right."""
+"""Golden files: what the program said when somebody last read it and found it right.
+
+``make goldens`` (or WORKBENCH_UPDATE_GOLDENS in the environment) writes them anew; read
+the difference before committing it.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from rich.cells import cell_len
+from rich.console import RenderableType
+
+from workbench.views.terminal.console import render
+
 FOLDER = Path(__file__).resolve().parent / "golden"
 
 
+def updating() -> bool:
+    """Whether golden files are being written and not compared."""
+    return bool(os.environ.get("WORKBENCH_UPDATE_GOLDENS"))
+
+
 def same(name: str, text: str) -> None:
-    """Hold `text` against ``tests/golden/<name>``; ``make goldens`` rewrites the file."""
+    """Hold `text` against ``tests/golden/<name>``."""
     path = FOLDER / name
-    if os.environ.get("WORKBENCH_UPDATE_GOLDENS"):
+    if updating():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.is_file(), f"{path} is missing: read the text, then run make goldens"
     assert text == path.read_text(encoding="utf-8"), (
         f"read the difference, then run make goldens ({name})"
     )
+
+
+def same_view(name: str, view: RenderableType, width: int) -> str:
+    """Hold a terminal's view against its golden file for a width; returns its text."""
+    text = render(view, width)
+    same(f"{name}.{width}.txt", text)
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    return text

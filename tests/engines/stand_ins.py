@@ -1,6 +1,6 @@
 """Fixtures: a small project with one study, and stand-ins for the GPU and for ncu.
 
-The conftest.py of this folder and of tests/commands offer them.
+A plugin of tests/conftest.py: engines, measurements and commands are tested with them.
 """
 
 from __future__ import annotations

@@ -10,22 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.stand_ins import (  # noqa: F401
-    add_version,
-    experiment,
-    fake_ncu,
-    project,
-    project_file,
-    stand_in,
-    study,
-)
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.command import Options
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 from workbench.measure.experiment import Experiment, Subject
 
 # The fixtures above are arguments below.
-# ruff: noqa: F811
 
 Manner = Callable[[str], None]
 QUICK = TimeOptions(limit_s=0.2, max_samples=40)

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engines.stand_ins import add_version, project, project_file, study  # noqa: F401
 from tests.factories import make_timing
 from workbench.errors import UsageError
 from workbench.measure.plan import plan, recorded, recorded_devices, sweep_problems
@@ -18,7 +17,6 @@ from workbench.store import Store
 from workbench.study.folder import Study, load_study, source_hash
 
 # The fixtures above are arguments below.
-# ruff: noqa: F811
 
 Edit = Callable[[str, str, str], None]
 KEYS = [("v0", "n1000"), ("library", "n1000"), ("v0", "n7")]

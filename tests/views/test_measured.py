@@ -1,20 +1,15 @@
-"""What verify, time and doctor print: goldens at 80 and 120 columns, and the other formats.
-
-Goldens are written anew as those of tests/views/test_terminal.py are.
-"""
+"""What verify, time and doctor print: goldens at 80 and 120 columns, and the other formats."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.cells import cell_len
 
+from tests import goldens
 from tests.factories import make_timing
 from workbench.engines.host.doctor import Finding as Row
 from workbench.measure.sanitizer import Finding, Place
@@ -24,8 +19,6 @@ from workbench.views.sheets.sheet import Sheet, render, sheet_view
 from workbench.views.sheets.time import time_sheet
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
 from workbench.views.terminal.console import render as to_text
-
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 
 
 def estimate(value: float, width: float, n: int = 40) -> Estimate:
@@ -127,12 +120,7 @@ def sheets() -> dict[str, Sheet]:
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", ["time", "time_methods", "verify", "doctor"])
 def test_golden(name: str, width: int) -> None:
-    text = to_text(sheet_view(sheets()[name]), width)
-    path = GOLDEN / f"measured_{name}.{width}.txt"
-    if os.environ.get("WORKBENCH_UPDATE_GOLDENS"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{path}: see this module's docstring"
-    assert all(cell_len(line) <= width for line in text.splitlines())
+    goldens.same_view(f"measured_{name}", sheet_view(sheets()[name]), width)
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,13 +12,13 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
+from tests import goldens
 from tests.factories import make_timing
 from workbench.measure.plan import Gap
 from workbench.model import Device, Estimate, Timing
 from workbench.views.sheets.sweep import Sweep, rate_unit, render, sweep_view
 from workbench.views.terminal.console import render as to_text
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 SIDES = (128, 512, 1024, 2048, 4096, 8192)
 
 
@@ -69,12 +67,7 @@ def sweep(**changes: Any) -> Sweep:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_golden(width: int) -> None:
-    text = to_text(sweep_view(sweep()), width)
-    path = GOLDEN / f"measured_sweep.{width}.txt"
-    if os.environ.get("WORKBENCH_UPDATE_GOLDENS"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{path}: see tests/views/test_measured.py"
-    assert all(cell_len(line) <= width for line in text.splitlines())
+    goldens.same_view("measured_sweep", sweep_view(sweep()), width)
 
 
 def rows(text: str, name: str) -> list[list[str]]:

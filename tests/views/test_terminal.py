@@ -1,8 +1,4 @@
-"""Terminal views: golden files at 80 and 120 columns, and what must never happen.
-
-`make goldens` (or WORKBENCH_UPDATE_GOLDENS=1 in the environment) writes the goldens anew;
-read the difference before committing it.
-"""
+"""Terminal views: golden files at 80 and 120 columns, and what must never happen."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import RenderableType
 
+from tests import goldens
 from tests.factories import (
     RULE,
     make_launch,
@@ -37,29 +34,7 @@ from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 WIDTHS = (80, 120)
-
-
-@pytest.fixture
-def check_golden(request: pytest.FixtureRequest) -> Callable[[str, RenderableType, int], str]:
-    """Compare a view's text with its golden file; returns the text."""
-    update = request.config.getoption("--update-goldens", default=False)
-    update = update or os.environ.get("WORKBENCH_UPDATE_GOLDENS")
-
-    def check(name: str, view: RenderableType, width: int) -> str:
-        text = render(view, width)
-        path = GOLDEN / f"{name}.{width}.txt"
-        if update:
-            path.write_text(text, encoding="utf-8")
-        assert text == path.read_text(encoding="utf-8"), f"{path}: see this module's docstring"
-        assert all(cell_len(line) <= width for line in text.splitlines())
-        return text
-
-    return check
-
-
-Check = Callable[[str, RenderableType, int], str]
 
 
 # --- list --------------------------------------------------------------------------
@@ -103,11 +78,11 @@ def ladder() -> Ladder:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_list(width: int, check_golden: Check) -> None:
+def test_list(width: int) -> None:
     empty = Ladder(
         name="other", title="Nothing yet", problems=(), versions=(rung("v0", "A", None),)
     )
-    text = check_golden("list", list_view([ladder(), empty], "demo", width), width)
+    text = goldens.same_view("list", list_view([ladder(), empty], "demo", width), width)
     assert "stale" in text and DEVICE in text and "2026-11-20" in text
     assert "1.50×" in text and "48.5%" in text  # the step to v3, and its share of the baseline
 
@@ -124,7 +99,7 @@ def shown(profile: Profile, width: int, **options: object) -> RenderableType:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_show(width: int, check_golden: Check) -> None:
+def test_show(width: int) -> None:
     view = shown(
         make_profile(notices=(Notice(code="dropped", message="Two metrics came back empty."),)),
         width,
@@ -133,7 +108,7 @@ def test_show(width: int, check_golden: Check) -> None:
         baseline=make_timing(100e-6, version="library"),
         notes=("stale: v2_tile.cu was edited after this capture",),
     )
-    text = check_golden("show", view, width)
+    text = goldens.same_view("show", view, width)
     for fact in ("NVIDIA H200", "2026-11-20 10:00 UTC", "n1024", "stale", "MIO throttle", "12.5%"):
         assert fact in text
     assert "tile[threadIdx.x][threadIdx.y]" in text and "16.5× ideal" not in text
@@ -141,12 +116,12 @@ def test_show(width: int, check_golden: Check) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_show_several_launches(width: int, check_golden: Check) -> None:
+def test_show_several_launches(width: int) -> None:
     first = make_launch(kernel="im2col", metrics=make_metrics(**{"gpu__time_duration.sum": 50e-6}))
     ghost = make_launch(kernel="ghost", index=2, metrics={}, profiled=False)
     second = make_launch(kernel="gemm", index=1)
     view = shown(make_profile(launches=(first, second, ghost)), width)
-    text = check_golden("show_launches", view, width)
+    text = goldens.same_view("show_launches", view, width)
     assert "3 launches" in text and "never profiled" in text
     assert text.index("im2col") < text.index("▸")  # gemm is the longest: marked, and detailed
 
@@ -199,7 +174,7 @@ def test_lines_of_a_report_without_source_or_samples() -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_diff(width: int, check_golden: Check) -> None:
+def test_diff(width: int) -> None:
     old, new = make_profile(), padded(make_profile(version="v3"))
     comparison = compare(
         old, new, old_time=make_timing(), new_time=make_timing(206e-6, version="v3")
@@ -211,7 +186,7 @@ def test_diff(width: int, check_golden: Check) -> None:
         notes=["v3: stale: edited after this capture"],
         width=width,
     )
-    text = check_golden("diff", view, width)
+    text = goldens.same_view("diff", view, width)
     for fact in ("1.50× faster", "310 µs → 206 µs", "NVIDIA H200", "2026-11-20", "−93.9%"):
         assert fact in text
     assert "counters did not move" in text and "stale" in text
@@ -368,21 +343,17 @@ def captured(path: Path, kernel: str) -> Profile:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_show_of_a_real_capture(
-    report: Callable[[str], Path], width: int, check_golden: Check
-) -> None:
+def test_show_of_a_real_capture(report: Callable[[str], Path], width: int) -> None:
     profile = captured(report("ladder_full"), "sgemm_v4")
-    text = check_golden("show_real", show_view(profile, label="v4", width=width), width)
+    text = goldens.same_view("show_real", show_view(profile, label="v4", width=width), width)
     assert "4.46 M in excess (39.5%)" in text and "75.8% of block slots idle" in text
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_diff_of_a_real_capture(
-    report: Callable[[str], Path], width: int, check_golden: Check
-) -> None:
+def test_diff_of_a_real_capture(report: Callable[[str], Path], width: int) -> None:
     path = report("ladder_full")
     pair = (captured(path, "sgemm_v2"), captured(path, "sgemm_v3"))
-    text = check_golden("diff_real", diff_view(compare(*pair), width=width), width)
+    text = goldens.same_view("diff_real", diff_view(compare(*pair), width=width), width)
     assert "1.39× faster" in text and "434 µs → 312 µs" in text
 
 

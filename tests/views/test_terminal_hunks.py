@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
+from tests import goldens
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.explanation import explain
@@ -17,20 +16,6 @@ from workbench.model import Expectation, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.views.terminal.console import render
 from workbench.views.terminal.hunks import hunks_view
-
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
-
-
-def check(request: pytest.FixtureRequest, name: str, view: RenderableType, width: int) -> str:
-    text = render(view, width)
-    path = GOLDEN / f"{name}.{width}.txt"
-    if request.config.getoption("--update-goldens", default=False) or os.environ.get(
-        "WORKBENCH_UPDATE_GOLDENS"
-    ):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), path
-    assert all(cell_len(line) <= width for line in text.splitlines())
-    return text
 
 
 def view(
@@ -66,23 +51,21 @@ def padded_step() -> tuple[Profile, Profile]:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_hunks(width: int, request: pytest.FixtureRequest) -> None:
+def test_hunks(width: int) -> None:
     expected = (
         Expectation(counter="shared_wavefronts", change="-90%"),
         Expectation(counter="mio_throttle", change="to 0"),
     )
-    text = check(request, "hunks", view(*padded_step(), width, *expected), width)
+    text = goldens.same_view("hunks", view(*padded_step(), width, *expected), width)
     assert "linked by tile" in text and "confirmed" in text
     assert "\x1b" not in text and "[b]x[/b]" in text
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_hunks_of_a_rewrite(
-    width: int, request: pytest.FixtureRequest, report: Callable[[str], Path]
-) -> None:
+def test_hunks_of_a_rewrite(width: int, report: Callable[[str], Path]) -> None:
     ladder = read_report(report("ladder_full"))
     sides = [select_kernels(ladder, f"sgemm_{v}") for v in ("v3", "v4")]
-    text = check(request, "hunks_real", view(sides[0], sides[1], width, label="v4"), width)
+    text = goldens.same_view("hunks_real", view(sides[0], sides[1], width, label="v4"), width)
     assert "more lines" in text and "Theoretical occupancy" in text
 
 
