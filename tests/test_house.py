@@ -320,3 +320,68 @@ def test_the_plan_of_the_house_names_every_module_at_its_door() -> None:
 @pytest.mark.parametrize("leaf", sorted({path.name for path in ROOMS.values()}))
 def test_a_rooms_last_name_is_its_own(leaf: str) -> None:
     assert len([path for path in ROOMS.values() if path.name == leaf]) == 1
+
+
+# --- what is said of modules elsewhere -----------------------------------------------------------
+
+#: Where modules are spoken of: in docstrings, in code that a test starts, in the docs.
+SPEAKING = [
+    REPO / "README.md",
+    REPO / "pyproject.toml",
+    REPO / "Makefile",
+    *sorted((REPO / "docs").rglob("*.md")),
+    *(
+        path
+        for folder in ("benchmarks", "docs", "kernels", "tests", "workbench")
+        for path in sorted((REPO / folder).rglob("*.py"))
+        if path != Path(__file__).resolve()
+    ),
+]
+DOTTED = re.compile(r"(?<![\w./-])workbench(?:\.\w+)+\b(?! import)|from workbench[\w.]* import \w+")
+#: Files, not modules.
+SUFFIXES = {"toml", "css", "js"}
+
+
+@cache
+def defined(module: str) -> frozenset[str]:
+    """Names that a module defines or imports, at any depth."""
+    found = set()
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[-1])
+    return frozenset(found)
+
+
+def leads_somewhere(name: str) -> bool:
+    """Whether a dotted name is a module, or what one defines."""
+    module = name
+    while module not in FILES:
+        module = module.rpartition(".")[0]
+    rest = name.removeprefix(module).strip(".").split(".")[0]
+    return not rest or rest in SUFFIXES or rest in defined(module)
+
+
+def dotted(text: str) -> set[str]:
+    return {
+        ".".join(found.removeprefix("from ").split(" import ")) for found in DOTTED.findall(text)
+    }
+
+
+def test_dotted_names_are_found() -> None:
+    text = "`workbench.units.seconds`, 'from workbench.a import b', -m workbench.cli; a.workbench.x"
+    assert dotted(text) == {"workbench.units.seconds", "workbench.a.b", "workbench.cli"}
+    assert leads_somewhere("workbench.store.Store") and leads_somewhere("workbench.cli")
+    assert not leads_somewhere("workbench.storage") and not leads_somewhere("workbench.store.Sore")
+
+
+def test_every_module_that_is_spoken_of_exists() -> None:
+    none(
+        f"{path.relative_to(REPO).as_posix()}: {name}"
+        for path in SPEAKING
+        for name in dotted(path.read_text(encoding="utf-8"))
+        if not leads_somewhere(name)
+    )

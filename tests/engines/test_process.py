@@ -107,7 +107,7 @@ def test_a_helper_that_outlives_its_leader_is_ended(
 def test_a_second_ctrl_c_does_not_spare_a_stubborn_child(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
-        "from workbench.engines import process\n"
+        "from workbench.engines.host import process\n"
         "process.GRACE_S = 1.0\n"
         "process.run_group(['/bin/sh', '-c', \"trap '' TERM; echo $$ > pid; while :; do sleep 1; "
         "done\"], cwd=Path('.'))\n"
