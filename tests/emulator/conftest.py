@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from workbench.compile import compilers
-from workbench.emulator.launch import Argument, Buffer, Launch, Scalar, arena_for
-from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
 from workbench.emulator.ptx.instructions import Module
+from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Outcome, run
 from workbench.emulator.state.context import Limits
 from workbench.errors import MissingError
@@ -38,7 +38,7 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
             (folder / "k.cu").write_text(text, encoding="utf-8")
             output = tool.compile(folder, "k.cu", "sm_90", ("-std=c++17", "-lineinfo"))
             assert not output.failed, output.log
-            known[text] = ptx.parse(output.ptx)
+            known[text] = parse(output.ptx)
         return known[text]
 
     return get
@@ -70,7 +70,7 @@ def execute(
             arguments.append(Scalar(each, "float"))
         else:
             arguments.append(each)
-    launch = Launch(
+    launch = KernelLaunch(
         kernel,
         (grid, 1, 1) if isinstance(grid, int) else grid,
         (block, 1, 1) if isinstance(block, int) else block,
@@ -113,7 +113,7 @@ def elementwise(
     operands = ", ".join(f"%{name}" for name in ["y", *names[:-1]])
     lines.append(f"{opcode} {operands}{more};")
     lines.append(f"st.global.{out} [%rd{10 + len(inputs)}], %y;\nret;\n}}")
-    module = ptx.parse("\n".join(lines))
+    module = parse("\n".join(lines))
     count = len(inputs[0])
     padded = -(-count // 128) * 128
     buffers = {f"x{i}": np.pad(values, (0, padded - count)) for i, values in enumerate(inputs)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workbench.emulator.cost.joined import merged
-from workbench.emulator.ptx import flow as cfg
-from workbench.emulator.ptx import inlining as inline
+from workbench.emulator.ptx.flow import control_flow
+from workbench.emulator.ptx.inlining import flatten
 from workbench.emulator.ptx.parser import parse
 
 KERNEL = """
@@ -33,8 +33,8 @@ ret;
 
 def widths(loads: str, shift: int = 4) -> list[int | None]:
     """What each load is charged: its joined width, 0 where another has it, None if alone."""
-    flat = inline.flatten(parse(KERNEL.format(loads=loads, shift=shift)), "k")
-    graph = cfg.build(flat)
+    flat = flatten(parse(KERNEL.format(loads=loads, shift=shift)), "k")
+    graph = control_flow(flat)
     found = merged(graph, lambda name: 0)
     every = [each for block in graph.blocks for each in block.instrs if each.op == "ld"]
     return [found.get(id(each)) for each in every]

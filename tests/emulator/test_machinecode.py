@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import HEADER, Compile, execute
-from workbench.emulator.ptx import flow as cfg
-from workbench.emulator.ptx import inlining as inline
-from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.ptx.flow import control_flow
+from workbench.emulator.ptx.inlining import flatten
 from workbench.emulator.ptx.instructions import Instr, Module
+from workbench.emulator.ptx.parser import parse
 from workbench.emulator.ptxas.constants import loads
-from workbench.emulator.ptxas.copies import copies
 from workbench.emulator.ptxas.divergence import fences, varying
 from workbench.emulator.ptxas.estimate import Weights
 from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import spills
+from workbench.emulator.ptxas.registers import copies
 from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
 from workbench.engines.emulated.agreement import agreement
 from workbench.project import require_project
@@ -31,15 +31,15 @@ REGISTER_LINES = ".reg .b64 %rd<20>; .reg .b32 %r<40>; .reg .f32 %f<20>; .reg .p
 
 def module_of(body: str) -> Module:
     lines = body.replace(";", ";\n")  # one statement a line, as compilers write them
-    return ptx.parse(f"{HEADER}.visible .entry k({PARAMS})\n{{\n{REGISTER_LINES}\n{lines}\n}}")
+    return parse(f"{HEADER}.visible .entry k({PARAMS})\n{{\n{REGISTER_LINES}\n{lines}\n}}")
 
 
 class Kernel:
     """A kernel in PTX, its blocks, and its instructions by their text."""
 
     def __init__(self, body: str) -> None:
-        self.flat = inline.flatten(module_of(body), "k")
-        self.graph = cfg.build(self.flat)
+        self.flat = flatten(module_of(body), "k")
+        self.graph = control_flow(self.flat)
         self.blocks = [self.graph.blocks[index] for index in self.graph.order]
 
     def at(self, text: str) -> Instr:

@@ -18,7 +18,7 @@ from workbench.emulator.cost.addresses import (
     spin_cost,
     swap_cost,
 )
-from workbench.emulator.cost.copies import bypass_cost, copy_cost
+from workbench.emulator.cost.transfers import bypass_cost, copy_cost
 
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.emulator.conftest import Compile
 from workbench.emulator.faults.origins import Origins
-from workbench.emulator.launch import Buffer, Launch, arena_for
+from workbench.emulator.launch import Buffer, KernelLaunch, arena_for
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import run
 
@@ -56,7 +56,9 @@ def traced(module: Module, blocks: int) -> Origins:
     x = np.arange(blocks * 256, dtype="f4")
     arena = arena_for(module, {"x": x, "y": np.zeros_like(x), "count": np.zeros(2, "u4")})
     origins = Origins(module, arena)
-    launch = Launch("k", (blocks, 1, 1), (64, 1, 1), [Buffer("x"), Buffer("y"), Buffer("count")])
+    launch = KernelLaunch(
+        "k", (blocks, 1, 1), (64, 1, 1), [Buffer("x"), Buffer("y"), Buffer("count")]
+    )
     run(module, launch, arena, origins=origins)
     return origins
 

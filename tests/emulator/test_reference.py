@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import Compile
-from workbench.emulator.launch import Buffer, Launch, Scalar, arena_for
+from workbench.emulator.launch import Buffer, KernelLaunch, Scalar, arena_for
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run, sample
 
@@ -67,7 +67,7 @@ def test_the_reference_ladder(ladder: Module, report: Report, version: int) -> N
     """Every line's sectors, tags and wavefronts are exact; instructions are near."""
     n = 1024
     tile, block = (128, (256, 1, 1)) if version == 4 else (32, (32, 32, 1))
-    launch = Launch(
+    launch = KernelLaunch(
         f"sgemm_v{version}", (n // tile, n // tile, 1), block,
         [Buffer("A"), Buffer("B"), Buffer("C"), Scalar(n)],
     )  # fmt: skip
@@ -89,7 +89,7 @@ def test_somebody_elses_transposes(cuda: Compile, report: Report, index: int) ->
     module = cuda(text.replace("__global__", 'extern "C" __global__'))
     names = ["naiveGmem", "copyGmem", "transposeSmem", "transposeSmemPad", "transposeSmemUnrollPad"]
     n = 4096
-    launch = Launch(
+    launch = KernelLaunch(
         names[index], (n // (64 if index == 4 else 32), n // 16, 1), (32, 16, 1),
         [Buffer("A"), Buffer("C"), Scalar(n), Scalar(n)],
     )  # fmt: skip
@@ -108,7 +108,7 @@ def test_the_prototypes_counts(ladder: Module) -> None:
     for version in range(5):
         tile, block = (128, (256, 1, 1)) if version == 4 else (32, (32, 32, 1))
         arena = arena_for(ladder, {"A": a, "B": b, "C": np.full((n, n), np.nan, "f4")})
-        launch = Launch(
+        launch = KernelLaunch(
             f"sgemm_v{version}", (n // tile, n // tile, 1), block,
             [Buffer("A"), Buffer("B"), Buffer("C"), Scalar(n)],
         )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from tests.emulator.conftest import Compile
 from workbench.emulator import run as running
-from workbench.emulator.launch import BATCH_LANES, Buffer, Launch, Scalar, arena_for
+from workbench.emulator.launch import BATCH_LANES, Buffer, KernelLaunch, Scalar, arena_for
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Outcome, run, sample
 
@@ -36,7 +36,9 @@ def peak(module: Module, blocks: int, steps: int) -> int:
     """Bytes that a run allocates at most, beyond the arrays of the launch."""
     data = np.ones(256 * 16, "f4")
     arena = arena_for(module, {"x": data, "y": data})
-    launch = Launch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(steps)])
+    launch = KernelLaunch(
+        "k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(steps)]
+    )
     tracemalloc.start()
     try:
         run(module, launch, arena, workers=1)
@@ -62,7 +64,7 @@ def test_memory_follows_the_blocks_in_flight_not_the_grid(
 def sampled(module: Module, blocks: int, wanted: int) -> Outcome:
     data = np.ones(256 * 16, "f4")
     arena = arena_for(module, {"x": data, "y": data})
-    launch = Launch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(2)])
+    launch = KernelLaunch("k", (blocks, 1, 1), (256, 1, 1), [Buffer("x"), Buffer("y"), Scalar(2)])
     chosen = None if wanted >= blocks else sample(launch.geometry, wanted)
     return run(module, launch, arena, blocks=chosen, workers=1)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from workbench.emulator.faults.origins import Origins
 from workbench.emulator.program import Program
-from workbench.emulator.ptx import flow as cfg
-from workbench.emulator.ptx import inlining as inline
+from workbench.emulator.ptx.flow import ControlFlow, control_flow
+from workbench.emulator.ptx.inlining import FlatKernel, flatten
 from workbench.emulator.ptx.instructions import Function, Module, Variable
 from workbench.emulator.state.context import Context, Limits, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
@@ -48,7 +48,7 @@ _FORMS = {"int": "<i", "uint": "<I", "long": "<q", "ulong": "<Q", "float": "<f",
 
 
 @dataclass(slots=True)
-class Launch:
+class KernelLaunch:
     """What to run."""
 
     kernel: str
@@ -64,7 +64,7 @@ class Launch:
         return Geometry(self.grid, self.block)
 
 
-def _check(launch: Launch, function: Function) -> None:
+def _check(launch: KernelLaunch, function: Function) -> None:
     geometry = launch.geometry
     if not 1 <= geometry.threads <= 1024 or geometry.blocks < 1:
         raise UsageError(
@@ -81,7 +81,9 @@ def _check(launch: Launch, function: Function) -> None:
             )
 
 
-def _pack(params: list[Variable], launch: Launch, arena: Arena) -> tuple[bytes, dict[str, int]]:
+def _pack(
+    params: list[Variable], launch: KernelLaunch, arena: Arena
+) -> tuple[bytes, dict[str, int]]:
     """The parameter block, and each parameter's offset in it."""
     if len(params) != len(launch.args):
         raise UsageError(
@@ -130,7 +132,7 @@ def module_buffers(module: Module) -> dict[str, Array]:
 
 
 def prepare(
-    module: Module, launch: Launch, arena: Arena, origins: Origins | None = None
+    module: Module, launch: KernelLaunch, arena: Arena, origins: Origins | None = None
 ) -> Program:
     """Compile a kernel for one launch over an arena.
 
@@ -184,13 +186,13 @@ def prepare(
 
 
 @lru_cache(maxsize=8)
-def _flat(module: Module, kernel: str) -> tuple[inline.Flat, cfg.Graph]:
+def _flat(module: Module, kernel: str) -> tuple[FlatKernel, ControlFlow]:
     """A kernel without calls and its control flow; neither depends on the launch."""
-    flat = inline.flatten(module, kernel)
-    return flat, cfg.build(flat)
+    flat = flatten(module, kernel)
+    return flat, control_flow(flat)
 
 
-def _used(flat: inline.Flat) -> set[str]:
+def _used(flat: FlatKernel) -> set[str]:
     from workbench.emulator.ptx.instructions import Addr, Sym, Vec
 
     names: set[str] = set()

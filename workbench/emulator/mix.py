@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from workbench.emulator.ptx.instructions import Instr
-from workbench.emulator.run import Row
+from workbench.emulator.run import Executed
 
 _MEMORY = ("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch")
 _CONTROL = ("bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "trap", "nanosleep")
@@ -41,7 +41,7 @@ def class_of(instr: Instr) -> str:
     return "half" if kind in _HALF else "integer"
 
 
-def mix(rows: Iterable[Row]) -> dict[str, int]:
+def mix(rows: Iterable[Executed]) -> dict[str, int]:
     """Warp instructions of each class."""
     out: Counter[str] = Counter()
     for row in rows:
@@ -49,7 +49,7 @@ def mix(rows: Iterable[Row]) -> dict[str, int]:
     return dict(sorted(out.items()))
 
 
-def operations(row: Row) -> int:
+def operations(row: Executed) -> int:
     """Operations of a row: multiplications and additions, of integers on tensor cores too."""
     instr = row.instr
     if class_of(instr) == "tensor":

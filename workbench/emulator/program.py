@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.emulator.cost import joined as coalesce
+from workbench.emulator.cost.joined import merged
 from workbench.emulator.ops import fuse
-from workbench.emulator.ops import table as ops
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
-from workbench.emulator.ptx.inlining import Flat
+from workbench.emulator.ops.table import closure
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
-from workbench.emulator.state.context import Context, Limits, Registers, Run, Runtime, Site
+from workbench.emulator.state.context import (
+    CodeSite,
+    Context,
+    Limits,
+    Registers,
+    Run,
+    Runtime,
+)
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.errors import KernelError
@@ -20,11 +27,11 @@ from workbench.errors import KernelError
 class Code:
     """A basic block, compiled. `guard` is the slot of the branch's predicate."""
 
-    block: Block
+    block: BasicBlock
     ops: list[tuple[int, Run]]
     guard: int = -1
     negated: bool = False
-    site: Site | None = None
+    site: CodeSite | None = None
     count: int = 0  # instructions, the last one included
     selector: int = -1  # slot of a switch's index
     barrier: int = -1  # slot of a barrier's id
@@ -33,7 +40,7 @@ class Code:
     lanes_run: int = 0
 
 
-def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: Site,
+def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: CodeSite,
              rt: Runtime) -> Run:  # fmt: skip
     def guarded(R: Registers, M: Mask) -> object:
         condition = invert(R[guard]) if negated else R[guard]
@@ -62,10 +69,10 @@ def _merging(run: Run, target: int, size: int) -> Run:
 class Program:
     """One kernel, compiled to closures for one launch."""
 
-    def __init__(self, flat: Flat, graph: Graph, ctx: Context, limits: Limits) -> None:
+    def __init__(self, flat: FlatKernel, graph: ControlFlow, ctx: Context, limits: Limits) -> None:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
-        self.sites: list[Site] = []
+        self.sites: list[CodeSite] = []
         every = [
             instr
             for block in graph.blocks
@@ -75,7 +82,7 @@ class Program:
         for instr in every:
             for name in results(instr):
                 ctx.makers.setdefault(name, []).append(instr)
-        ctx.merged = coalesce.merged(graph, self._symbol)
+        ctx.merged = merged(graph, self._symbol)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
         self.slots = ctx.count + 1
@@ -84,12 +91,12 @@ class Program:
         space, address = self.ctx.symbols.get(name, ("", 0))
         return address if space in ("shared", "local") else None
 
-    def _site(self, instr: Instr) -> Site:
-        site = Site(instr)
+    def _site(self, instr: Instr) -> CodeSite:
+        site = CodeSite(instr)
         self.sites.append(site)
         return site
 
-    def _compile(self, block: Block) -> Code:
+    def _compile(self, block: BasicBlock) -> Code:
         code = Code(block, [])
         if block.rank < 0:
             return code
@@ -102,7 +109,7 @@ class Program:
                 continue
             instr = item
             site = sites[id(instr)]
-            run = ops.build(instr, self.ctx, site)
+            run = closure(instr, self.ctx, site)
             names = results(instr)
             target, size = -1, 4
             if len(names) == 1 and not hasattr(run, "writes_itself"):

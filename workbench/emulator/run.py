@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.emulator.faults.origins import Origins
-from workbench.emulator.launch import BATCH_LANES, Launch, prepare
+from workbench.emulator.launch import BATCH_LANES, KernelLaunch, prepare
 from workbench.emulator.machine import run_batch
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.ptxas.estimate import Weights, estimate
-from workbench.emulator.state.context import Site
+from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
 from workbench.errors import KernelError, WorkbenchError
@@ -31,14 +31,14 @@ Blocks = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class Row:
+class Executed:
     """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
 
     instr: Instr
     block: int
     warps: int
     threads: int
-    site: Site
+    site: CodeSite
 
     @property
     def on(self) -> int:
@@ -54,17 +54,17 @@ class Outcome:
     the batches of each stratum differ.
     """
 
-    launch: Launch
+    launch: KernelLaunch
     program: Program
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Executed] = field(default_factory=list)
     blocks_run: int = 0
     error: dict[str, float] = field(default_factory=dict)
     margins: dict[int, list[float]] = field(default_factory=dict)
 
-    def margin(self, site: Site, name: str) -> float:
+    def margin(self, site: CodeSite, name: str) -> float:
         """The standard error of one counter of one instruction; 0 where all blocks ran."""
         found = self.margins.get(id(site))
-        return found[Site.COUNTS.index(name)] if found else 0.0
+        return found[CodeSite.COUNTS.index(name)] if found else 0.0
 
     @property
     def sampled(self) -> float:
@@ -124,7 +124,7 @@ ERRORS = ("sectors", "wavefronts", "warps")
 
 
 @dataclass(slots=True)
-class _Part:
+class _Portion:
     """A batch of blocks of one stratum. `weight`: blocks of the grid that each stands for."""
 
     blocks: Blocks
@@ -132,9 +132,9 @@ class _Part:
     weight: float = 1.0
 
 
-def _parts(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> list[_Part]:
+def _portions(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> list[_Portion]:
     if whole:
-        return [_Part(blocks) for blocks in batches(geometry, chosen, workers)]
+        return [_Portion(blocks) for blocks in batches(geometry, chosen, workers)]
     groups = strata(geometry)
     out = []
     for group in np.unique(groups):
@@ -144,7 +144,7 @@ def _parts(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> lis
         weight = float(np.count_nonzero(groups == group)) / len(mine)
         # Some batches at least, so that it can be seen how much blocks differ.
         pieces = max(len(batches(geometry, mine, 1)), min(_PIECES, len(mine)))
-        out += [_Part(part, int(group), weight) for part in np.array_split(mine, pieces)]
+        out += [_Portion(part, int(group), weight) for part in np.array_split(mine, pieces)]
     return out
 
 
@@ -221,7 +221,7 @@ def workers_here() -> int:
 
 def run(
     module: Module,
-    launch: Launch,
+    launch: KernelLaunch,
     arena: Arena,
     *,
     blocks: Blocks | None = None,
@@ -235,7 +235,7 @@ def run(
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
         arena: Global memory; the results are left in it.
-        blocks: Block numbers to run; None: all.
+        blocks: BasicBlock numbers to run; None: all.
         check: Watch for races and uninitialised shared memory (slower).
         workers: Processes; None: one for each core.
         origins: Told which lines every value comes from (slow, in one process).
@@ -251,7 +251,7 @@ def run(
     workers = workers_here() if workers is None else workers
     if origins is not None:
         workers = 1
-    parts = _parts(geometry, chosen, workers, len(chosen) == geometry.blocks)
+    parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
     lists = [part.blocks for part in parts]
     with _sharing(program, geometry):
         if workers == 1 or len(parts) == 1:
@@ -280,7 +280,7 @@ def _accept(
     return counts
 
 
-def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Part]) -> None:
+def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Portion]) -> None:
     program = outcome.program
     whole = all(part.weight == 1 for part in parts)
     sums = [[0.0] * len(values) for values in answers[0]]
@@ -307,11 +307,11 @@ def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Part]
             continue
         tail = [code.block.last] if code.block.last is not None else []
         for instr in [*code.block.instrs, *tail]:
-            row = Row(instr, code.block.index, code.warps_run, code.lanes_run, next(sites))
+            row = Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(sites))
             outcome.rows.append(row)
 
 
-def _variances(values: NDArray[np.float64], parts: list[_Part]) -> NDArray[np.float64]:
+def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np.float64]:
     """Variances of a stratified sample's totals, batches as its units.
 
     `values` are (batches, …); of each stratum it is N² (1 - n/N) s² / n with s² the
@@ -334,11 +334,11 @@ def _variances(values: NDArray[np.float64], parts: list[_Part]) -> NDArray[np.fl
 
 
 def _errors(
-    program: Program, answers: list[list[list[int]]], parts: list[_Part]
+    program: Program, answers: list[list[list[int]]], parts: list[_Portion]
 ) -> dict[str, float]:
     """Relative standard errors of a stratified sample's totals."""
     split = len(program.codes)
-    place = {name: index for index, name in enumerate(Site.COUNTS)}
+    place = {name: index for index, name in enumerate(CodeSite.COUNTS)}
     weights = np.array([part.weight for part in parts])
     out = {}
     for name in ERRORS:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from workbench.emulator.ptx.flow import Block, Graph, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, results
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 
 _MANY = 64
@@ -28,7 +28,7 @@ def low_zeros(value: int) -> int:
 class Alignment:
     """Known low zero bits of every register of a kernel."""
 
-    def __init__(self, graph: Graph, symbol: Callable[[str], int | None]) -> None:
+    def __init__(self, graph: ControlFlow, symbol: Callable[[str], int | None]) -> None:
         self._symbol = symbol
         self.zeros: dict[str, int] = {}
         defs: dict[str, list[Instr]] = defaultdict(list)
@@ -77,7 +77,7 @@ class Alignment:
 Groups = dict[tuple[object, ...], list[Instr]]
 
 
-def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
+def merged(graph: ControlFlow, symbol: Callable[[str], int | None]) -> dict[int, int]:
     """Which loads ptxas joins.
 
     A load behind a branch is joined with one before it, if there is no other way to it.
@@ -112,7 +112,7 @@ def merged(graph: Graph, symbol: Callable[[str], int | None]) -> dict[int, int]:
     return out
 
 
-def _collect(block: Block, groups: Groups, alignment: Alignment, out: dict[int, int]) -> None:
+def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[int, int]) -> None:
     """Add a block's loads to the open groups; close those that nothing more can join."""
     for instr in block.instrs:
         if id(instr) in out:
@@ -143,7 +143,7 @@ def _again(instr: Instr) -> tuple[object, ...] | None:
     return (where.base.name, where.offset, instr.parts)
 
 
-def _after(block: Block, known: Loaded, repeated: set[int] | None) -> Loaded:
+def _after(block: BasicBlock, known: Loaded, repeated: set[int] | None) -> Loaded:
     """What is loaded after a block; notes loads of what is there already."""
     tail = [block.last] if block.last is not None else []
     for instr in [*block.instrs, *tail]:
@@ -160,7 +160,7 @@ def _after(block: Block, known: Loaded, repeated: set[int] | None) -> Loaded:
     return known
 
 
-def _repeated(graph: Graph) -> set[int]:
+def _repeated(graph: ControlFlow) -> set[int]:
     """Loads of shared memory whose value is there already on every way to them."""
     before: dict[int, list[int]] = defaultdict(list)
     for block in graph.blocks:

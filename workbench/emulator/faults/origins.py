@@ -238,8 +238,8 @@ class Origins:
     def _array_at(self, word: int) -> str:
         from workbench.emulator.faults.words import global_address
 
-        region = self.arena.region_of(global_address(word * _WORD))
-        return region.name if region is not None else ""
+        allocation = self.arena.allocation_of(global_address(word * _WORD))
+        return allocation.name if allocation is not None else ""
 
     def _put(self, slot: int, value: Bits, mask: Mask) -> None:
         old = self._registers.get(slot)

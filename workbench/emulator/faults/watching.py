@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from workbench.emulator.faults.words import first_lane, who
-from workbench.emulator.state.context import Context, Site
+from workbench.emulator.state.context import CodeSite, Context
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError
@@ -25,7 +25,7 @@ _SEVERAL = 255  # a block has at most 32 warps
 class SharedWatcher:
     """Follows the shared memory of one batch."""
 
-    def __init__(self, ctx: Context, lanes: Lanes, sites: Sequence[Site], size: int) -> None:
+    def __init__(self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], size: int) -> None:
         self.ctx, self.lanes, self.sites = ctx, lanes, sites
         widths = [site.width for site in sites if site.space in ("shared", "generic")]
         self.grain = min([4, *(width for width in widths if width)])
@@ -41,7 +41,9 @@ class SharedWatcher:
         warp = np.arange(lanes.T) // WARP + 1
         self.me = np.broadcast_to(warp.astype(np.uint8), lanes.shape)
 
-    def access(self, site: Site, low: int, rel: Array, mask: Mask, width: int, kind: str) -> None:
+    def access(
+        self, site: CodeSite, low: int, rel: Array, mask: Mask, width: int, kind: str
+    ) -> None:
         """Check one access of all lanes of the mask, then remember it."""
         lanes = self.lanes
         first = np.broadcast_to((rel + low) // self.grain, lanes.shape)
@@ -56,7 +58,7 @@ class SharedWatcher:
             else:
                 self._store(site, rows, at, me, on, plain=kind == "store")
 
-    def _load(self, site: Site, rows: Array, at: Array, me: Array, on: Array) -> None:
+    def _load(self, site: CodeSite, rows: Array, at: Array, me: Array, on: Array) -> None:
         unset = ~self.written[rows, at]
         if unset.any():
             self._uninitialised(site, at, unset, on)
@@ -69,7 +71,7 @@ class SharedWatcher:
         self.reader_site[rows, at] = self.number[id(site)]
 
     def _store(
-        self, site: Site, rows: Array, at: Array, me: Array, on: Array, *, plain: bool
+        self, site: CodeSite, rows: Array, at: Array, me: Array, on: Array, *, plain: bool
     ) -> None:
         verb = "writes" if plain else "changes"
         self._meet(site, rows, at, me, on, self.writer, self.writer_site, verb, "written")
@@ -89,7 +91,7 @@ class SharedWatcher:
             target[rows, at] = _SEVERAL
 
     def _meet(
-        self, site: Site, rows: Array, at: Array, me: Array, on: Array,
+        self, site: CodeSite, rows: Array, at: Array, me: Array, on: Array,
         whose: Array, where: Array, verb: str, done: str,
     ) -> None:  # fmt: skip
         known = whose[rows, at]
@@ -113,7 +115,7 @@ class SharedWatcher:
         row, thread = (int(axis[index]) for axis in np.nonzero(on))
         return row, thread
 
-    def _uninitialised(self, site: Site, at: Array, unset: Array, on: Array) -> None:
+    def _uninitialised(self, site: CodeSite, at: Array, unset: Array, on: Array) -> None:
         index = int(np.argmax(unset))
         row, thread = self._lane(on, index)
         address = int(at[index]) * self.grain
@@ -134,7 +136,7 @@ class SharedWatcher:
         """A warp's own barrier orders nothing between warps."""
 
 
-def check_written(ctx: Context, site: Site, bad: Array, address: Array) -> None:
+def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:
     """Note a global load of memory that nobody has written.
 
     The error waits until the batch has ended, so that what follows from it (an endless
@@ -149,8 +151,8 @@ def check_written(ctx: Context, site: Site, bad: Array, address: Array) -> None:
     lanes = ctx.rt.lanes
     row, thread = first_lane(lanes, bad)
     where = int(np.broadcast_to(address, lanes.shape)[row, thread])
-    region = ctx.rt.arena.region_of(where)
-    place = f"{region.name} + {where - region.start} bytes" if region else hex(where)
+    allocation = ctx.rt.arena.allocation_of(where)
+    place = f"{allocation.name} + {where - allocation.start} bytes" if allocation else hex(where)
     ctx.rt.finding = ctx.rt.finding or KernelError(
         f"{ctx.where(site.instr)}: uninitialised memory: {who(lanes, row, thread)} reads {place}, "
         "which nothing has written",

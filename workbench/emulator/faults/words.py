@@ -7,7 +7,7 @@ import numpy as np
 from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.state.context import Context, Runtime
 from workbench.emulator.state.lanes import Dim3, Lanes, Mask
-from workbench.emulator.state.spaces import GLOBAL_BASE, View
+from workbench.emulator.state.spaces import GLOBAL_BASE, Pattern
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError
 
@@ -40,7 +40,7 @@ def _misaligned(addresses: Array, mask: Mask, lanes: Lanes, width: int) -> Array
 
 
 def check_global(
-    ctx: Context, rt: Runtime, instr: Instr, view: View, off: int, mask: Mask, width: int
+    ctx: Context, rt: Runtime, instr: Instr, view: Pattern, off: int, mask: Mask, width: int
 ) -> None:
     """Raise where a lane misses every array or is misaligned; return where all is well."""
     lanes = rt.lanes
@@ -51,8 +51,8 @@ def check_global(
     if crooked.any():
         row, thread = first_lane(lanes, crooked)
         address = int(addresses[row, thread])
-        region = rt.arena.region_of(address)
-        place = f"{region.name} + {address - region.start}" if region else hex(address)
+        allocation = rt.arena.allocation_of(address)
+        place = f"{allocation.name} + {address - allocation.start}" if allocation else hex(address)
         raise KernelError(
             f"{ctx.where(instr)}: misaligned access: {who(lanes, row, thread)} {verb} "
             f"{_bytes(width)} at {place}, which is not a multiple of {width}",
@@ -71,9 +71,9 @@ def check_global(
     elif near is None or near[1] > 1 << 40:
         place = f"at address {hex(address)}, in no array"
     else:
-        region, gap = near
-        side = "before" if address < region.start else "past the end of"
-        place = f"{_bytes(gap)} {side} {region.name} ({_bytes(region.size)})"
+        allocation, gap = near
+        side = "before" if address < allocation.start else "past the end of"
+        place = f"{_bytes(gap)} {side} {allocation.name} ({_bytes(allocation.size)})"
     raise KernelError(
         f"{ctx.where(instr)}: out of bounds: {who(lanes, row, thread)} {verb} {_bytes(width)} "
         f"{place}{others}",
@@ -82,7 +82,7 @@ def check_global(
 
 
 def check_window(
-    ctx: Context, rt: Runtime, instr: Instr, view: View, off: int, mask: Mask, width: int,
+    ctx: Context, rt: Runtime, instr: Instr, view: Pattern, off: int, mask: Mask, width: int,
     space: str,
 ) -> None:  # fmt: skip
     """The same for shared and local memory, whose addresses start at 0."""

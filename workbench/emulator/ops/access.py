@@ -24,11 +24,11 @@ from workbench.emulator.faults.watching import check_written
 from workbench.emulator.faults.words import check_global, check_window
 from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Vec
 from workbench.emulator.state.context import (
+    CodeSite,
     Context,
     Registers,
     Run,
     Runtime,
-    Site,
     put,
     writes_itself,
 )
@@ -39,9 +39,9 @@ from workbench.emulator.state.spaces import (
     LOCAL_WINDOW,
     SHARED_WINDOW,
     WINDOW,
-    View,
+    Pattern,
     flat_index,
-    view_of,
+    pattern_of,
 )
 from workbench.emulator.state.values import (
     SIGNED,
@@ -114,7 +114,9 @@ def _cost(
     return tuple(value * times for value in cost)
 
 
-def count_global(site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime) -> None:
+def count_global(
+    site: CodeSite, base: Base, view: Pattern, low: int, mask: Mask, rt: Runtime
+) -> None:
     """Add the cost of a global access whose least address is `low`."""
     key = ("global", site.width, low & 127, mask)
     cost = base.memo.get(key)
@@ -129,7 +131,7 @@ def count_global(site: Site, base: Base, view: View, low: int, mask: Mask, rt: R
 
 
 def count_shared(
-    site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime, width: int,
+    site: CodeSite, base: Base, view: Pattern, low: int, mask: Mask, rt: Runtime, width: int,
     function: SharedCostOf,
 ) -> None:  # fmt: skip
     """Add the cost of a shared access; moving all lanes by whole words changes nothing."""
@@ -141,7 +143,7 @@ def count_shared(
     add_shared(site, cost)
 
 
-def add_shared(site: Site, cost: tuple[int, ...]) -> None:
+def add_shared(site: CodeSite, cost: tuple[int, ...]) -> None:
     """Add what a request of shared memory cost: a `SharedCost`."""
     site.shared_requests += cost[0]
     site.wavefronts += cost[1]
@@ -149,7 +151,9 @@ def add_shared(site: Site, cost: tuple[int, ...]) -> None:
     site.ways = max(site.ways, cost[3])
 
 
-def count_local(site: Site, base: Base, view: View, low: int, mask: Mask, rt: Runtime) -> None:
+def count_local(
+    site: CodeSite, base: Base, view: Pattern, low: int, mask: Mask, rt: Runtime
+) -> None:
     """Add the cost of a local access."""
     key = ("local", site.width, low, mask)
     cost = base.memo.get(key)
@@ -170,7 +174,9 @@ class Access:
     store or atomic.
     """
 
-    def __init__(self, instr: Instr, ctx: Context, site: Site, where: Operand, kind: str) -> None:
+    def __init__(
+        self, instr: Instr, ctx: Context, site: CodeSite, where: Operand, kind: str
+    ) -> None:
         self.instr, self.ctx, self.site, self.rt = instr, ctx, site, ctx.rt
         self.slot, self.imm, known = ctx.address(where)
         self.type = next(p for p in reversed(instr.parts) if p in KINDS)
@@ -197,7 +203,9 @@ class Access:
         base, off = where_of(R, self.slot, self.size)
         off += self.imm
         space = self.space
-        view = base.memo.get(("view", self.width, M)) or view_of(base, self.width, M, self.rt.lanes)
+        view = base.memo.get(("view", self.width, M)) or pattern_of(
+            base, self.width, M, self.rt.lanes
+        )
         low = view.low + off
         if not space:
             space, shift = self._window(low, view.high + off)
@@ -215,18 +223,18 @@ class Access:
                 return space, start
         return "global", 0
 
-    def _aligned(self, base: Base, view: View, low: int, M: Mask) -> bool:
+    def _aligned(self, base: Base, view: Pattern, low: int, M: Mask) -> bool:
         total = self.site.width
         if view.cells is None or low % total:
             return False
         if self.count == 1:
             return True
-        return view_of(base, total, M, self.rt.lanes).cells is not None
+        return pattern_of(base, total, M, self.rt.lanes).cells is not None
 
     def _global(
         self,
         base: Base,
-        view: View,
+        view: Pattern,
         low: int,
         off: int,
         M: Mask,
@@ -246,7 +254,7 @@ class Access:
             rt.origins.touch(self.kind, "global", start, view.cells, self.width, self.count, M)
         return rt.arena.view(self.dtype)[start:], view.cells, "global"
 
-    def _follow(self, view: View, start: int, low: int, M: Mask) -> None:
+    def _follow(self, view: Pattern, start: int, low: int, M: Mask) -> None:
         """Note what is written, and refuse to read what never was."""
         rt = self.rt
         assert rt.arena.written is not None and view.cells is not None
@@ -265,7 +273,7 @@ class Access:
     def _window_memory(
         self,
         base: Base,
-        view: View,
+        view: Pattern,
         low: int,
         off: int,
         M: Mask,
@@ -325,7 +333,7 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
     return run
 
 
-def load(instr: Instr, ctx: Context, site: Site) -> Run:
+def load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``ld`` in every space, vectors included."""
     if space_of(instr) == "param":
         found = _param_load(instr, ctx, ctx.params)
@@ -374,7 +382,7 @@ def scatter(memory: Array, index: Array, value: Array, M: Mask, lanes: Lanes) ->
         memory[chosen] = np.broadcast_to(value, lanes.shape)[M.arr]
 
 
-def store(instr: Instr, ctx: Context, site: Site) -> Run:
+def store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``st`` in every space, vectors included."""
     access = Access(instr, ctx, site, instr.operands[0], "store")
     items = _items(instr.operands[1])

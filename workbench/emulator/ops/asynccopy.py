@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.emulator.cost.addresses import LINE
-from workbench.emulator.cost.copies import bypass_cost, copy_cost
+from workbench.emulator.cost.transfers import bypass_cost, copy_cost
 from workbench.emulator.ops.access import Access, add_shared, scatter, where_of
 from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Reg
-from workbench.emulator.state.context import Context, Registers, Run, Runtime, Site
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run, Runtime
 from workbench.emulator.state.lanes import WARP, Mask
-from workbench.emulator.state.spaces import view_of
+from workbench.emulator.state.spaces import pattern_of
 from workbench.emulator.state.values import Array, unsigned
 
 Write = tuple[Array, Array, Array, Mask]
@@ -40,7 +40,7 @@ class Pipeline:
                 scatter(memory, index, value, mask, rt.lanes)
 
 
-def build(instr: Instr, ctx: Context, site: Site) -> Run:
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``cp.async`` with its commits and waits.
 
     Raises:
@@ -66,7 +66,7 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     return _copy(instr, ctx, site)
 
 
-def _copy(instr: Instr, ctx: Context, site: Site) -> Run:
+def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     target, source, size = instr.operands[:3]
     assert isinstance(size, Imm)
     width = size.bits
@@ -159,15 +159,15 @@ def _charge(
     target, shift = where_of(R, write.slot, write.size)
     low = 0
     if reading.count:
-        low = (view_of(source, load.width, reading, lanes).low + offset + load.imm) % LINE
-    high = (view_of(target, write.width, writing, lanes).low + shift + write.imm) % LINE
+        low = (pattern_of(source, load.width, reading, lanes).low + offset + load.imm) % LINE
+    high = (pattern_of(target, write.width, writing, lanes).low + shift + write.imm) % LINE
     key = ("copy", past, sized, source, low, high, reading, writing, width)
     cost = target.memo.get(key)
     if cost is None:
         places: list[Array] = []
         for base, mask in ((source, reading), (target, writing)):
             if mask.count:
-                rel = view_of(base, load.width, mask, lanes).rel
+                rel = pattern_of(base, load.width, mask, lanes).rel
             else:
                 rel = np.zeros((1, 1), np.int64)
             places.append(np.broadcast_to(rel, lanes.shape).reshape(-1, WARP))

@@ -15,7 +15,7 @@ from workbench.emulator.cost.addresses import atomic_cost, shared_load_cost, spi
 from workbench.emulator.ops.access import Access, SharedCostOf
 from workbench.emulator.ops.conversions import pack, unpack
 from workbench.emulator.ptx.instructions import SIZES, Instr
-from workbench.emulator.state.context import Context, Registers, Run, Site
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import F32, F64, SIGNED, UNSIGNED, Array, Value, unsigned
 
@@ -117,7 +117,7 @@ def _shared_cost(op: str, kind: str, size: int, *, counts: bool) -> SharedCostOf
     return atomic_cost
 
 
-def build(instr: Instr, ctx: Context, site: Site) -> Run:
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``atom`` and ``red`` in global and shared memory.
 
     Raises:

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from workbench.emulator.ops import (
     access,
+    arithmetic,
     asynccopy,
     atomics,
     carry,
+    conversions,
     floats,
     halves,
     moves,
     traps,
     warp,
 )
-from workbench.emulator.ops import arithmetic as intops
-from workbench.emulator.ops import conversions as convert
 from workbench.emulator.ops.tensor import mma, wmma
 from workbench.emulator.ptx.instructions import Instr
-from workbench.emulator.state.context import Context, Run, Site
+from workbench.emulator.state.context import CodeSite, Context, Run
 
 _FLOATS = ("f32", "f64")
 
 
-def build(instr: Instr, ctx: Context, site: Site) -> Run:
+def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """The closure that runs one instruction.
 
     Raises:
         KernelError: the instruction is not supported; names it with file and line.
     """
     try:
-        return _build(instr, ctx, site)
+        return _closure(instr, ctx, site)
     except (KeyError, IndexError, ValueError, StopIteration) as error:
         # A type, shape or modifier that the builder's tables do not know.
         raise ctx.unsupported(instr) from error
 
 
-def _build(instr: Instr, ctx: Context, site: Site) -> Run:
+def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
     if op in ("ld", "ldu"):
         return access.load(instr, ctx, site)
@@ -53,7 +53,7 @@ def _build(instr: Instr, ctx: Context, site: Site) -> Run:
         return carry.build(instr, ctx)
     if op in ("trap", "brkpt"):
         return traps.build(instr, ctx)
-    tables = [moves.BUILDERS, convert.BUILDERS, warp.BUILDERS, intops.BUILDERS]
+    tables = [moves.BUILDERS, conversions.BUILDERS, warp.BUILDERS, arithmetic.BUILDERS]
     if kind in halves.KINDS:
         tables.insert(0, halves.BUILDERS)
     elif kind in _FLOATS:

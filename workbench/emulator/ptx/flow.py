@@ -1,6 +1,6 @@
 """Basic blocks, the order in which they run, and which registers outlive a block.
 
-The machine always runs the earliest pending block of `Graph.order`. Because that
+The machine always runs the earliest pending block of `ControlFlow.order`. Because that
 order keeps every loop's blocks together and before what follows the loop, lanes
 that parted at a branch meet again at its immediate post-dominator.
 """
@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workbench.emulator.ptx.inlining import Flat
+from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Addr, Instr, Label, Operand, Pair, Reg, Sym, Vec
 from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
-Kind = Literal["jump", "branch", "exit", "barrier", "switch"]
+Ending = Literal["jump", "branch", "exit", "barrier", "switch"]
 
 
 @dataclass(slots=True)
-class Block:
+class BasicBlock:
     """Straight-line code and how it ends.
 
     `targets` are block indices: branch -> (taken, not taken); barrier -> (next,).
@@ -27,19 +27,19 @@ class Block:
 
     index: int
     instrs: list[Instr] = field(default_factory=list)
-    kind: Kind = "jump"
+    kind: Ending = "jump"
     last: Instr | None = None  # the branch, barrier or exit itself
     targets: tuple[int, ...] = ()
-    rank: int = -1  # position in Graph.order; -1: unreachable
+    rank: int = -1  # position in ControlFlow.order; -1: unreachable
     loops: frozenset[int] = frozenset()  # headers of the loops around it
     nounroll: bool = False
 
 
 @dataclass(slots=True)
-class Graph:
+class ControlFlow:
     """The control flow of one kernel."""
 
-    blocks: list[Block]
+    blocks: list[BasicBlock]
     order: list[int]
     shared_registers: set[str]  # alive at the start of some block
     reach: list[set[int]]  # block -> blocks reachable after it
@@ -98,13 +98,13 @@ def _is_barrier(instr: Instr) -> bool:
     return instr.op in _BARRIERS and "warp" not in instr.parts
 
 
-def _split(flat: Flat) -> tuple[list[Block], dict[str, int]]:
-    blocks = [Block(0)]
+def _split(flat: FlatKernel) -> tuple[list[BasicBlock], dict[str, int]]:
+    blocks = [BasicBlock(0)]
     labels: dict[str, int] = {}
 
     def fresh() -> None:
         if blocks[-1].instrs or blocks[-1].last is not None:
-            blocks.append(Block(len(blocks)))
+            blocks.append(BasicBlock(len(blocks)))
 
     for item in flat.body:
         if isinstance(item, Label):
@@ -118,15 +118,15 @@ def _split(flat: Flat) -> tuple[list[Block], dict[str, int]]:
             fresh()
         if item.op in ("bra", "brx", "ret", "exit") or _is_barrier(item):
             if blocks[-1].last is not None:
-                blocks.append(Block(len(blocks)))
+                blocks.append(BasicBlock(len(blocks)))
             blocks[-1].last = item
-            blocks.append(Block(len(blocks)))
+            blocks.append(BasicBlock(len(blocks)))
         else:
             blocks[-1].instrs.append(item)
     return blocks, labels
 
 
-def _link(flat: Flat, blocks: list[Block], labels: dict[str, int]) -> None:
+def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) -> None:
     def target(name: str) -> int:
         if name not in labels:
             raise KernelError(f"kernel {flat.name}: jump to unknown label {name}")
@@ -156,10 +156,12 @@ def _link(flat: Flat, blocks: list[Block], labels: dict[str, int]) -> None:
             block.kind, block.targets = "branch", (end, after)
         else:
             block.kind = "exit"
-    blocks.append(Block(end, kind="exit"))  # falling off the end, and guarded returns
+    blocks.append(BasicBlock(end, kind="exit"))  # falling off the end, and guarded returns
 
 
-def _dominators(blocks: list[Block], order: list[int], before: list[list[int]]) -> list[set[int]]:
+def _dominators(
+    blocks: list[BasicBlock], order: list[int], before: list[list[int]]
+) -> list[set[int]]:
     everything = set(order)
     dominators = [set(everything) for _ in blocks]
     dominators[order[0]] = {order[0]}
@@ -174,7 +176,7 @@ def _dominators(blocks: list[Block], order: list[int], before: list[list[int]]) 
     return dominators
 
 
-def _postorder(blocks: list[Block]) -> list[int]:
+def _postorder(blocks: list[BasicBlock]) -> list[int]:
     """Depth-first; successors that leave more loops are finished first."""
     seen, out = {0}, []
 
@@ -196,7 +198,7 @@ def _postorder(blocks: list[Block]) -> list[int]:
     return out
 
 
-def _loops(blocks: list[Block], dominators: list[set[int]], before: list[list[int]]) -> None:
+def _loops(blocks: list[BasicBlock], dominators: list[set[int]], before: list[list[int]]) -> None:
     for block in blocks:
         for head in block.targets:
             if head not in dominators[block.index] or block.rank < 0:
@@ -211,7 +213,7 @@ def _loops(blocks: list[Block], dominators: list[set[int]], before: list[list[in
                 blocks[index].loops |= {head}
 
 
-def _live(blocks: list[Block]) -> set[str]:
+def _live(blocks: list[BasicBlock]) -> set[str]:
     """Registers alive at the start of at least one block."""
     uses: list[set[str]] = []
     kills: list[set[str]] = []
@@ -242,7 +244,7 @@ def _live(blocks: list[Block]) -> set[str]:
     return set().union(*alive) if alive else set()
 
 
-def _reach(blocks: list[Block]) -> list[set[int]]:
+def _reach(blocks: list[BasicBlock]) -> list[set[int]]:
     out = []
     for block in blocks:
         seen: set[int] = set()
@@ -256,7 +258,7 @@ def _reach(blocks: list[Block]) -> list[set[int]]:
     return out
 
 
-def build(flat: Flat) -> Graph:
+def control_flow(flat: FlatKernel) -> ControlFlow:
     """The control-flow graph of a flat kernel.
 
     Raises:
@@ -275,4 +277,4 @@ def build(flat: Flat) -> Graph:
     order = _postorder(blocks)[::-1]
     for rank, index in enumerate(order):
         blocks[index].rank = rank
-    return Graph(blocks, order, _live(blocks), _reach(blocks))
+    return ControlFlow(blocks, order, _live(blocks), _reach(blocks))

@@ -30,7 +30,7 @@ _MAX_DEPTH = 32
 
 
 @dataclass(slots=True)
-class Flat:
+class FlatKernel:
     """A kernel without calls. `registers` maps a name to its PTX type."""
 
     name: str
@@ -45,7 +45,7 @@ class Flat:
 class _Inliner:
     def __init__(self, module: Module, entry: Function) -> None:
         self.module = module
-        self.flat = Flat(entry.name, entry.params, target=module.target)
+        self.flat = FlatKernel(entry.name, entry.params, target=module.target)
         self.calls = 0
 
     def rename(self, operand: Operand, prefix: str) -> Operand:
@@ -197,7 +197,7 @@ class _Inliner:
                     self.flat.body.append(replace(instr, parts=("mov", kind), operands=pair))
 
 
-def flatten(module: Module, kernel: str) -> Flat:
+def flatten(module: Module, kernel: str) -> FlatKernel:
     """The kernel's body with every device function inlined.
 
     Raises:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
 from workbench.emulator.ptx.instructions import Addr, Instr, Reg, Sym, Variable
 from workbench.emulator.ptxas.divergence import final, innermost, leaves, walk
 
@@ -37,7 +37,7 @@ def offsets(params: Sequence[Variable]) -> dict[str, int]:
     return place
 
 
-def held(blocks: Sequence[Block], params: Sequence[Variable]) -> dict[str, int]:
+def held(blocks: Sequence[BasicBlock], params: Sequence[Variable]) -> dict[str, int]:
     """Registers that only ever hold a parameter -> its offset; special registers below zero."""
     place = offsets(params)
     makers: Counter[str] = Counter()
@@ -66,8 +66,8 @@ def held(blocks: Sequence[Block], params: Sequence[Variable]) -> dict[str, int]:
     return out
 
 
-def joined_blocks(graph: Graph, host: Mapping[int, int]) -> dict[int, int]:
-    """Block -> the first of the blocks that are one in machine code.
+def joined_blocks(graph: ControlFlow, host: Mapping[int, int]) -> dict[int, int]:
+    """BasicBlock -> the first of the blocks that are one in machine code.
 
     Args:
         graph: The kernel.
@@ -97,7 +97,7 @@ def joined_blocks(graph: Graph, host: Mapping[int, int]) -> dict[int, int]:
     return first
 
 
-def loads(graph: Graph, params: Sequence[Variable], host: Mapping[int, int]) -> list[Instr]:
+def loads(graph: ControlFlow, params: Sequence[Variable], host: Mapping[int, int]) -> list[Instr]:
     """The loads of parameters: for each the instruction that it is made for, or before which.
 
     Args:
@@ -142,7 +142,7 @@ def loads(graph: Graph, params: Sequence[Variable], host: Mapping[int, int]) -> 
     return out
 
 
-def _above(graph: Graph) -> dict[int, set[int]]:
+def _above(graph: ControlFlow) -> dict[int, set[int]]:
     """Blocks that every way to a block has passed, with no loop begun or ended since."""
     before: dict[int, list[int]] = defaultdict(list)
     for index in graph.order:
@@ -164,7 +164,7 @@ def _above(graph: Graph) -> dict[int, set[int]]:
     }
 
 
-def _entries(graph: Graph, head: int) -> list[Instr]:
+def _entries(graph: ControlFlow, head: int) -> list[Instr]:
     """The last instructions of the blocks from which a loop is entered."""
     out = []
     for block in graph.blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
 from workbench.emulator.ptx.instructions import Instr
 
 #: A branch around at most so many machine instructions becomes predicates on them; around
@@ -19,7 +19,7 @@ _PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
 _LANES = ("%tid", "%laneid", "%lanemask")
 
 
-def walk(blocks: Iterable[Block]) -> Iterator[tuple[Block, Instr]]:
+def walk(blocks: Iterable[BasicBlock]) -> Iterator[tuple[BasicBlock, Instr]]:
     """Every instruction with its block, branches included."""
     for block in blocks:
         for instr in block.instrs:
@@ -28,7 +28,7 @@ def walk(blocks: Iterable[Block]) -> Iterator[tuple[Block, Instr]]:
             yield block, block.last
 
 
-def varying(blocks: list[Block]) -> set[str]:
+def varying(blocks: list[BasicBlock]) -> set[str]:
     """Registers that may differ between the lanes of a warp."""
     found: set[str] = set()
     changed = True
@@ -42,7 +42,7 @@ def varying(blocks: list[Block]) -> set[str]:
     return found
 
 
-def fences(graph: Graph, differing: set[str], plain: Collection[int]) -> set[int]:
+def fences(graph: ControlFlow, differing: set[str], plain: Collection[int]) -> set[int]:
     """Blocks whose branch may part a warp that comes together again: BSSY before, BSYNC after.
 
     A branch to where a fence ends that was put up before needs none of its own.
@@ -76,12 +76,12 @@ def fences(graph: Graph, differing: set[str], plain: Collection[int]) -> set[int
     return out
 
 
-def leaves(block: Block) -> bool:
+def leaves(block: BasicBlock) -> bool:
     """Does a thread that comes to this block just end?"""
     return block.kind == "exit" and not block.instrs
 
 
-def hammocks(graph: Graph, size: Callable[[Block], float]) -> Iterator[tuple[int, int]]:
+def hammocks(graph: ControlFlow, size: Callable[[BasicBlock], float]) -> Iterator[tuple[int, int]]:
     """Branches that only skip a few instructions: (block of the branch, block skipped).
 
     Args:
@@ -107,7 +107,7 @@ def hammocks(graph: Graph, size: Callable[[Block], float]) -> Iterator[tuple[int
             yield block.index, after
 
 
-def _limit(block: Block, near: Collection[int]) -> float:
+def _limit(block: BasicBlock, near: Collection[int]) -> float:
     """Machine instructions of the largest block that becomes predicates in this place."""
     loads = any(
         instr.op == "ld" and not any(part.split("::")[0] in _NEAR for part in instr.parts[1:])
@@ -118,7 +118,7 @@ def _limit(block: Block, near: Collection[int]) -> float:
     return _WITH_LOADS if block.index in near or not block.loops else 0.0
 
 
-def innermost(graph: Graph) -> dict[int, int]:
+def innermost(graph: ControlFlow) -> dict[int, int]:
     """Blocks of loops that have no loop in them -> the loop's header."""
     depth: dict[int, int] = defaultdict(int)
     for block in graph.blocks:
@@ -132,14 +132,14 @@ def innermost(graph: Graph) -> dict[int, int]:
     return out
 
 
-def final(block: Block) -> Instr | None:
+def final(block: BasicBlock) -> Instr | None:
     """The last instruction of a block, its branch included."""
     if block.last is not None:
         return block.last
     return block.instrs[-1] if block.instrs else None
 
 
-def exits(blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
+def exits(blocks: Sequence[BasicBlock]) -> tuple[list[int], list[int]]:
     """How threads end: `ret`s that nobody comes to, and instructions with an EXIT after them.
 
     A branch to the end is EXIT under a predicate, so only who goes on comes to another.

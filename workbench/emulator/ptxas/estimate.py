@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
 from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Operand, Reg, Sym, Variable
 from workbench.emulator.ptxas.constants import joined_blocks, loads
-from workbench.emulator.ptxas.copies import copies
 from workbench.emulator.ptxas.divergence import exits, fences, hammocks, varying, walk
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.predicates import spills
+from workbench.emulator.ptxas.registers import copies
 from workbench.emulator.ptxas.unrolling import unrolled
 
 _ROUTINES = {  # instructions of ptxas's in-line sequences, common path
@@ -54,7 +54,7 @@ class Weights:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: ControlFlow,
         joined: dict[int, int],
         params: Sequence[Variable] = (),
         spaces: Mapping[str, str] | None = None,
@@ -76,7 +76,7 @@ class Weights:
         predicated = dict(
             hammocks(graph, lambda block: sum(self._of[id(each)] for each in block.instrs))
         )
-        #: Block -> the block whose warps issue its instructions.
+        #: BasicBlock -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
         fenced = fences(graph, varying(blocks), predicated)
         for block in blocks:
@@ -107,7 +107,7 @@ class Weights:
     # --- what PTX does not have
 
     def _prologue(
-        self, blocks: list[Block], params: Sequence[Variable], spaces: Mapping[str, str]
+        self, blocks: list[BasicBlock], params: Sequence[Variable], spaces: Mapping[str, str]
     ) -> None:
         """Loads that every kernel makes before its own work, charged to where they belong."""
         start = next((instr for _, instr in walk(blocks)), None)
@@ -141,7 +141,7 @@ class Weights:
 
     # --- single instructions
 
-    def _plain(self, instr: Instr, block: Block) -> float:
+    def _plain(self, instr: Instr, block: BasicBlock) -> float:
         op, kind = instr.op, instr.parts[-1]
         if self._joined.get(id(instr)) == 0 or op in ("cvta", "pragma"):
             return 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from workbench.emulator.ptx.flow import Block, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, arguments, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Reg
 from workbench.emulator.ptxas.divergence import walk
 
@@ -18,7 +18,7 @@ WIDE = ("s64", "u64", "b64")
 class Names:
     """Who makes and who uses each register of a kernel."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[BasicBlock]) -> None:
         self.uses: Counter[str] = Counter()
         self.users: dict[str, list[Instr]] = defaultdict(list)
         self.makers: dict[str, list[Instr]] = defaultdict(list)
@@ -35,7 +35,7 @@ def literal(instr: Instr) -> bool:
     return any(isinstance(operand, Imm) for operand in instr.operands[1:])
 
 
-def folded(blocks: Sequence[Block], names: Names, bounds: bool) -> set[int]:
+def folded(blocks: Sequence[BasicBlock], names: Names, bounds: bool) -> set[int]:
     """Instructions that all of their users take with them, by ``id``.
 
     A product or shift goes into each addition of it (IMAD, LEA), an addition or logic

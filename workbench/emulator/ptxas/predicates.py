@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
 from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.ptxas.divergence import walk
 
@@ -23,7 +23,7 @@ REGISTERS = 7
 _TOGETHER = 3
 
 
-def spills(graph: Graph, host: Mapping[int, int]) -> dict[int, float]:
+def spills(graph: ControlFlow, host: Mapping[int, int]) -> dict[int, float]:
     """Machine instructions that move conditions, by ``id`` of the instruction they go to.
 
     Args:
@@ -31,7 +31,7 @@ def spills(graph: Graph, host: Mapping[int, int]) -> dict[int, float]:
         host: Predicated block -> the block whose branch it replaces.
     """
     blocks = [graph.blocks[index] for index in graph.order]
-    makers: dict[str, list[tuple[Block, Instr]]] = defaultdict(list)
+    makers: dict[str, list[tuple[BasicBlock, Instr]]] = defaultdict(list)
     for block, instr in walk(blocks):
         if _condition(instr):
             for name in results(instr):
@@ -59,10 +59,10 @@ def _condition(instr: Instr) -> bool:
 
 
 def _asked(
-    graph: Graph, head: int, makers: Mapping[str, list[tuple[Block, Instr]]]
-) -> dict[str, list[tuple[Block, Instr]]]:
+    graph: ControlFlow, head: int, makers: Mapping[str, list[tuple[BasicBlock, Instr]]]
+) -> dict[str, list[tuple[BasicBlock, Instr]]]:
     """Conditions from outside of a loop, and who asks for them in it but in no inner loop."""
-    out: dict[str, list[tuple[Block, Instr]]] = defaultdict(list)
+    out: dict[str, list[tuple[BasicBlock, Instr]]] = defaultdict(list)
     depth = len(graph.blocks[head].loops)
     for block, instr in walk(graph.blocks[index] for index in graph.order):
         if head not in block.loops or len(block.loops) > depth:
@@ -74,7 +74,7 @@ def _asked(
     return out
 
 
-def _places(graph: Graph, block: Block, host: Mapping[int, int]) -> int:
+def _places(graph: ControlFlow, block: BasicBlock, host: Mapping[int, int]) -> int:
     """How often the block behind a branch asks for its condition."""
     inner = next((goal for goal in block.targets if host.get(goal) == block.index), None)
     if inner is None:

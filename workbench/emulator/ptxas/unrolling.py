@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Reg
 from workbench.emulator.ptxas.divergence import walk
 
@@ -44,7 +44,7 @@ class Unrolled:
         """Part of the turns in which the loop's own instructions run.
 
         Args:
-            ran: Block -> warps that ran it.
+            ran: BasicBlock -> warps that ran it.
         """
         turns = round(self.turns(ran))
         if turns < 1:
@@ -67,7 +67,10 @@ class Unrolled:
 
 
 def unrolled(
-    graph: Graph, first: Mapping[int, int], host: Mapping[int, int], size: Callable[[Block], float]
+    graph: ControlFlow,
+    first: Mapping[int, int],
+    host: Mapping[int, int],
+    size: Callable[[BasicBlock], float],
 ) -> list[Unrolled]:
     """The loops of a kernel that ptxas unrolls.
 
@@ -113,20 +116,20 @@ def unrolled(
     return out
 
 
-def _test(block: Block) -> Instr | None:
+def _test(block: BasicBlock) -> Instr | None:
     """The comparison that decides on another turn, if it is one and nothing else."""
     guard = block.last.guard.name if block.last is not None and block.last.guard else ""
     found = [instr for instr in block.instrs if guard in results(instr)]
     return found[0] if len(found) == 1 and found[0].op == "setp" else None
 
 
-def _compared(block: Block) -> bool:
+def _compared(block: BasicBlock) -> bool:
     """Is the counter compared with a literal?"""
     test = _test(block)
     return test is not None and isinstance(test.operands[-1], Imm)
 
 
-def _counter(block: Block, inside: Sequence[Instr]) -> str | None:
+def _counter(block: BasicBlock, inside: Sequence[Instr]) -> str | None:
     """The register that counts the turns, if the loop counts at all."""
     test = _test(block)
     if test is None:

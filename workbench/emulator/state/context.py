@@ -31,8 +31,8 @@ def writes_itself(run: Run) -> Run:
     return run
 
 
-class Site:
-    """Counters of one instruction, over all lanes and batches.
+class CodeSite:
+    """One instruction's place in the program: its counters, over all lanes and batches.
 
     `on` counts lanes whose guard was true (used only where there is a guard).
     """
@@ -97,10 +97,12 @@ class Site:
         self.ways = max(self.ways, counts[-1])
 
 
-class Watcher(Protocol):
+class AccessWatcher(Protocol):
     """Told of shared-memory accesses, to find races and uninitialised reads."""
 
-    def access(self, site: Site, low: int, rel: Array, mask: Mask, width: int, kind: str) -> None:
+    def access(
+        self, site: CodeSite, low: int, rel: Array, mask: Mask, width: int, kind: str
+    ) -> None:
         """An access of `width` bytes a lane at ``low + rel``; kind: load, store or atomic."""
 
     def barrier(self, mask: Mask) -> None:
@@ -128,7 +130,7 @@ class Runtime:
         self.check = False  # watch shared memory for races and uninitialised reads
         self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
         self.lanes: Lanes
-        self.watcher: Watcher | None = None
+        self.watcher: AccessWatcher | None = None
         self.lock: AbstractContextManager[Any] = nullcontext()
         self.wide: list[tuple[Any, Any]] = []
         self.alive: Callable[[], Mask]
@@ -185,7 +187,7 @@ class Context:
         self._of_bits: dict[int, int] = {}
         self.read: set[str] = set()  # registers that some instruction reads
         self.makers: dict[str, list[Instr]] = {}  # register -> what writes it
-        self.merged: dict[int, int] = {}  # loads that ptxas joins: `coalesce.merged`
+        self.merged: dict[int, int] = {}  # loads that ptxas joins: `joined.merged`
         self.params = b""
         self.param_base = 0
         self.variables: list[tuple[str, str, int, int]] = []  # name, space, start, size

@@ -37,7 +37,7 @@ KINDS: dict[str, np.dtype[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Allocation:
     """One array of global memory: [start, start + size) in the address space."""
 
     name: str
@@ -57,8 +57,8 @@ class Arena:
             at = -(-(at + array.nbytes + _GAP) // _ALIGN) * _ALIGN
         self._map = mmap.mmap(-1, at + _ALIGN)
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
-        self.regions = [Region(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
-        self._starts = [region.start for region in self.regions]
+        self.allocations = [Allocation(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
+        self._starts = [allocation.start for allocation in self.allocations]
         self._views: dict[Any, Array] = {}
         #: One byte for each byte: 1 where it holds something. None: not followed.
         self.written: NDArray[np.uint8] | None = None
@@ -74,7 +74,7 @@ class Arena:
 
     def address(self, name: str) -> int:
         """Where an array starts."""
-        return next(region.start for region in self.regions if region.name == name)
+        return next(allocation.start for allocation in self.allocations if allocation.name == name)
 
     def read(self, name: str, like: Array) -> Array:
         """A copy of an array's present content."""
@@ -91,39 +91,39 @@ class Arena:
             self._views[dtype] = found
         return found
 
-    def region_of(self, address: int) -> Region | None:
+    def allocation_of(self, address: int) -> Allocation | None:
         """The array that holds an address, or None."""
         index = bisect.bisect_right(self._starts, address) - 1
         if index < 0:
             return None
-        region = self.regions[index]
-        return region if address < region.start + region.size else None
+        allocation = self.allocations[index]
+        return allocation if address < allocation.start + allocation.size else None
 
     def holds(self, low: int, high: int) -> bool:
         """Do both bytes lie in one array?"""
-        region = self.region_of(low)
-        return region is not None and high < region.start + region.size
+        allocation = self.allocation_of(low)
+        return allocation is not None and high < allocation.start + allocation.size
 
-    def nearest(self, address: int) -> tuple[Region, int] | None:
+    def nearest(self, address: int) -> tuple[Allocation, int] | None:
         """The array nearest to an address, and the distance in bytes."""
         best = None
-        for region in self.regions:
-            end = region.start + region.size
-            gap = region.start - address if address < region.start else address - end + 1
+        for allocation in self.allocations:
+            end = allocation.start + allocation.size
+            gap = allocation.start - address if address < allocation.start else address - end + 1
             if best is None or gap < best[1]:
-                best = (region, gap)
+                best = (allocation, gap)
         return best
 
     def inside(self, addresses: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
         """Per address: does [address, address + width) lie in one array?"""
-        starts = np.array([r.start for r in self.regions], np.int64)
-        ends = np.array([r.start + r.size for r in self.regions], np.int64)
+        starts = np.array([r.start for r in self.allocations], np.int64)
+        ends = np.array([r.start + r.size for r in self.allocations], np.int64)
         index = np.searchsorted(starts, addresses, side="right") - 1
         ok: NDArray[np.bool_] = (index >= 0) & (addresses + width <= ends[np.maximum(index, 0)])
         return ok
 
 
-class View(NamedTuple):
+class Pattern(NamedTuple):
     """A base's lanes relative to the least of them.
 
     `rel` are bytes, `cells` elements; both of a shape that broadcasts to the batch.
@@ -136,8 +136,8 @@ class View(NamedTuple):
     cells: NDArray[np.intp] | None
 
 
-def view_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> View:
-    """`View` of a base under a mask, remembered with the base."""
+def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
+    """`Pattern` of a base under a mask, remembered with the base."""
     key = ("view", width, mask)
     found = base.memo.get(key)
     if found is not None:
@@ -153,7 +153,7 @@ def view_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> View:
     index = None
     if width == 1 or not (rel & (width - 1)).any():
         index = (rel >> (width.bit_length() - 1)).astype(np.intp, copy=False)
-    return base.remember(key, View(low, high, rel, index))  # type: ignore[no-any-return]
+    return base.remember(key, Pattern(low, high, rel, index))  # type: ignore[no-any-return]
 
 
 def flat_index(base: Base, width: int, mask: Mask, lanes: Lanes, stride: int, each: str) -> Array:
@@ -164,7 +164,7 @@ def flat_index(base: Base, width: int, mask: Mask, lanes: Lanes, stride: int, ea
     key = ("flat", width, mask, stride, each)
     found = base.memo.get(key)
     if found is None:
-        index = view_of(base, width, mask, lanes).cells
+        index = pattern_of(base, width, mask, lanes).cells
         assert index is not None
         if each == "block":
             start = np.arange(lanes.B, dtype=np.intp)[:, None] * stride

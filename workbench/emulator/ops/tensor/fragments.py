@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.emulator.state.values import Array
+
 Ints = NDArray[np.int64]
 _LANE = np.arange(32)
 _G, _T = _LANE // 4, _LANE % 4
@@ -22,6 +24,16 @@ class Layout(NamedTuple):
     row: Ints
     column: Ints
     shape: tuple[int, int]
+
+    def matrix(self, fragment: Array) -> Array:
+        """(…, 32, elements) registers -> (…, rows, columns) matrix."""
+        out = np.zeros((*fragment.shape[:-2], *self.shape), fragment.dtype)
+        out[..., self.row, self.column] = fragment
+        return out
+
+    def fragment(self, matrix: Array) -> Array:
+        """(…, rows, columns) matrix -> (…, 32, elements) registers."""
+        return np.asarray(matrix[..., self.row, self.column])
 
 
 def _stack(parts: list[tuple[Ints, Ints]], shape: tuple[int, int]) -> Layout:
@@ -85,15 +97,3 @@ def wmma_layout(role: str) -> Layout:
         np.concatenate([one.column, one.column], axis=1),
         (16, 16),
     )
-
-
-def gather(fragment: NDArray[np.float64], layout: Layout) -> NDArray[np.float64]:
-    """(…, 32, elements) registers -> (…, rows, columns) matrix."""
-    out = np.zeros((*fragment.shape[:-2], *layout.shape))
-    out[..., layout.row, layout.column] = fragment
-    return out
-
-
-def scatter(matrix: NDArray[np.float64], layout: Layout) -> NDArray[np.float64]:
-    """(…, rows, columns) matrix -> (…, 32, elements) registers."""
-    return np.asarray(matrix[..., layout.row, layout.column])

@@ -7,25 +7,28 @@ floating-point results may differ from it in the last bits; integer results do n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from workbench.emulator.cost.addresses import matrix_cost
-from workbench.emulator.ops.access import Access, count_shared
+from workbench.emulator.ops.access import Access, count_shared, where_of
 from workbench.emulator.ops.conversions import pack, unpack
-from workbench.emulator.ops.tensor.fragments import (
-    Layout,
-    a_layout,
-    b_layout,
-    c_layout,
-    gather,
-    scatter,
-)
+from workbench.emulator.ops.tensor.fragments import Layout, a_layout, b_layout, c_layout
 from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Instr, Operand, Vec
-from workbench.emulator.state.context import Context, Registers, Run, Site, put, writes_itself
+from workbench.emulator.state.context import (
+    CodeSite,
+    Context,
+    Registers,
+    Run,
+    put,
+    writes_itself,
+)
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.spaces import pattern_of
 from workbench.emulator.state.values import F32, F64, Array, unsigned
 
 #: Input type -> elements in a 32-bit register.
@@ -36,12 +39,6 @@ _SHAPES = {
     ("m16n8k16", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "s8"), ("m16n8k32", "u8"),
     ("m8n8k4", "f64"),
 }  # fmt: skip
-
-
-def _sizes(shape: str) -> tuple[int, int, int]:
-    m, rest = shape[1:].split("n")
-    n, k = rest.split("k")
-    return int(m), int(n), int(k)
 
 
 def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
@@ -97,21 +94,37 @@ def targets_of(operand: Operand, ctx: Context) -> list[int]:
     return [ctx.target(item) for item in items]
 
 
-def product(
-    ctx: Context, a: Callable[[Registers], Array], b: Callable[[Registers], Array],
-    c: Callable[[Registers], Array], targets: list[int], to: str, layout: Layout, *, clamp: bool,
-) -> Run:  # fmt: skip
-    """``D = A B + C`` of matrices that the callables fetch, into the registers of D."""
+class Result(NamedTuple):
+    """Where a product goes: register slots, the type of an element, which lane has which."""
+
+    slots: list[int]
+    kind: str
+    layout: Layout
+    clamp: bool = False  # integers end at their type's limits instead of wrapping
+
+
+Fetch = Callable[[Registers], Array]
+
+
+def operand(source: Operand, kind: str, layout: Layout, ctx: Context) -> Fetch:
+    """What fetches a matrix from the registers of its fragment."""
+    slots, rt = slots_of(source, ctx, 8 if kind == "f64" else 4), ctx.rt
+    return lambda R: layout.matrix(read(R, slots, kind, rt.lanes))
+
+
+def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, result: Result) -> Run:
+    """``D = A B + C``."""
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         total = np.matmul(a(R), b(R)) + c(R)
-        if to == "s32":
-            if clamp:
+        if result.kind == "s32":
+            if result.clamp:
                 total = np.clip(total, -(2.0**31), 2.0**31 - 1)
             total = (total.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
             total = total.astype(F64)
-        write(R, M, targets, scatter(total, layout), to, ctx.rt.lanes)
+        values = result.layout.fragment(total)
+        write(R, M, result.slots, values, result.kind, ctx.rt.lanes)
 
     return many
 
@@ -122,24 +135,19 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     to, left, right, start = [p for p in instr.parts if p in (*_PER, "f32", "s32")][-4:]
     if (shape, left) not in _SHAPES or "row" not in instr.parts or instr.parts.count("col") != 1:
         raise ctx.unsupported(instr)
-    m, n, k = _sizes(shape)
-    per = _PER[left]
-    size = 8 if left == "f64" else 4
+    m, n, k = (int(size) for size in re.split("[mnk]", shape)[1:])
     d, a, b, c = instr.operands
-    la, lb, lc = a_layout(m, k, per), b_layout(k, n, per), c_layout(m, n)
-    sa, sb, sc = slots_of(a, ctx, size), slots_of(b, ctx, size), slots_of(c, ctx, size)
-    lanes = ctx.rt
-
-    def matrix(slots: list[int], kind: str, layout: Layout) -> Callable[[Registers], Array]:
-        return lambda R: gather(read(R, slots, kind, lanes.lanes), layout)
-
+    layout = c_layout(m, n)
     return product(
-        ctx, matrix(sa, left, la), matrix(sb, right, lb), matrix(sc, start, lc),
-        targets_of(d, ctx), to, lc, clamp="satfinite" in instr.parts,
-    )  # fmt: skip
+        ctx,
+        operand(a, left, a_layout(m, k, _PER[left]), ctx),
+        operand(b, right, b_layout(k, n, _PER[left]), ctx),
+        operand(c, start, layout, ctx),
+        Result(targets_of(d, ctx), to, layout, "satfinite" in instr.parts),
+    )
 
 
-def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
+def _ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """Up to four 8×8 matrices of 16-bit elements; lane 8m + r gives row r of matrix m."""
     if "b16" not in instr.parts or "m8n8" not in instr.parts:
         raise ctx.unsupported(instr)
@@ -177,17 +185,14 @@ def _ldmatrix(instr: Instr, ctx: Context, site: Site) -> Run:
     return many
 
 
-def _charge(access: Access, R: Registers, rows: Mask, site: Site) -> None:
+def _charge(access: Access, R: Registers, rows: Mask, site: CodeSite) -> None:
     """Each matrix of 8 rows of 16 bytes is one pass."""
-    from workbench.emulator.ops.access import where_of
-    from workbench.emulator.state.spaces import view_of
-
     base, off = where_of(R, access.slot, access.size)
-    view = view_of(base, access.width, rows, access.rt.lanes)
+    view = pattern_of(base, access.width, rows, access.rt.lanes)
     count_shared(site, base, view, view.low + off + access.imm, rows, access.rt, 16, matrix_cost)
 
 
-def build(instr: Instr, ctx: Context, site: Site) -> Run:
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``mma`` and ``ldmatrix``.
 
     Raises:

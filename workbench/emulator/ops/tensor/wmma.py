@@ -13,16 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.emulator.cost.addresses import matrix_cost
-from workbench.emulator.ops.access import Access, count_shared, where_of
-from workbench.emulator.ops.access import scatter as put_lanes
-from workbench.emulator.ops.tensor.fragments import Layout, gather, wmma_layout
-from workbench.emulator.ops.tensor.mma import product, read, slots_of, targets_of
+from workbench.emulator.ops.access import Access, count_shared, scatter, where_of
+from workbench.emulator.ops.tensor.fragments import Layout, wmma_layout
+from workbench.emulator.ops.tensor.mma import Result, operand, product, slots_of, targets_of
 from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Instr, Vec
-from workbench.emulator.state.context import Context, Registers, Run, Site, put, writes_itself
+from workbench.emulator.state.context import (
+    CodeSite,
+    Context,
+    Registers,
+    Run,
+    put,
+    writes_itself,
+)
 from workbench.emulator.state.integers import add
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
-from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW, view_of
+from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW, pattern_of
 from workbench.emulator.state.values import UNSIGNED, Affine, Array, Base, Value, unsigned
 
 Ints = NDArray[np.int64]
@@ -68,16 +74,14 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     to, start = (kinds[0], kinds[-1]) if inputs == "f16" else ("f32", "f32")
     # Fragments already hold the matrix itself, however it was stored.
     d, a, b, c = instr.operands
-    la, lb, lc = _layout("a", inputs), _layout("b", inputs), _layout("c", to)
-    sa, sb, sc = slots_of(a, ctx), slots_of(b, ctx), slots_of(c, ctx)
-    rt = ctx.rt
+    layout = _layout("c", to)
     return product(
         ctx,
-        lambda R: gather(read(R, sa, inputs, rt.lanes), la),
-        lambda R: gather(read(R, sb, inputs, rt.lanes), lb),
-        lambda R: gather(read(R, sc, start, rt.lanes), lc),
-        targets_of(d, ctx), to, lc, clamp=False,
-    )  # fmt: skip
+        operand(a, inputs, _layout("a", inputs), ctx),
+        operand(b, inputs, _layout("b", inputs), ctx),
+        operand(c, start, layout, ctx),
+        Result(targets_of(d, ctx), to, layout),
+    )
 
 
 def _layout(role: str, kind: str) -> Layout:
@@ -88,10 +92,10 @@ def _layout(role: str, kind: str) -> Layout:
     return Layout(layout.row[:, :8], layout.column[:, :8], layout.shape)
 
 
-class _Memory:
+class _Fragment:
     """What loads and stores share: where the pieces of a fragment lie."""
 
-    def __init__(self, instr: Instr, ctx: Context, site: Site) -> None:
+    def __init__(self, instr: Instr, ctx: Context, site: CodeSite) -> None:
         self.load = instr.parts[1] == "load"
         kind = instr.parts[-1]
         if "m16n16k16" not in instr.parts or kind not in ("f16", "bf16", "f32"):
@@ -147,12 +151,12 @@ class _Memory:
         row, column = _LANE % 8 + _LANE // 8 % 2 * 8, _LANE // 16 * 8
         R[access.slot] = add(kept, self.offsets(R, row, column, -1), access.size)
         base, off = where_of(R, access.slot, access.size)
-        view = view_of(base, access.width, M, lanes)
+        view = pattern_of(base, access.width, M, lanes)
         low = view.low + off + access.imm
         count_shared(self.site, base, view, low, M, access.rt, 16, matrix_cost)
 
 
-def _load(memory: _Memory) -> Run:
+def _load(memory: _Fragment) -> Run:
     access, ctx = memory.access, memory.ctx
     targets = targets_of(memory.fragment, ctx)
     row, column, each = memory.pieces
@@ -189,7 +193,7 @@ def _load(memory: _Memory) -> Run:
     return many
 
 
-def _store(memory: _Memory) -> Run:
+def _store(memory: _Fragment) -> Run:
     access, ctx = memory.access, memory.ctx
     slots = slots_of(memory.fragment, ctx)
     row, column, each = memory.pieces
@@ -212,13 +216,13 @@ def _store(memory: _Memory) -> Run:
             found, index, _ = access.locate(R, M)
             parts = [matrix[..., row[number], column[number] + e] for e in range(each)]
             words = np.ascontiguousarray(np.stack(parts, -1)).view(access.dtype)[..., 0]
-            put_lanes(found, index, words.reshape(words.shape[0], lanes.T), M, lanes)
+            scatter(found, index, words.reshape(words.shape[0], lanes.T), M, lanes)
         R[access.slot] = kept
 
     return many
 
 
-def build(instr: Instr, ctx: Context, site: Site) -> Run:
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``wmma.load``, ``wmma.mma`` and ``wmma.store``.
 
     Raises:
@@ -226,6 +230,6 @@ def build(instr: Instr, ctx: Context, site: Site) -> Run:
     """
     if instr.parts[1] == "mma":
         return _mma(instr, ctx)
-    memory = _Memory(instr, ctx, site)
+    memory = _Fragment(instr, ctx, site)
     assert isinstance(memory.fragment, Vec)
     return _load(memory) if memory.load else _store(memory)

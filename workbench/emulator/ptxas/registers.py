@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from workbench.emulator.ptx.flow import Block, Graph, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Reg
 from workbench.emulator.ptxas.divergence import walk
 
 
-def needed_after(graph: Graph) -> dict[int, set[str]]:
-    """Block -> registers that are read after it before they are written."""
+def needed_after(graph: ControlFlow) -> dict[int, set[str]]:
+    """BasicBlock -> registers that are read after it before they are written."""
     reads: dict[int, set[str]] = {}
     writes: dict[int, set[str]] = {}
     blocks = [graph.blocks[index] for index in graph.order]
@@ -43,7 +43,7 @@ def needed_after(graph: Graph) -> dict[int, set[str]]:
     return after
 
 
-def copies(graph: Graph) -> dict[int, float]:
+def copies(graph: ControlFlow) -> dict[int, float]:
     """Machine instructions of each ``mov`` between registers or from a literal, by its ``id``."""
     makers: dict[str, list[Instr]] = defaultdict(list)
     for _, instr in walk(graph.blocks[index] for index in graph.order):
@@ -56,7 +56,9 @@ def copies(graph: Graph) -> dict[int, float]:
     return out
 
 
-def _of_block(block: Block, makers: Mapping[str, list[Instr]], after: set[str]) -> dict[int, float]:
+def _of_block(
+    block: BasicBlock, makers: Mapping[str, list[Instr]], after: set[str]
+) -> dict[int, float]:
     needed = set(after)
     if block.last is not None:
         needed.update(arguments(block.last))
@@ -84,7 +86,7 @@ def _of_block(block: Block, makers: Mapping[str, list[Instr]], after: set[str]) 
     return out
 
 
-def _literals(block: Block, makers: Mapping[str, list[Instr]]) -> dict[int, Imm]:
+def _literals(block: BasicBlock, makers: Mapping[str, list[Instr]]) -> dict[int, Imm]:
     """Moves of the block whose value is a literal, directly or through other moves of it."""
     now: dict[str, Imm] = {}
     out: dict[int, Imm] = {}
