@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from workbench.compile.build import BuildResult
-from workbench.emulator.launch import Launch as EmulatedLaunch
-from workbench.emulator.launch import arena_for
-from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.launch import KernelLaunch, arena_for
 from workbench.emulator.ptx.instructions import Instr, Module
-from workbench.emulator.run import Outcome, Row, run, sample
+from workbench.emulator.ptx.parser import parse
+from workbench.emulator.run import Executed, Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
 from workbench.engines.emulated import misread as emulated_misread
@@ -92,7 +91,7 @@ def recorded_place(profile: Profile, launch: Launch, row: int) -> Place:
     return Path(path).name, launch.instructions.line[row]
 
 
-def counted_place(module: Module, row: Row) -> Place:
+def counted_place(module: Module, row: Executed) -> Place:
     """Where a PTX instruction comes from."""
     return Path(module.files.get(row.instr.loc.file, "?")).name, row.instr.loc.line
 
@@ -223,7 +222,7 @@ def _affordable(outcome: Outcome, budget: int) -> int:
     return int(budget / max(each, 1.0))
 
 
-def _run(module: Module, launch: EmulatedLaunch, arena: Arena, budget: int) -> Outcome:
+def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Outcome:
     geometry = launch.geometry
     if geometry.blocks > _PILOT:
         pilot = run(module, launch, arena, blocks=sample(geometry, _PILOT))
@@ -240,7 +239,7 @@ def _left_out(
         place = recorded_place(profile, launch, row)
         return groups.get(place, place)
 
-    def our_group_of(row: Row) -> Place:
+    def our_group_of(row: Executed) -> Place:
         place = counted_place(module, row)
         return groups.get(place, place)
 
@@ -265,7 +264,7 @@ def agreement(
     if built is None:
         return []
     version, problem = study.version(profile.version), study.problem(profile.problem)
-    module = ptx.parse(built.build.ptx)
+    module = parse(built.build.ptx)
     groups = inlined(module)
     arena = arena_for(module, memory_of(study, version, problem, seed=1).all)
     out = []

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
 from workbench.emulator.faults.origins import Origins
-from workbench.emulator.launch import Argument, Buffer, Launch, Scalar, arena_for
-from workbench.emulator.ptx import parser as ptx
+from workbench.emulator.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
 from workbench.emulator.ptx.instructions import Module
+from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
@@ -105,7 +105,7 @@ def memory_of(study: Study, version: Version, problem: Problem, seed: int) -> Me
     )
 
 
-def launch_of(resolved: ResolvedLaunch, limits: Limits) -> Launch:
+def launch_of(resolved: ResolvedLaunch, limits: Limits) -> KernelLaunch:
     """A study's launch as the emulator takes it.
 
     Raises:
@@ -120,7 +120,7 @@ def launch_of(resolved: ResolvedLaunch, limits: Limits) -> Launch:
             f"kernel {resolved.kernel}: the emulator does not run clusters of blocks",
             "Use --engine ncu on a GPU machine.",
         )
-    return Launch(
+    return KernelLaunch(
         resolved.kernel, resolved.grid, resolved.block, arguments, resolved.dynamic_shared, limits
     )
 
@@ -164,7 +164,7 @@ def _refuse_python(version: Version) -> None:
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> Module:
     """The same PTX is run on one problem after another."""
-    return ptx.parse(text)
+    return parse(text)
 
 
 def emulate(

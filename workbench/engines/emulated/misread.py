@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from workbench.analysis.misread import is_copy, is_misread
-from workbench.emulator.run import Outcome, Row
+from workbench.emulator.run import Executed, Outcome
 from workbench.model import Launch
 
 #: The counters of a copy that are wrong.
@@ -51,7 +51,7 @@ def left_out(
     launch: Launch,
     outcome: Outcome,
     recorded_place: Callable[[int], Place],
-    counted_place: Callable[[Row], Place],
+    counted_place: Callable[[Executed], Place],
 ) -> LeftOut:
     """Find the misread copies of a launch.
 
@@ -96,7 +96,7 @@ def left_out(
     return out
 
 
-def _near(outcome: Outcome, row: Row, tags: float) -> bool:
+def _near(outcome: Outcome, row: Executed, tags: float) -> bool:
     """Whether a copy touches as many lines as was recorded, as far as a sample can tell."""
     ours = float(row.site.tags)
     slack = 0.5

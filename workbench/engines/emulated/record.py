@@ -14,7 +14,7 @@ from workbench.emulator.bound import bound
 from workbench.emulator.cost.addresses import SECTOR
 from workbench.emulator.mix import mix, operations
 from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.run import Outcome, Row
+from workbench.emulator.run import Executed, Outcome
 from workbench.gpus import chip_for
 from workbench.model import (
     Column,
@@ -54,7 +54,7 @@ _CHIPS = {
 }
 _ADDRESS_STEP = 16  # as wide as a machine instruction; PTX has no addresses of its own
 
-Get = Callable[[Row], Number]
+Get = Callable[[Executed], Number]
 _GLOBAL = ("global", "generic")
 
 
@@ -73,7 +73,7 @@ def device_of(arch: str) -> Device:
 
 
 def _from(spaces: tuple[str, ...], name: str) -> Get:
-    def get(row: Row) -> Number:
+    def get(row: Executed) -> Number:
         return getattr(row.site, name) if row.site.space in spaces else 0
 
     return get
@@ -134,7 +134,7 @@ def instruction_table(
     )
 
 
-def _arithmetic(rows: list[Row]) -> dict[str, Metric]:
+def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
     """The mix of instructions, operations, and operations a byte to and from L2 at most."""
     out = {
         f"ptx__inst_executed_class_{name}": Metric(value=_plain(warps), unit="inst")
@@ -152,7 +152,7 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
     """Kernel-wide sums."""
     rows = outcome.rows
 
-    def total(get: Get, which: Callable[[Row], bool] = lambda _row: True) -> Number:
+    def total(get: Get, which: Callable[[Executed], bool] = lambda _row: True) -> Number:
         return _plain(sum(get(row) for row in rows if which(row)))
 
     out = {name: Metric(value=total(get), unit=unit) for name, (get, unit) in COLUMNS.items()}
