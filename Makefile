@@ -84,7 +84,7 @@ goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you comm
 	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/views tests/commands || true
 
 agreement: $(VENV)/.demo ## The emulator's counters against every recorded profile, as a table
-	$(BIN)/python benchmarks/agreement.py
+	$(BIN)/python -m benchmarks.agreement
 
 bench-emulator: $(VENV)/.dev ## The emulator's speed, and numba's CUDA simulator beside it
 	@$(PIP) numba

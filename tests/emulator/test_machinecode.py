@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.agreement.lines import agreement
 from tests.emulator.conftest import HEADER, Compile, execute
 from workbench.emulator.ptx.flow import control_flow
 from workbench.emulator.ptx.inlining import flatten
@@ -19,7 +20,6 @@ from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies
 from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
-from workbench.engines.emulated.agreement import agreement
 from workbench.project import require_project
 from workbench.store import Store
 from workbench.study.folder import load_study

@@ -18,7 +18,7 @@ from workbench.emulator.run import Executed, Outcome
 from workbench.model import Launch
 
 #: The counters of a copy that are wrong.
-COUNTERS = (
+MISREAD = (
     "memory_l2_theoretical_sectors_global",
     "memory_l2_theoretical_sectors_global_ideal",
     "memory_l1_wavefronts_shared",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
 from workbench.compile.build import BuildResult
 from workbench.emulator.launch import KernelLaunch, arena_for
 from workbench.emulator.ptx.instructions import Instr, Module
@@ -21,9 +22,7 @@ from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Executed, Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
-from workbench.engines.emulated import misread as emulated_misread
 from workbench.engines.emulated.engine import launch_of, memory_of, recorded_build
-from workbench.engines.emulated.misread import LeftOut, left_out
 from workbench.model import Launch, Profile
 from workbench.study.folder import Study
 from workbench.study.launches import resolve_launches
@@ -52,7 +51,7 @@ Place = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Column:
+class Tally:
     """One counter over the lines of a launch."""
 
     seen: float = 0.0
@@ -72,12 +71,12 @@ class Agreement:
     """One launch, emulated and recorded.
 
     `instructions`: estimated over recorded, less 1; `misread`: machine instructions whose
-    counters of copies are not compared (`workbench.engines.emulated.misread`), and
+    counters of copies are not compared (`benchmarks.agreement.misread`), and
     `lines_left_out`: lines that are not compared because of them.
     """
 
     kernel: str
-    columns: dict[str, Column]
+    columns: dict[str, Tally]
     instructions: float
     sampled: float
     misread: int = 0
@@ -189,7 +188,7 @@ def compare(
     want: dict[Place, float],
     margin: dict[Place, float],
     least: float = 0.0,
-) -> Column:
+) -> Tally:
     """Lines that agree, totals, and the lines that differ in words.
 
     Args:
@@ -198,7 +197,7 @@ def compare(
         margin: Standard errors of what was counted.
         least: Share of a count by which a line may differ in any case.
     """
-    column = Column(sum(seen.values()), sum(want.values()))
+    column = Tally(sum(seen.values()), sum(want.values()))
     for place in sorted({*seen, *want}):
         ours, theirs = seen.get(place, 0.0), want.get(place, 0.0)
         if not ours and not theirs:
@@ -275,7 +274,7 @@ def agreement(
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
         columns = {}
         for name in COUNTERS:
-            without = missing if name in emulated_misread.COUNTERS else None
+            without = missing if name in MISREAD else None
             seen, margin = counted_lines(outcome, module, name, without)
             want = recorded_lines(profile, launch, name, without)
             columns[name] = compare(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.agreement.lines import Agreement, agreement, compare
 from workbench.analysis.misread import is_misread
-from workbench.engines.emulated.agreement import Agreement, agreement, compare
 from workbench.project import Project, require_project
 from workbench.store import Entry, Store
 from workbench.study.folder import load_study

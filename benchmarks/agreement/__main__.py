@@ -2,7 +2,7 @@
 
 ``make agreement`` prints the table per study and version in Markdown, the lines that
 differ to the error stream, and at the end what holds in all. Copies whose counters ncu
-misreads are left out and counted (`workbench.engines.emulated.misread`). Options name
+misreads are left out and counted (`benchmarks.agreement.misread`). Options name
 studies (default: all of the project), another project's folder, and a document whose table,
 between two marks, is to be replaced by this one.
 """
@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from workbench.engines.emulated.agreement import COUNTERS, Agreement, Column, agreement
+from benchmarks.agreement.lines import COUNTERS, Agreement, Tally, agreement
 from workbench.errors import WorkbenchError
 from workbench.project import require_project
 from workbench.store import Store
@@ -61,7 +61,7 @@ def summary(every: list[tuple[str, Agreement]]) -> tuple[str, bool]:
     """What holds over all launches, and whether all goals are met."""
     lines, met = [], True
     for name, share in GOALS.items():
-        columns: list[Column] = [found.columns[name] for _, found in every]
+        columns: list[Tally] = [found.columns[name] for _, found in every]
         same, total = sum(c.same for c in columns), sum(c.lines for c in columns)
         worst = max((abs(c.deviation or 0.0) for c in columns), default=0.0)
         lines.append(

@@ -1,0 +1,1 @@
+"""How near the emulator comes to the hardware: ``python -m benchmarks.agreement``."""
