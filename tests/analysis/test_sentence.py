@@ -15,12 +15,12 @@ from tests.factories import (
     make_timing,
 )
 from workbench.analysis.compare import compare
-from workbench.analysis.explanation import Explanation, explain
+from workbench.analysis.story import Story, explain
 from workbench.model import Device, InstructionTable, Metric, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 
 
-def story(old: Profile, new: Profile, **times: Any) -> Explanation:
+def story(old: Profile, new: Profile, **times: Any) -> Story:
     times.setdefault("old_time", None)
     times.setdefault("new_time", None)
     comparison = compare(old, new, labels=("v2", "v3"), **times)

@@ -41,6 +41,7 @@ KEYS = [
     "occupancy",
     "launches",
     "rules",
+    "story",
 ]
 COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict"]
 

@@ -23,7 +23,7 @@ from tests.factories import (
     make_timing,
 )
 from workbench.analysis.compare import compare
-from workbench.analysis.explanation import explain
+from workbench.analysis.story import explain
 from workbench.model import Expectation, Profile, SourceFile, Timing
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.views.text.escaping import code, fenced, inline, paragraph

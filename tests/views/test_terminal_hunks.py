@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from tests import goldens
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
-from workbench.analysis.explanation import explain
+from workbench.analysis.story import explain
 from workbench.model import Expectation, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.views.terminal.console import render

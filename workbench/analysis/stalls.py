@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from workbench.analysis.weight import TELLING
 from workbench.counters import Counter, Reading, catalog, line_metric, read
 from workbench.model import Launch, LineKey, Number, Record, line_counters
 
@@ -54,6 +55,11 @@ class HotLine(Record, frozen=True):
     samples: Number
     share: float
     stalls: tuple[tuple[Counter, float], ...] = ()
+
+    @property
+    def telling(self) -> bool:
+        """False for a handful of samples."""
+        return self.share >= TELLING
 
 
 def _cycles(launch: Launch, state: Counter) -> Number | None:

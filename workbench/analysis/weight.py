@@ -12,7 +12,7 @@ for a cycle are those of NVIDIA's documentation of the hardware model
 
 Device memory moves what the data sheet says. The recorded H200 profiles stay below these rates
 (at most 3.6 instructions and 0.94 wavefronts a cycle), but for the tag stage, which looks up
-to 1.16 requests: what weighs them is a scale, no bound. The times overlap: they say which of
+to 1.155 requests: what weighs them is a scale, no bound. The times overlap: they say which of
 several changes may matter, and are no parts of the duration.
 """
 
@@ -23,6 +23,9 @@ from workbench.counters import catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Profile
 
+#: What is less than this part of its counter (or of the time, or of all samples) tells
+#: nothing: every output leaves it out, and says how much it left out.
+TELLING = 0.002
 #: Bytes that an SM and the L2 exchange in a cycle.
 _L2_BYTES = 64
 #: Counts that cost nothing of their own: lanes ride on their warp's instruction.

@@ -42,7 +42,7 @@ def command(
     before, after = resolve_all((old, new), selection)
     comparison = compared(before, after, force=force)
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
-    from workbench.analysis.explanation import explain
+    from workbench.analysis.story import explain
 
     # What an author predicted speaks of the step from the parent, and of no other.
     author = after.version if _is_step(before.version, after.version) else None

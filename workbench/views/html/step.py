@@ -6,8 +6,8 @@ from functools import cached_property
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.explanation import Explanation, explain
 from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.story import Story, explain
 from workbench.analysis.weight import Scale
 from workbench.errors import UsageError
 from workbench.model import Profile, Timing, Version
@@ -67,7 +67,7 @@ class Step:
         )
 
     @cached_property
-    def story(self) -> Explanation:
+    def story(self) -> Story:
         """Hunks, attribution, time split, verdicts, sentence."""
         expected = self._author.expectations if self._author else ()
         try:

@@ -22,13 +22,11 @@ _MAX_RULES = 5
 #: From this width on, counters fit beside the code instead of below it.
 _BESIDE = 150
 _TELLING = ("optimization", "warning")
-#: Lines with a smaller share of the samples tell nothing: a handful of samples.
-_SMALL = 0.002
 
 
 def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[RenderableType]:
     """The lines with most warp samples, their largest stall, their text and counters."""
-    hot = [line for line in sampled_lines(launch) if line.share >= _SMALL][:limit]
+    hot = [line for line in sampled_lines(launch) if line.telling][:limit]
     if not hot:
         return _without_samples(profile, launch, limit)
     counters = line_counters(launch)

@@ -13,33 +13,28 @@ from collections.abc import Iterable, Sequence
 
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.explanation import Explanation
-from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import CounterSplit, Part
-from workbench.analysis.split.duration import TimePart
+from workbench.analysis.story import NOTHING, Chapter, Fact, Story, Tie
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import count, factor, quantity, signed
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
-from workbench.views.text.tables import change_of
+from workbench.views.text.tables import change_of, line_range, more
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
 LIMIT = 60_000
 _ROWS = 15  # of counters that are not folded away
 _LINES = 24  # of one side of a hunk
 _WIDTH = 160  # characters of a source line
-_PARTS = 4  # counters of one part
-_NAMES = 6
-#: Parts below this share of their counter (or of the duration) are left out.
-_TELLING = 0.002
-_SAMPLES = "smsp__pcsamp_"
+_PLACES = 4  # lines of a symbol's counter
+_NAMES = 6  # that a hunk changes
+_SILENCE = NOTHING[:1].upper() + NOTHING[1:]
 
 
 def step_markdown(
     old: Profile,
     new: Profile,
     comparison: Comparison,
-    story: Explanation,
+    story: Story,
     *,
     title: str = "",
     change: str = "",
@@ -128,9 +123,9 @@ def _counters(comparison: Comparison) -> str:
     if not folded:
         return table
     rest = _table(header, map(_row, folded))
-    more = _more(len(folded), "counter") + (" that moved" if judged else "")
+    summary = more(len(folded), "counter") + (" that moved" if judged else "")
     # The blank lines let Markdown begin again inside the element.
-    details = f"<details><summary>{more}</summary>\n\n{rest}\n\n</details>"
+    details = f"<details><summary>{summary}</summary>\n\n{rest}\n\n</details>"
     return "\n\n".join(part for part in (table, details) if part)
 
 
@@ -140,7 +135,7 @@ def _row(delta: Delta) -> tuple[str, ...]:
     return (inline(delta.title), *values, change, delta.verdict)
 
 
-def _expectations(story: Explanation) -> str:
+def _expectations(story: Story) -> str:
     if not story.expectations:
         return ""
     rows = [
@@ -183,40 +178,44 @@ def _captured(side: Side) -> str:
 # --- hunks ---------------------------------------------------------------------------------
 
 
-def _hunks(old: Profile, new: Profile, story: Explanation, room: int) -> list[str]:
-    every = [hunk for hunk in story.attribution.hunks if hunk.kind in ("code", "moved")]
+def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
+    """The hunks with as much of their code as there is room for; numbers go before code."""
+    told = [f"{_head(chapter)}\n\n{_linked(chapter)}" for chapter in story.chapters]
+    room -= sum(len(block) + 2 for block in told)
+    while room < 0 and told:
+        room += len(told.pop()) + 2
     out: list[str] = []
-    for place, hunk in enumerate(every):
-        block = _hunk(old, new, story, hunk)
-        room -= len(block) + 2
+    for chapter, brief in zip(story.chapters, told, strict=False):
+        block = "\n\n".join([_head(chapter), _code(old, new, chapter), _linked(chapter)])
+        room -= len(block) - len(brief)
         if room < 0:
-            out.append(f"{_more(len(every) - place, 'hunk')}: too long for a comment.")
-            break
+            room += len(block) - len(brief)
+            block = brief
         out.append(block)
-    return out
+    left = len(story.chapters) - len(told)
+    return [*out, f"{more(left, 'hunk')}: too long for a comment."] if left else out
 
 
-def _hunk(old: Profile, new: Profile, story: Explanation, hunk: Hunk) -> str:
-    head = f"**Hunk {count(hunk.id)}**, line {_range(hunk.old)} → {_range(hunk.new)}"
+def _head(chapter: Chapter) -> str:
+    hunk = chapter.hunk
+    text = f"**Hunk {count(hunk.id)}**, line {line_range(hunk.old)} → {line_range(hunk.new)}"
     if hunk.kind == "moved":
-        head += ", moved"
-    if hunk.symbols:
-        more = " …" if len(hunk.symbols) > _NAMES else ""
-        head += f", changes {', '.join(map(code, hunk.symbols[:_NAMES]))}{more}"
+        text += ", moved"
+    if chapter.symbols:
+        text += f", changes {', '.join(map(code, chapter.symbols[:_NAMES]))}"
+        text += " …" * (len(chapter.symbols) > _NAMES)
+    return text
+
+
+def _code(old: Profile, new: Profile, chapter: Chapter) -> str:
+    hunk = chapter.hunk
     where = hunk.new_file or hunk.old_file
     lines = [
         f"@@ {where} @@" if where else "@@ @@",
         *_side(old, hunk.old_file, hunk.old, "-"),
         *_side(new, hunk.new_file, hunk.new, "+"),
     ]
-    return "\n\n".join([head, fenced(lines, "diff"), _linked(story, hunk.id)])
-
-
-def _range(lines: tuple[int, int]) -> str:
-    first, last = lines
-    if last < first:
-        return "—"
-    return str(first) if first == last else f"{first}–{last}"
+    return fenced(lines, "diff")
 
 
 def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> list[str]:
@@ -230,79 +229,45 @@ def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> lis
         out.append(mark + (line if len(line) <= _WIDTH else f"{line[:_WIDTH]} …"))
     hidden = last - first + 1 - len(shown)
     if hidden > 0 and shown:
-        out.append(f"{mark} … {_more(hidden, 'line')}")
+        out.append(f"{mark} … {more(hidden, 'line')}")
     return out
 
 
-def _linked(story: Explanation, hunk: int) -> str:
+def _linked(chapter: Chapter) -> str:
     """A list: the hunk's own lines first, then symbol by symbol."""
-    keys: dict[tuple[str, str], None] = {}
-    for split in story.attribution.counters:
-        for part in split.parts:
-            if part.hunk == hunk and part.link in ("hunk", "symbol") and part.delta:
-                keys[part.link, part.symbol or ""] = None
     items = []
-    for link, symbol in sorted(keys):
-        facts = _facts(story, link, hunk, symbol)
-        if facts:
-            words = "on its own lines" if link == "hunk" else f"linked by {code(symbol)}"
-            items.append(f"- {words}: {'; '.join(facts)}")
-    if len(items) > _NAMES:
-        items[_NAMES:] = [f"- {_more(len(items) - _NAMES, 'symbol')}"]
-    return "\n".join(items) or "No counter moved by 0.2% on its lines."
+    for tie in chapter.ties:
+        words = "on its own lines" if tie.link == "hunk" else f"linked by {code(tie.symbol or '')}"
+        items.append(f"- {words}: {_facts(tie)}")
+    if not items:
+        return "; ".join(filter(None, (_SILENCE, chapter.left_out.words))) + "."
+    return "\n".join([*items, *(f"- {words}" for words in (chapter.left_out.words,) if words)])
 
 
-def _facts(story: Explanation, link: str, hunk: int | None, symbol: str) -> list[str]:
-    """Time and the heaviest counters of one part, in words."""
-
-    def here(part: Part | TimePart) -> bool:
-        return (part.link, part.hunk, part.symbol or "") == (link, hunk, symbol)
-
+def _facts(tie: Tie) -> str:
+    """Time and counters of one link, in words."""
     facts: list[str] = []
-    if story.time is not None:
-        floor = _TELLING * max(story.time.old_s, story.time.new_s)
-        for time in filter(here, story.time.parts):
-            if time.certain and abs(time.delta_s) >= floor:
-                facts.append(_time_fact(time))
-    found: list[tuple[float, str]] = []
-    for split in story.attribution.counters:
-        # Samples are told as time, and an ideal or an excess by the counter itself.
-        own = not split.id or split.counter.startswith(_SAMPLES)
-        if own or split.id.endswith(("_ideal", "_excess")):
-            continue
-        for part in filter(here, split.parts):
-            weight = abs(part.delta) / max(abs(split.old), abs(split.new), 1)
-            if weight >= _TELLING:
-                found.append((weight, _fact(split, part)))
-    found.sort(key=lambda entry: -entry[0])
-    facts += [text for _, text in found[:_PARTS]]
-    if len(found) > _PARTS:
-        facts.append(_more(len(found) - _PARTS, "counter"))
-    return facts
+    if tie.time is not None:
+        part = tie.time
+        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
+        text = f"{signed(part.delta_s, 's')} ±{quantity(error, 's')} of time (estimate)"
+        stalls = [f"{_title(s.stall)} {signed(s.delta_s, 's')}" for s in tie.stalls]
+        facts.append(", ".join([text, *stalls]))
+    return "; ".join([*facts, *map(_fact, tie.facts)])
 
 
-def _time_fact(part: TimePart) -> str:
-    error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
-    text = f"{signed(part.delta_s, 's')} ±{quantity(error, 's')} of time (estimate)"
-    stall = next((stall for stall in part.stalls if stall.stall in catalog()), None)
-    if stall is None:
-        return text
-    return f"{text}, {_title(stall.stall)} {signed(stall.delta_s, 's')}"
-
-
-def _fact(split: CounterSplit, part: Part) -> str:
+def _fact(fact: Fact) -> str:
+    split, part, share = fact.split, fact.part, fact.of_change
     text = f"{inline(_title(split.id))} {signed(part.delta, split.unit)}"
-    if split.delta and part.delta == split.delta:
-        text += ", all of it"
-    elif split.delta and 0 < part.delta / split.delta < 1:
-        text += f", {100 * part.delta / split.delta:.0f}% of it"
+    if share is not None:
+        text += ", all of it" if share == 1 else f", {100 * share:.0f}% of it"
     lines = [str(line.new) for line in part.lines if line.new and line.delta]
-    if part.link == "symbol" and 0 < len(lines) <= _PARTS:
+    if part.link == "symbol" and 0 < len(lines) <= _PLACES:
         text += f", on line {', '.join(lines)}"
     return text + (", shared with other links" if part.shared else "")
 
 
-def _rest(story: Explanation) -> str:
+def _rest(story: Story) -> str:
     """What no hunk explains: launches, the compiler, noise."""
     items = [
         f"- launch of {code(match.new)}: {inline(', '.join(match.changes))}"
@@ -314,24 +279,18 @@ def _rest(story: Explanation) -> str:
         for match in story.attribution.launches
         if match.how in ("added", "removed")
     ]
-    symbols = {
-        (part.link, part.hunk, part.symbol or "")
-        for split in story.attribution.counters
-        for part in split.parts
-        if part.link in ("launch", "elsewhere")
-    }
-    for link, hunk, symbol in sorted(symbols, key=lambda key: (key[0], key[2])):
-        facts = _facts(story, link, hunk, symbol)
-        if facts:
-            words = "elsewhere (the compiler, or noise)" if link == "elsewhere" else "the launch"
-            items.append(f"- {words}: {'; '.join(facts)}")
+    for tie in story.rest.ties:
+        words = "the launch"
+        if tie.link == "elsewhere":
+            words = "elsewhere (the compiler, or noise)"
+            if tie.note == "no-line":
+                words = "elsewhere (instructions of no source line)"
+        items.append(f"- {words}: {_facts(tie)}")
+    if story.rest.ties and story.rest.left_out.words:
+        items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
     return "Linked to no hunk:\n\n" + "\n".join(items) if items else ""
 
 
 def _title(counter: str) -> str:
     return catalog()[counter].title if counter in catalog() else counter
-
-
-def _more(number: int, what: str) -> str:
-    return f"{count(number)} more {what}{'' if number == 1 else 's'}"

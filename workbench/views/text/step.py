@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.analysis.explanation import Explanation
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import CounterSplit, Part
 from workbench.analysis.split.duration import TimePart, TimeSplit
+from workbench.analysis.story import Passage, Story
+from workbench.analysis.weight import TELLING
 
 Json = dict[str, Any]
 
 
-def hunk_rows(explanation: Explanation) -> list[Json]:
+def hunk_rows(story: Story) -> list[Json]:
     """``hunks`` of the diff document."""
-    return [_hunk(hunk) for hunk in explanation.attribution.hunks]
+    return [_hunk(hunk) for hunk in story.attribution.hunks]
 
 
-def attribution_rows(explanation: Explanation) -> list[Json]:
+def attribution_rows(story: Story) -> list[Json]:
     """``attribution`` of the diff document: one entry per line counter."""
-    return [_split(split) for split in explanation.attribution.counters]
+    return [_split(split) for split in story.attribution.counters]
 
 
-def expectation_rows(explanation: Explanation) -> list[Json]:
+def expectation_rows(story: Story) -> list[Json]:
     """``expectations`` of the diff document."""
     return [
         {
@@ -35,16 +36,16 @@ def expectation_rows(explanation: Explanation) -> list[Json]:
             "line": judgement.line or None,
             "learned": judgement.learned,
         }
-        for judgement in explanation.expectations
+        for judgement in story.expectations
     ]
 
 
-def more_rows(explanation: Explanation) -> Json:
+def more_rows(story: Story) -> Json:
     """What stands beside the promised keys: sentence, time, occupancy, launches, scores."""
     return {
-        "sentence": explanation.sentence,
-        "side_effects": [delta.id for delta in explanation.side_effects],
-        "time_split": _time(explanation.time),
+        "sentence": story.sentence,
+        "side_effects": [delta.id for delta in story.side_effects],
+        "time_split": _time(story.time),
         "occupancy": [
             {
                 "kernel": split.kernel,
@@ -53,11 +54,11 @@ def more_rows(explanation: Explanation) -> Json:
                 "delta": split.delta,
                 "causes": split.causes,
             }
-            for split in explanation.occupancy
+            for split in story.occupancy
         ],
         "launches": [
             {"old": m.old or None, "new": m.new or None, "how": m.how, "changes": list(m.changes)}
-            for m in explanation.attribution.launches
+            for m in story.attribution.launches
         ],
         "rules": [
             {
@@ -69,17 +70,44 @@ def more_rows(explanation: Explanation) -> Json:
                 "still": score.still,
                 "verdict": score.verdict,
             }
-            for score in explanation.scores
+            for score in story.scores
         ],
+        "story": {
+            "threshold": TELLING,
+            "hunks": [{"hunk": chapter.hunk.id, **_passage(chapter)} for chapter in story.chapters],
+            "rest": _passage(story.rest),
+        },
     }
 
 
-def words(explanation: Explanation) -> list[str]:
+def words(story: Story) -> list[str]:
     """Sentences for ``warnings``: what could not be done, and why."""
-    out = list(explanation.attribution.words)
-    if explanation.time_missing:
-        out.append(explanation.time_missing)
+    out = list(story.attribution.words)
+    if story.time_missing:
+        out.append(story.time_missing)
     return out
+
+
+def _passage(passage: Passage) -> Json:
+    left = passage.left_out
+    return {
+        "links": [
+            {
+                "link": tie.link,
+                "symbol": tie.symbol,
+                "note": tie.note,
+                "weight": tie.weight,
+                "time_s": tie.time.delta_s if tie.time is not None else None,
+                "stalls": [stall.stall for stall in tie.stalls],
+                "counters": [
+                    {"counter": fact.split.id, "delta": fact.part.delta, "weight": fact.weight}
+                    for fact in tie.facts
+                ],
+            }
+            for tie in passage.ties
+        ],
+        "left_out": {"symbols": left.symbols, "numbers": left.numbers, "share": left.share},
+    }
 
 
 def _hunk(hunk: Hunk) -> Json:

@@ -15,7 +15,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
 from workbench.store.ladder import Ladder
-from workbench.units import points, quantity, relative, signed
+from workbench.units import count, points, quantity, relative, signed
 from workbench.views.text.escaping import inline
 
 Row = Sequence[Any]
@@ -38,6 +38,19 @@ def to_markdown(header: Sequence[str], rows: Iterable[Row]) -> str:
 
     ruler = "|" + "|".join(" --- " for _ in header) + "|"
     return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
+
+
+def more(number: int, what: str) -> str:
+    """``3 more hunks``."""
+    return f"{count(number)} more {what}{'' if number == 1 else 's'}"
+
+
+def line_range(lines: tuple[int, int]) -> str:
+    """First and last line: ``38–40``, ``38``, or ``—`` for none."""
+    first, last = lines
+    if last < first:
+        return "—"
+    return str(first) if first == last else f"{first}–{last}"
 
 
 # --- list ------------------------------------------------------------------------

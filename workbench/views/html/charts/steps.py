@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 from workbench import units
-from workbench.analysis.explanation import Explanation
 from workbench.analysis.split.attribution import CounterSplit, Part
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.weight import Scale
+from workbench.analysis.story import Fact, Story, tellable
+from workbench.analysis.weight import TELLING, Scale
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts.waterfall import Fall, Total, waterfall
 from workbench.views.html.parts.common import percent
-from workbench.views.html.parts.links import TELLING, told, tone_of, weight
+from workbench.views.html.parts.links import tone_of
 
 #: A step must be this part of the larger total; the others are added up.
 _STEP = 0.012
@@ -181,25 +181,27 @@ def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
 # --- counters -------------------------------------------------------------------------
 
 
-def counter_waterfalls(
-    story: Explanation, old: str, new: str, scale: Scale
-) -> tuple[Waterfall, ...]:
+def counter_waterfalls(story: Story, old: str, new: str, scale: Scale) -> tuple[Waterfall, ...]:
     """One waterfall for each line counter that changed, the weightiest change first."""
-    splits = [split for split in told(story.attribution) if any(p.delta for p in split.parts)]
-    splits = [split for split in splits if max(weight(split, p) for p in split.parts) >= TELLING]
+    splits = [split for split in tellable(story.attribution) if any(p.delta for p in split.parts)]
+    splits = [split for split in splits if max(_weight(split, p) for p in split.parts) >= TELLING]
 
     def heaviest(split: CounterSplit) -> tuple[float, float]:
         amounts = [abs(part.delta) for part in split.parts]
-        relative = max(weight(split, part) for part in split.parts)
+        relative = max(_weight(split, part) for part in split.parts)
         return scale.share(split.id, max(amounts)) or 0.0, relative
 
     splits.sort(key=heaviest, reverse=True)
     return tuple(_counter(split, old, new) for split in splits)
 
 
+def _weight(split: CounterSplit, part: Part) -> float:
+    return Fact(split=split, part=part).weight
+
+
 def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
     counter = catalog()[split.id]
-    large = [part for part in split.parts if weight(split, part) >= TELLING]
+    large = [part for part in split.parts if _weight(split, part) >= TELLING]
     large = sorted(large, key=lambda part: -abs(part.delta))[:_STEPS]
     small = [part for part in split.parts if part not in large]
     falls = [_fall(split, part) for part in split.parts if part in large]

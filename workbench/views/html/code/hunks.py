@@ -7,11 +7,11 @@ changed it, else where it is shown first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Set
 
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import Attribution
+from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces
 from workbench.views.html.code.lines import Row, align, differences, words_at
@@ -20,8 +20,6 @@ from workbench.views.html.code.sides import PairGutter
 
 #: Unchanged lines shown before and after a change.
 _AROUND = 2
-#: Linked lines shown on a card, the heaviest first.
-_LINKED = 12
 #: Of a longer file, the whole-source view shows what is near counters or changes.
 _WHOLE = 700
 _NEAR = 25
@@ -80,7 +78,7 @@ class DiffCode:
         old: The old profile.
         new: The new one.
         diff: Their sources, compared.
-        attribution: Which unchanged lines each hunk is linked to.
+        story: The step, explained.
         gutters: Counters beside the lines; the first one is shown at first.
     """
 
@@ -89,15 +87,14 @@ class DiffCode:
         old: Profile,
         new: Profile,
         diff: SourceDiff,
-        attribution: Attribution,
+        story: Story,
         gutters: tuple[PairGutter, ...],
     ) -> None:
         self.profiles = (old, new)
         self._diff = diff
         self._gutters = gutters
         self._pieces: dict[tuple[int, int], list[list[Piece]]] = {}
-        self._hunks = attribution.hunks
-        self._linked = _linked_lines(attribution)
+        self._hunks = story.attribution.hunks
         self._counted = tuple(
             {key for gutter in gutters for key in (gutter.new if side else gutter.old)}
             for side in (0, 1)
@@ -178,12 +175,11 @@ class DiffCode:
 
     # --- cards ------------------------------------------------------------------------
 
-    def card(self, hunk: Hunk) -> HunkCode:
-        """The code of one hunk's card."""
+    def card(self, hunk: Hunk, linked: Set[LinkedLine]) -> HunkCode:
+        """The code of one hunk's card, with the unchanged lines that it is linked to."""
         file = self._file_of(hunk)
         if file is None:
             return HunkCode(chunks=())
-        linked = self._linked.get(hunk.id, set())
         own: set[int] = set()
         wanted: set[int] = set()
         for place, row in enumerate(file.rows):
@@ -324,31 +320,3 @@ class DiffCode:
 
 def _within(line: int | None, place: tuple[int, int]) -> bool:
     return line is not None and place[0] <= line <= place[1]
-
-
-def _linked_lines(attribution: Attribution) -> dict[int, set[tuple[int, str, int]]]:
-    """Hunk -> (side, path, line) of the unchanged lines it is linked to, the heaviest ones."""
-    weights: dict[int, dict[tuple[int, str, int], float]] = {}
-    for split in attribution.counters:
-        scale = max(abs(split.old), abs(split.new), 1)
-        for part in split.parts:
-            if part.link != "symbol" or part.hunk is None:
-                continue
-            for line in part.lines:
-                weight = abs(line.delta) / scale
-                for side, path, number in (
-                    (0, line.old_file, line.old),
-                    (1, line.new_file, line.new),
-                ):
-                    if number and weight >= 0.002:
-                        own = weights.setdefault(part.hunk, {})
-                        key = (side, path, number)
-                        own[key] = max(own.get(key, 0.0), weight)
-    return {hunk: set(_heaviest(own.items())) for hunk, own in weights.items()}
-
-
-def _heaviest(
-    weights: Iterable[tuple[tuple[int, str, int], float]],
-) -> list[tuple[int, str, int]]:
-    ordered = sorted(weights, key=lambda item: (-item[1], item[0]))
-    return [key for key, _ in ordered[: 2 * _LINKED]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.story import Chapter
 from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
@@ -64,6 +65,7 @@ class HunkCard(Record, frozen=True):
     symbols: tuple[str, ...]
     code: HunkCode
     groups: tuple[LinkGroup, ...]
+    left_out: str
 
 
 class QuietHunk(Record, frozen=True):
@@ -111,6 +113,7 @@ class DiffView(Record, frozen=True):
     quiet: tuple[QuietHunk, ...]
     launches: tuple[LaunchNote, ...]
     rest: tuple[LinkGroup, ...]
+    rest_left_out: str
     whole: tuple[WholeFile, ...]
     gutters: tuple[GutterChoice, ...]
     embedded: dict[str, dict[str, object]]
@@ -216,12 +219,10 @@ def diff_view(step: Step, head: Head) -> DiffView:
     """
     comparison, story = step.comparison, step.story
     gutters = pair_gutters(step.old, step.new)
-    code = DiffCode(step.old, step.new, step.diff, story.attribution, gutters)
+    code = DiffCode(step.old, step.new, step.diff, story, gutters)
     links = Links(story, code.anchor)
-    active = [hunk for hunk in story.attribution.hunks if hunk.kind in ("code", "moved")]
-    quiet = [hunk for hunk in story.attribution.hunks if hunk.kind not in ("code", "moved")]
-    several = len({hunk.new_file or hunk.old_file for hunk in active}) > 1
-    cards = tuple(_card(hunk, code, links, several) for hunk in active)
+    several = len({c.hunk.new_file or c.hunk.old_file for c in story.chapters}) > 1
+    cards = tuple(_card(chapter, code, links, several) for chapter in story.chapters)
     whole = code.whole()
     shown, more = effects(story.side_effects, ranked(comparison, step.scale))
     labels = step.labels
@@ -244,9 +245,10 @@ def diff_view(step: Step, head: Head) -> DiffView:
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
         waterfall_missing=story.time_missing,
         hunks=cards,
-        quiet=tuple(_quiet(hunk, code) for hunk in quiet),
+        quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
         launches=_launches(step),
-        rest=links.rest(),
+        rest=links.of(story.rest),
+        rest_left_out=story.rest.left_out.words,
         whole=whole,
         gutters=tuple(GutterChoice(id=gutter.id, title=gutter.title) for gutter in gutters),
         embedded=code.embedded(),
@@ -263,15 +265,17 @@ def diff_view(step: Step, head: Head) -> DiffView:
     )
 
 
-def _card(hunk: Hunk, code: DiffCode, links: Links, several: bool) -> HunkCard:
+def _card(chapter: Chapter, code: DiffCode, links: Links, several: bool) -> HunkCard:
+    hunk = chapter.hunk
     return HunkCard(
         id=hunk.id,
         place=place_of(hunk),
         file=(hunk.new_file or hunk.old_file) if several else "",
         moved=hunk.kind == "moved",
-        symbols=hunk.symbols,
-        code=code.card(hunk),
-        groups=links.of_hunk(hunk.id),
+        symbols=chapter.symbols,
+        code=code.card(hunk, chapter.lines),
+        groups=links.of(chapter),
+        left_out=chapter.left_out.words,
     )
 
 

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from workbench import units
-from workbench.analysis.explanation import Explanation
-from workbench.analysis.split.attribution import Attribution, CounterSplit, LineShare, Part
-from workbench.analysis.split.duration import TimePart
+from workbench.analysis.split.attribution import LineShare, Part
+from workbench.analysis.story import Fact, Passage, Story, Tie, went_well
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.parts.common import Link, Tone, percent, width
-
-#: Parts below this share of their counter (or of the duration) are left to the tables.
-TELLING = 0.002
-#: Counters named for one part.
-_MOST = 6
-#: Symbols that a card lists, the heaviest first.
-_SYMBOLS = 6
-_SAMPLES = "smsp__pcsamp_"
-
-PartKeyed = tuple[str, int | None, str | None, str]
 
 
 class LinkRow(Record, frozen=True):
@@ -49,97 +38,40 @@ class LinkGroup(Record, frozen=True):
 
 def tone_of(counter: str, delta: Number) -> Tone:
     """Good or bad where the counter has a direction, else nothing."""
-    better = catalog()[counter].better if counter in catalog() else ""
-    if not better or not delta:
-        return ""
-    return "good" if (delta < 0) == (better == "lower") else "bad"
-
-
-def told(attribution: Attribution) -> list[CounterSplit]:
-    """The splits that a reader is told of: catalog counters, no samples, no ideal or excess."""
-    return [
-        split
-        for split in attribution.counters
-        if split.id
-        and not split.counter.startswith(_SAMPLES)
-        and not split.id.endswith(("_ideal", "_excess"))
-    ]
-
-
-def weight(split: CounterSplit, part: Part) -> float:
-    """A part's size relative to its counter."""
-    return abs(part.delta) / max(abs(split.old), abs(split.new), 1)
+    good = went_well(counter, delta)
+    return "" if good is None else "good" if good else "bad"
 
 
 class Links:
-    """The parts of one step, ready to be listed by hunk or by link.
+    """The links of one step as its story tells them, passage by passage.
 
     Args:
         story: The step, explained.
         anchor: Side (0 old, 1 new), path and line -> address on the page, or "".
     """
 
-    def __init__(self, story: Explanation, anchor: Callable[[int, str, int | None], str]) -> None:
+    def __init__(self, story: Story, anchor: Callable[[int, str, int | None], str]) -> None:
         self._story = story
         self._anchor = anchor
 
-    def of_hunk(self, hunk: int) -> tuple[LinkGroup, ...]:
-        """A hunk's own lines first, then symbol by symbol, the heaviest first."""
-        keys = [key for key in self._keys() if key[1] == hunk and key[0] in ("hunk", "symbol")]
-        groups = [group for key in keys if (group := self._group(key)).rows]
-        own = [group for group in groups if group.link == "hunk"]
-        symbols = [group for group in groups if group.link == "symbol"]
-        symbols.sort(key=lambda group: -max(float(row.width) for row in group.rows))
-        return (*own, *symbols[:_SYMBOLS])
+    def of(self, passage: Passage) -> tuple[LinkGroup, ...]:
+        """A hunk's own lines and its symbols, or launches and what nothing explains."""
+        return tuple(
+            LinkGroup(
+                link=tie.link,
+                symbol=tie.symbol or "",
+                rows=(*self._time(tie), *map(self._counter, tie.facts)),
+                shared=any(fact.part.shared for fact in tie.facts),
+            )
+            for tie in passage.ties
+        )
 
-    def rest(self) -> tuple[LinkGroup, ...]:
-        """Parts of no hunk: launches, and what nothing explains."""
-        keys = [key for key in self._keys() if key[0] in ("launch", "elsewhere")]
-        return tuple(group for key in keys if (group := self._group(key)).rows)
-
-    def _keys(self) -> list[PartKeyed]:
-        found: dict[PartKeyed, None] = {}
-        parts: list[Part | TimePart] = [
-            part for split in told(self._story.attribution) for part in split.parts
-        ]
-        parts += self._story.time.parts if self._story.time else ()
-        for part in parts:
-            found[part.link, part.hunk, part.symbol, part.note] = None
-        return list(found)
-
-    def _group(self, key: PartKeyed) -> LinkGroup:
-        rows: list[LinkRow] = []
-        shared = False
-        for time_part in self._story.time.parts if self._story.time else ():
-            if _key(time_part) == key:
-                rows += self._time(time_part)
-        found = [
-            (weight(split, part), split, part)
-            for split in told(self._story.attribution)
-            for part in split.parts
-            if _key(part) == key and weight(split, part) >= TELLING
-        ]
-        if any(split.id == "instructions" for _, split, _ in found):
-            # Lanes follow warps; where they do not, the whole table says so.
-            found = [item for item in found if not item[1].id.startswith("thread_instructions")]
-        found.sort(key=lambda item: -item[0])
-        for _, split, part in found[:_MOST]:
-            rows.append(self._counter(split, part))
-            shared = shared or part.shared
-        return LinkGroup(link=key[0], symbol=key[2] or "", rows=tuple(rows), shared=shared)
-
-    def _time(self, part: TimePart) -> Iterable[LinkRow]:
-        split = self._story.time
-        assert split is not None
-        whole = max(split.old_s, split.new_s)
-        if not part.certain or abs(part.delta_s) < TELLING * whole:
+    def _time(self, tie: Tie) -> Iterable[LinkRow]:
+        split, part = self._story.time, tie.time
+        if split is None or part is None:
             return
         error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
-        stalls = [
-            f"{catalog()[stall.stall].title} {units.signed(stall.delta_s, 's')}"
-            for stall in part.stalls[:2]
-            if stall.stall in catalog() and abs(stall.delta_s) >= TELLING * whole
-        ]
+        share = part.delta_s / split.delta_s if split.delta_s else 0.0
         yield LinkRow(
             id="duration",
             title="Time",
@@ -147,12 +79,16 @@ class Links:
             value=units.signed(part.delta_s, "s"),
             tone="good" if part.delta_s < 0 else "bad",
             width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
-            share=_share(part.delta_s, split.delta_s),
+            share=_share(share if 0 < share <= 1 else None),
             error=f"±{units.quantity(error, 's')}",
-            note=", ".join(stalls),
+            note=", ".join(
+                f"{catalog()[stall.stall].title} {units.signed(stall.delta_s, 's')}"
+                for stall in tie.stalls
+            ),
         )
 
-    def _counter(self, split: CounterSplit, part: Part) -> LinkRow:
+    def _counter(self, fact: Fact) -> LinkRow:
+        split, part = fact.split, fact.part
         counter = catalog()[split.id]
         return LinkRow(
             id=counter.id,
@@ -161,7 +97,7 @@ class Links:
             value=units.signed(part.delta, split.unit),
             tone=tone_of(split.id, part.delta),
             width=width(abs(part.delta) / _largest(abs(p.delta) for p in split.parts)),
-            share=_share(part.delta, split.delta),
+            share=_share(fact.of_change),
             note=_via(part.lines),
             where=self._where(part),
         )
@@ -179,10 +115,6 @@ class Links:
         return Link(text=f"{'' if side else 'old '}line {number}", href=href) if href else None
 
 
-def _key(part: Part | TimePart) -> PartKeyed:
-    return part.link, part.hunk, part.symbol, part.note
-
-
 def _via(lines: tuple[LineShare, ...]) -> str:
     names = [name for line in lines[:1] for name in line.via]
     return f"by way of {', '.join(names[:3])}" if names else ""
@@ -192,10 +124,7 @@ def _largest(amounts: Iterable[Number]) -> Number:
     return max(amounts, default=0) or 1
 
 
-def _share(amount: Number, whole: Number) -> str:
-    if not whole:
+def _share(share: float | None) -> str:
+    if share is None:
         return ""
-    share = amount / whole
-    if share == 1:
-        return "all of it"
-    return f"{percent(share)} of it" if 0 < share < 1 else ""
+    return "all of it" if share == 1 else f"{percent(share)} of it"

@@ -8,8 +8,8 @@ from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import Judgement, find_counter
-from workbench.analysis.explanation import Explanation
 from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.story import Story
 from workbench.counters import catalog
 from workbench.model import Record
 from workbench.views.html.parts.common import Tone, percent
@@ -71,7 +71,7 @@ class OccupancyRow(Record, frozen=True):
     limiters: str
 
 
-def verdicts(story: Explanation) -> tuple[Verdict, ...]:
+def verdicts(story: Story) -> tuple[Verdict, ...]:
     """Every expectation, in the author's order."""
     return tuple(map(_verdict, story.expectations))
 
@@ -91,7 +91,7 @@ def _verdict(judgement: Judgement) -> Verdict:
     )
 
 
-def advice(story: Explanation) -> tuple[Advice, ...]:
+def advice(story: Story) -> tuple[Advice, ...]:
     """The promises of ncu's rules, those that were acted on first."""
     order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
     scores = sorted(story.scores, key=lambda score: (order[score.verdict], -score.promised))

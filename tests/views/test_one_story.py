@@ -1,0 +1,286 @@
+"""One story of a step: terminal, Markdown, HTML and JSON tell the same parts of it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Group
+
+from tests.factories import make_launch, make_profile
+from workbench.analysis.compare import compare
+from workbench.analysis.story import Story
+from workbench.analysis.weight import TELLING
+from workbench.cli import app
+from workbench.counters import catalog
+from workbench.model import Column, InstructionTable, Profile, SourceFile
+from workbench.units import signed
+from workbench.views.html.pages.diff import Head, diff_view
+from workbench.views.html.render import render as render_page
+from workbench.views.html.step import Step
+from workbench.views.terminal.console import clean, render
+from workbench.views.terminal.hunks import hunks_view
+from workbench.views.text.escaping import inline
+from workbench.views.text.markdown import step_markdown
+from workbench.views.text.step import attribution_rows, more_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+SYMBOLS = 14
+HUNKS = 15
+#: Line counter -> how often an instruction counts in it, relative to the first one.
+COUNTERS = {
+    "inst_executed": 1,
+    "thread_inst_executed": 32,
+    "memory_l1_wavefronts_shared": 3,
+    "memory_l1_wavefronts_shared_ideal": 1,
+    "memory_l2_theoretical_sectors_global": 4,
+    "memory_l1_tag_requests_global": 2,
+    "memory_l2_theoretical_sectors_local": 5,
+    "smsp__branch_targets_threads_divergent": 7,
+    "smsp__pcsamp_warps_issue_stalled_mio_throttle": 1,
+    "smsp__pcsamp_warps_issue_stalled_barrier": 2,
+}
+
+#: (hunk or None, link, symbol, counter's title or "time") -> what is said of its size.
+Told = dict[tuple[int | None, str, str, str], str]
+
+
+def profile(version: str) -> Profile:
+    """A kernel with a hunk of many symbols, and many hunks of one line.
+
+    Weights fall from symbol to symbol and from hunk to hunk to below the threshold; the
+    lightest symbols come first by alphabet.
+    """
+    new = version == "v3"
+    names = [chr(ord("a") + SYMBOLS - 1 - i) * 3 for i in range(SYMBOLS)]
+    text = ["__global__ void scale(float* out, int n) {"]
+    text += [f"  int {name} = n {'*' if new else '+'} {i};" for i, name in enumerate(names)]
+    counts: dict[int, int] = {}
+    samples: dict[int, int] = {}
+    for i, name in enumerate(names):
+        text.append(f"  out[{i}] = {name};")
+        counts[len(text)] = 1000 + (64 << SYMBOLS >> i) * new
+        samples[len(text)] = 5000 + (4000 >> i) * new
+    for i in range(HUNKS):
+        text += [f"  float kept{i}_{j} = out[{100 + 10 * i + j}];" for j in range(4)]
+        text.append(f"  out[{1000 + i}] {'-' if new else '+'}= kept{i}_0;")
+        counts[len(text)] = 400_000 >> i >> new
+        samples[len(text)] = 5000 - (4000 >> i) * new
+    text.append("}")
+    counts[len(text)] = 90_000 if new else 1000  # linked to no change
+    samples[len(text)] = 5000
+    rows = tuple(range(len(counts)))
+    table = InstructionTable(
+        address=tuple(16 * row for row in rows),
+        text=("NOP",) * len(rows),
+        file=(0,) * len(rows),
+        line=tuple(counts),
+        columns={
+            name: Column(
+                rows=rows,
+                values=tuple(
+                    times * each for each in (samples if "stalled" in name else counts).values()
+                ),
+            )
+            for name, times in COUNTERS.items()
+        },
+    )
+    launch = make_launch(instructions=table)
+    source = SourceFile(path="scale.cu", text="\n".join(text))
+    return make_profile(version=version, launches=(launch,), sources=(source,))
+
+
+@pytest.fixture(scope="module")
+def step() -> Step:
+    return Step(profile("v2"), profile("v3"), ("v2", "v3"))
+
+
+def expected(story: Story) -> Told:
+    """What must be told, from the parts alone: all that is large, and nothing else."""
+    out: Told = {}
+    for split in attribution_rows(story):
+        counter = split["counter"]
+        if counter not in catalog() or split["ncu"].startswith("smsp__pcsamp_"):
+            continue
+        # The factories' lanes are exactly their warps': they say nothing of their own.
+        if counter.endswith(("_ideal", "_excess")) or counter == "thread_instructions":
+            continue
+        for part in split["parts"]:
+            if abs(part["delta"]) >= TELLING * max(abs(split["old"]), abs(split["new"]), 1):
+                key = (part["hunk"], part["link"], part["symbol"] or "", catalog()[counter].title)
+                out[key] = signed(part["delta"], split["unit"])
+    time = more_rows(story)["time_split"]
+    for part in time["parts"]:
+        large = abs(part["delta_s"]) >= TELLING * max(time["old_s"], time["new_s"])
+        if large and not part["low_s"] <= 0 <= part["high_s"]:
+            out[part["hunk"], part["link"], part["symbol"] or "", "time"] = signed(
+                part["delta_s"], "s"
+            )
+    return out
+
+
+def in_json(story: Story) -> Told:
+    rows = more_rows(story)["story"]
+    out: Told = {}
+    for hunk, passage in [*((h["hunk"], h) for h in rows["hunks"]), (None, rows["rest"])]:
+        for tie in passage["links"]:
+            key = (hunk, tie["link"], tie["symbol"] or "")
+            if tie["time_s"] is not None:
+                out[*key, "time"] = signed(tie["time_s"], "s")
+            for fact in tie["counters"]:
+                counter = catalog()[fact["counter"]]
+                out[*key, counter.title] = signed(fact["delta"], counter.unit)
+    return out
+
+
+def in_terminal(text: str) -> Told:
+    titles = {clean(counter.title, 26): counter.title for counter in catalog()}
+    out: Told = {}
+    hunk: int | None = None
+    link = symbol = ""
+    for line in text.splitlines():
+        if found := re.match(r"  Hunk (\d+) ", line):
+            hunk = int(found[1])
+        elif line.startswith("    on its own lines"):
+            link, symbol = "hunk", ""
+        elif found := re.match(r"    linked by (\S+)$", line):
+            link, symbol = "symbol", found[1]
+        elif line.startswith("  Elsewhere"):
+            hunk, link, symbol = None, "elsewhere", ""
+        elif (found := re.match(r" {6}(\S.{25}) +([+−]\S+(?: [kMGµmn]s?)?)", line)) and link:
+            title = found[1].strip()
+            out[hunk, link, symbol, titles.get(title, "time")] = found[2]
+    return out
+
+
+def in_markdown(text: str) -> Told:
+    titles = {inline(counter.title): counter.title for counter in catalog()}
+    out: Told = {}
+    hunk: int | None = None
+    for line in text.splitlines():
+        if found := re.match(r"\*\*Hunk (\d+)\*\*", line):
+            hunk = int(found[1])
+        elif line == "Linked to no hunk:":
+            hunk = None
+        elif found := re.match(
+            r"- (?:on its own (lines)|linked by `(\w+)`|(elsewhere).*?): (.*)", line
+        ):
+            link = "hunk" if found[1] else "symbol" if found[2] else "elsewhere"
+            for fact in found[4].split("; "):
+                if said := re.match(r"(.*?) of time \(estimate\)", fact):
+                    out[hunk, link, found[2] or "", "time"] = said[1].partition(" ±")[0]
+                else:
+                    title = max((t for t in titles if fact.startswith(f"{t} ")), key=len)
+                    value = fact.removeprefix(f"{title} ").partition(", ")[0]
+                    out[hunk, link, found[2] or "", titles[title]] = value
+    return out
+
+
+def in_html(page: str) -> Told:
+    out: Told = {}
+    for card in re.findall(r'<article class="card hunk.*?</article>', page, re.S):
+        found = re.search(r'id="hunk-(\d+)"', card)
+        hunk = int(found[1]) if found else None
+        for group in re.findall(r'<section class="lk">.*?</section>', card, re.S):
+            head = re.sub(r"<small>.*?</small>", "", re.search(r"<h4>(.*?)</h4>", group, re.S)[1])  # type: ignore[index]
+            words = re.sub(r"<.*?>", "", head).strip()
+            link = {"On its own lines": "hunk", "Elsewhere": "elsewhere"}.get(words, "symbol")
+            symbol = words.removeprefix("Linked by ") if link == "symbol" else ""
+            for title, value in re.findall(
+                r"<li><div><a [^>]*>(.*?)</a>.*?<b class=\"\w*\">(.*?)</b>", group, re.S
+            ):
+                title = html.unescape(title)
+                out[hunk, link, symbol, "time" if title == "Time" else title] = value
+    return out
+
+
+def told_by(step: Step) -> Iterator[tuple[str, Told, str]]:
+    story = step.story
+    terminal = render(Group(*hunks_view(step.old, step.new, story, width=80)), 80)
+    yield "terminal", in_terminal(terminal), terminal
+    wide = render(Group(*hunks_view(step.old, step.new, story, width=120)), 120)
+    assert {line.strip() for line in terminal.splitlines() if "at most" in line} == {
+        line.strip() for line in wide.splitlines() if "at most" in line
+    }
+    comparison = compare(step.old, step.new, old_time=None, new_time=None, labels=("v2", "v3"))
+    markdown = step_markdown(step.old, step.new, comparison, story)
+    yield "markdown", in_markdown(markdown), markdown
+    page = render_page(
+        "diff.html", "demo/v3/diff.html", view=diff_view(step, Head(name="v2", heading=""))
+    )
+    yield "html", in_html(page), html.unescape(page)
+    yield "json", in_json(story), json.dumps(more_rows(story)["story"])
+
+
+def test_all_four_tell_the_same_parts_with_the_same_numbers(step: Step) -> None:
+    story = step.story
+    assert len(story.chapters) > 12
+    assert len([tie for tie in story.chapters[0].ties if tie.symbol]) > 6
+    whole = expected(story)
+    assert len({title for *_, title in whole}) >= 7
+    assert {hunk for hunk, *_ in whole} >= {None, 1, 2, 3}
+    for form, told, text in told_by(step):
+        assert told == whole, form
+        assert list(dict.fromkeys(key[2] for key in told if key[0] == 1)) == [
+            tie.symbol or "" for tie in story.chapters[0].ties
+        ], f"{form}: in another order"
+        for chapter in story.chapters:
+            left = chapter.left_out
+            said = json.dumps(left.share) if form == "json" else left.words
+            if form == "terminal" and chapter.hunk.id > 12 and not chapter.ties:
+                said = "4 more hunks: no counter moved by 0.2% on their lines"
+            assert said in text, form
+
+
+def test_what_is_left_out_is_counted_with_its_share(step: Step) -> None:
+    chapter = step.story.chapters[0]
+    told = {tie.symbol for tie in chapter.ties}
+    split = step.story.attribution["instructions"]
+    small = [p for p in split.parts if p.hunk == 1 and p.symbol not in told]
+    assert chapter.left_out.symbols == len(small) > 1
+    share = sum(abs(part.delta) for part in small) / max(split.old, split.new)
+    assert TELLING < share <= chapter.left_out.share < len(small) * TELLING
+    weights = [tie.weight for tie in chapter.ties]
+    assert weights == sorted(weights, reverse=True) and weights[-1] >= TELLING
+
+
+def test_a_comment_that_is_too_long_gives_up_code_before_numbers(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = compare(step.old, step.new, old_time=None, new_time=None, labels=("v2", "v3"))
+    whole = step_markdown(step.old, step.new, comparison, step.story)
+    limit = len(whole) - 1500
+    monkeypatch.setattr("workbench.views.text.markdown.LIMIT", limit)
+    text = step_markdown(step.old, step.new, comparison, step.story)
+    assert len(text) <= limit and text.count("```diff") < whole.count("```diff")
+    assert in_markdown(text) == in_markdown(whole)
+
+
+def test_the_heaviest_symbols_of_a_recorded_step_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`windows` is 7.9% of a counter in hunk 3; the first five names by alphabet hid it."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*options: str) -> str:
+        result = CliRunner().invoke(
+            app, ["diff", "conv2d/v7", "conv2d/v8", *options], catch_exceptions=False
+        )
+        assert result.exit_code == 0
+        return result.output
+
+    document: dict[str, Any] = json.loads(run("--format", "json"))
+    third = next(hunk for hunk in document["story"]["hunks"] if hunk["hunk"] == 3)
+    symbols = [tie["symbol"] for tie in third["links"]]
+    assert symbols[:3] == [None, "W", "windows"]
+    assert third["links"][2]["weight"] == pytest.approx(0.0793, abs=1e-4)
+    for told in (in_terminal(run()), in_markdown(run("--format", "markdown"))):
+        assert told[3, "symbol", "windows", "Shared wavefronts"] == "−9.16 M"
+        assert list(dict.fromkeys(key[2] or None for key in told if key[0] == 3)) == symbols

@@ -1,0 +1,341 @@
+"""What is worth telling of one step from a version to the next, and in which order.
+
+Terminal, Markdown, HTML and JSON print a `Story`, and none of them decides again. Of a
+step's parts it tells:
+
+* of every hunk that can move a counter its own lines first, then the symbols that it is
+  linked by, the heaviest first, then (of no hunk) launches and what nothing explains;
+* of each of them the time, where the sampling error leaves its sign in no doubt, and every
+  counter of which it makes up `weight.TELLING` or more, the heaviest first;
+* of what is smaller how much it is: so many symbols and numbers, and the largest part of
+  one counter (or of the time) that all of them make together.
+
+Warp samples are told as time, an ideal and an excess by the counter that they belong to, and
+lanes by the instructions of their warps, unless they moved otherwise by `TELLING` or more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from workbench.analysis.advice import Score, score
+from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.expectations import Judgement, judge, side_effects
+from workbench.analysis.occupancy import OccupancySplit, split_launches
+from workbench.analysis.sentence import tell
+from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import Attribution, CounterSplit, Part, attribute
+from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
+from workbench.analysis.split.placing import PartLink
+from workbench.analysis.weight import TELLING, Scale
+from workbench.counters import catalog
+from workbench.model import Expectation, Number, Profile, Record
+from workbench.units import count
+
+#: What is said of a hunk that tells nothing.
+NOTHING = f"no counter moved by {TELLING:.1%} on its lines"
+_SAMPLES = "smsp__pcsamp_"
+_LANES = "thread_instructions"
+#: Warp states that are named beside a time, those that changed most.
+_STALLS = 2
+
+_Key = tuple[PartLink, int | None, str | None, str]
+#: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
+LinkedLine = tuple[int, str, int]
+
+
+class Fact(Record, frozen=True):
+    """What one part is of one counter."""
+
+    split: CounterSplit
+    part: Part
+
+    @property
+    def change(self) -> float:
+        """The part relative to the larger of the counter's two values, with its sign."""
+        return self.part.delta / max(abs(self.split.old), abs(self.split.new), 1)
+
+    @property
+    def weight(self) -> float:
+        """`change` without its sign: what `weight.TELLING` is compared with."""
+        return abs(self.change)
+
+    @property
+    def of_change(self) -> float | None:
+        """Part of the counter's change (0-1); None where other parts went the other way."""
+        share = self.part.delta / self.split.delta if self.split.delta else 0.0
+        return share if 0 < share <= 1 else None
+
+    @property
+    def good(self) -> bool | None:
+        """Whether the counter went to its better side; None where it has none."""
+        return went_well(self.split.id, self.part.delta)
+
+
+class Tie(Record, frozen=True):
+    """One link with all that is told of it: its time, and its counters, the heaviest first."""
+
+    link: PartLink
+    hunk: int | None
+    symbol: str | None
+    note: str
+    weight: float
+    facts: tuple[Fact, ...]
+    time: TimePart | None = None
+    stalls: tuple[StallDelta, ...] = ()
+
+
+class LeftOut(Record, frozen=True):
+    """What is too small to be told: how many, and their largest part (0-1) of one counter."""
+
+    symbols: int = 0
+    numbers: int = 0
+    share: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """``3 more symbols and 1 more number: 0.3% of a counter at most``, or ""."""
+        parts = [
+            f"{count(number)} more {what}{'s' if number > 1 else ''}"
+            for number, what in ((self.symbols, "symbol"), (self.numbers, "number"))
+            if number
+        ]
+        share = f"{100 * max(self.share, 1e-4):.2g}%"
+        return f"{' and '.join(parts)}: {share} of a counter at most" if parts else ""
+
+
+class Passage(Record, frozen=True):
+    """Links that are told one after the other, and what is left out of them."""
+
+    ties: tuple[Tie, ...]
+    left_out: LeftOut
+
+
+class Chapter(Passage, frozen=True):
+    """What is told of one hunk.
+
+    `symbols` are all names that the hunk changes: those that are told first, by weight.
+    `lines` are the unchanged lines that make up `weight.TELLING` of a counter by its links.
+    """
+
+    hunk: Hunk
+    symbols: tuple[str, ...]
+    lines: frozenset[LinkedLine]
+
+
+class Story(Record, frozen=True):
+    """One step. `time_missing` says why `time` is None.
+
+    `chapters` are the hunks that can move a counter, as they stand in the source; `rest` is
+    what no hunk explains.
+    """
+
+    attribution: Attribution
+    time: TimeSplit | None
+    time_missing: str
+    occupancy: tuple[OccupancySplit, ...]
+    expectations: tuple[Judgement, ...]
+    side_effects: tuple[Delta, ...]
+    scores: tuple[Score, ...]
+    sentence: str
+    chapters: tuple[Chapter, ...]
+    rest: Passage
+
+    @property
+    def quiet(self) -> tuple[Hunk, ...]:
+        """The hunks that can move nothing: comments, white space, names."""
+        return tuple(hunk for hunk in self.attribution.hunks if not _active(hunk))
+
+
+def explain(
+    old: Profile,
+    new: Profile,
+    comparison: Comparison,
+    expectations: Sequence[Expectation] = (),
+    diff: SourceDiff | None = None,
+) -> Story:
+    """Attribute, judge and tell one step.
+
+    Args:
+        old: The parent's profile.
+        new: The version's profile.
+        comparison: `compare` of the two.
+        expectations: What the version's author predicted.
+        diff: Their sources compared, if that was done already.
+
+    Raises:
+        UsageError: an expectation cannot be read.
+    """
+    if diff is None:
+        diff = compare_sources(old, new, pair_launches(old.launches, new.launches))
+    attribution = attribute(old, new, diff)
+    found = split_time(old, new, diff)
+    time = None if isinstance(found, str) else found
+    effects = side_effects(comparison, expectations)
+    speedup = comparison.time.speedup if comparison.time is not None else None
+    if speedup is None and time is not None and time.new_s:
+        speedup = time.old_s / time.new_s
+    chapters, rest = choose(attribution, time)
+    return Story(
+        attribution=attribution,
+        time=time,
+        time_missing=found if isinstance(found, str) else "",
+        occupancy=split_launches(old, new),
+        expectations=judge(expectations, comparison),
+        side_effects=effects,
+        scores=score(old, new, speedup) if speedup else (),
+        sentence=tell(comparison, attribution, time, effects, Scale(old, comparison)),
+        chapters=chapters,
+        rest=rest,
+    )
+
+
+def went_well(counter: str, delta: Number) -> bool | None:
+    """Whether a change is to a counter's better side; None where it has none."""
+    better = catalog()[counter].better if counter in catalog() else ""
+    return (delta < 0) == (better == "lower") if better and delta else None
+
+
+def tellable(attribution: Attribution) -> list[CounterSplit]:
+    """The splits that a reader is told of: catalog counters, no samples, no ideal or excess."""
+    return [
+        split
+        for split in attribution.counters
+        if split.id
+        and not split.counter.startswith(_SAMPLES)
+        and not split.id.endswith(("_ideal", "_excess"))
+    ]
+
+
+def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chapter, ...], Passage]:
+    """What is told of every hunk that can move a counter, and of what no hunk explains."""
+    drafts: dict[int | None, dict[_Key, _Draft]] = defaultdict(dict)
+
+    def draft(part: Part | TimePart) -> _Draft:
+        # A changed launch names the hunk of the front matter, and is of no hunk all the same.
+        hunk = part.hunk if part.link in ("hunk", "symbol") else None
+        key = (part.link, part.hunk, part.symbol, part.note)
+        return drafts[hunk].setdefault(key, _Draft(key))
+
+    for split in tellable(attribution):
+        for part in split.parts:
+            if part.delta:
+                draft(part).facts.append(Fact(split=split, part=part))
+    for one in time.parts if time is not None else ():
+        if time is not None and one.certain:
+            draft(one).add_time(one, max(time.old_s, time.new_s))
+    lines = _linked_lines(attribution)
+    chapters = []
+    for hunk in filter(_active, attribution.hunks):
+        ties, left_out = _told(drafts[hunk.id].values())
+        told = [tie.symbol for tie in ties if tie.symbol]
+        chapters.append(
+            Chapter(
+                hunk=hunk,
+                ties=ties,
+                left_out=left_out,
+                symbols=tuple(dict.fromkeys((*told, *hunk.symbols))),
+                lines=frozenset(lines[hunk.id]),
+            )
+        )
+    ties, left_out = _told(drafts[None].values())
+    return tuple(chapters), Passage(ties=ties, left_out=left_out)
+
+
+def _active(hunk: Hunk) -> bool:
+    return hunk.kind in ("code", "moved")
+
+
+class _Draft:
+    """All numbers of one link, before it is decided which of them are told."""
+
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+        self.facts: list[Fact] = []
+        self.time: TimePart | None = None
+        self.seconds = 1.0
+
+    def add_time(self, part: TimePart, seconds: float) -> None:
+        """The link's part of the duration; `seconds` is the longer of the two sides'."""
+        self.time, self.seconds = part, seconds or 1.0
+
+    def tie(self) -> Tie | None:
+        """What is told of the link; None where nothing is."""
+        facts = sorted(filter(self._is_told, self.facts), key=lambda fact: -fact.weight)
+        timed = self._time_weight() >= TELLING
+        if not facts and not timed:
+            return None
+        stalls = self.time.stalls if self.time is not None and timed else ()
+        large = [
+            stall
+            for stall in stalls
+            if stall.stall in catalog() and abs(stall.delta_s) >= TELLING * self.seconds
+        ]
+        link, hunk, symbol, note = self.key
+        return Tie(
+            link=link,
+            hunk=hunk,
+            symbol=symbol,
+            note=note,
+            weight=max([self._time_weight(), *(fact.weight for fact in facts)]),
+            facts=tuple(facts),
+            time=self.time if timed else None,
+            stalls=tuple(large[:_STALLS]),
+        )
+
+    def small(self) -> dict[str, float]:
+        """Counter (or ``duration``) -> weight of what is too small to be told."""
+        out = {fact.split.counter: fact.weight for fact in self.facts if fact.weight < TELLING}
+        if 0 < self._time_weight() < TELLING:
+            out["duration"] = self._time_weight()
+        return out
+
+    def _time_weight(self) -> float:
+        return abs(self.time.delta_s) / self.seconds if self.time is not None else 0.0
+
+    def _is_told(self, fact: Fact) -> bool:
+        if fact.weight < TELLING or not fact.split.id.startswith(_LANES):
+            return fact.weight >= TELLING
+        warps = next((f for f in self.facts if f.split.id == "instructions"), None)
+        repeated = warps is not None and abs(fact.change - warps.change) < TELLING
+        return warps is None or warps.weight < TELLING or not repeated
+
+
+def _told(drafts: Iterable[_Draft]) -> tuple[tuple[Tie, ...], LeftOut]:
+    ties: list[Tie] = []
+    sums: dict[str, float] = defaultdict(float)
+    symbols = numbers = 0
+    for draft in drafts:
+        tie, small = draft.tie(), draft.small()
+        for counter, weight in small.items():
+            sums[counter] += weight
+        if tie is not None:
+            ties.append(tie)
+        if tie is None and draft.key[0] == "symbol":
+            symbols += 1
+        else:
+            numbers += len(small)
+    # The hunk's own lines come first, launches before what nothing explains.
+    ties.sort(key=lambda tie: (tie.link in ("symbol", "elsewhere"), -tie.weight))
+    share = max(sums.values(), default=0.0)
+    return tuple(ties), LeftOut(symbols=symbols, numbers=numbers, share=share)
+
+
+def _linked_lines(attribution: Attribution) -> dict[int, set[LinkedLine]]:
+    """Hunk -> the unchanged lines that tell something of any counter, samples included."""
+    out: dict[int, set[LinkedLine]] = defaultdict(set)
+    for split in attribution.counters:
+        least = TELLING * max(abs(split.old), abs(split.new), 1)
+        for part in split.parts:
+            if part.link != "symbol" or part.hunk is None:
+                continue
+            for line in part.lines:
+                if abs(line.delta) >= least:
+                    if line.old:
+                        out[part.hunk].add((0, line.old_file, line.old))
+                    if line.new:
+                        out[part.hunk].add((1, line.new_file, line.new))
+    return out
