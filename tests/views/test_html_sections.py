@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -294,3 +297,35 @@ def test_integer_work_is_no_floating_point_work(tmp_path: Path) -> None:
     study.write_text(text.replace('"float32")}', '"int32")}'), encoding="utf-8")
     info = StudyInfo(project, "demo")
     assert (info.problem, info.work) == ("", "op")
+
+
+STALLS_IN_ANY_ORDER = """
+from tests.factories import make_launch, make_profile
+from workbench.counters import catalog
+from workbench.model import InstructionTable, Metric
+from workbench.views.html.charts.migration import stack_stalls
+
+states = [counter for counter in catalog().group("stalls") if counter.names]
+metrics = {"gpu__time_duration.sum": Metric(value=1e-4, unit="s")}
+for place, state in enumerate(states):
+    metrics[state.names[0]] = Metric(value=0.1 / (place + 1), unit=state.unit)
+launch = make_launch(metrics=metrics, instructions=InstructionTable())
+split = stack_stalls("stalls", [("v1", make_profile(launches=(launch,)))])
+others = split.times.spec["data"][-1]
+print(others["name"], [value.hex() for value in others["x"]])
+"""
+
+
+def test_the_small_states_add_up_to_the_same_number_in_every_run() -> None:
+    """In a set's order, which the hash seed decides, the sum's last digit would differ."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", STALLS_IN_ANY_ORDER],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2", "3", "4", "5")
+    }
+    assert len(said) == 1 and said.pop().startswith("All others")

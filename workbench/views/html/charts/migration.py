@@ -49,8 +49,12 @@ def _parts(profile: Profile) -> dict[str, float]:
     return parts
 
 
-def _groups(bars: list[tuple[str, dict[str, float]]]) -> list[tuple[str, set[str]]]:
-    """The states that get a series of their own, largest share first, and the rest as one."""
+def _groups(bars: list[tuple[str, dict[str, float]]]) -> list[tuple[str, list[str]]]:
+    """The states that get a series of their own, largest share first, and the rest as one.
+
+    Lists and no sets: seconds are added up in this order, and the last digit of a sum
+    depends on it.
+    """
     weight: dict[str, float] = {}
     for _, parts in bars:
         whole = sum(parts.values())
@@ -58,9 +62,9 @@ def _groups(bars: list[tuple[str, dict[str, float]]]) -> list[tuple[str, set[str
             # Shares decide, so that a slow first version does not hide what the others do.
             weight[state] = weight.get(state, 0.0) + amount / whole
     order = sorted(weight, key=lambda state: -weight[state])
-    groups = [(state, {state}) for state in order[:_STACKED]]
+    groups = [(state, [state]) for state in order[:_STACKED]]
     if order[_STACKED:]:
-        groups.append(("All others", set(order[_STACKED:])))
+        groups.append(("All others", order[_STACKED:]))
     return groups
 
 
