@@ -260,7 +260,7 @@ def bytes(problem):
     return 8 * problem["N"]
 '''
 
-_VERSION = """\
+VERSION = """\
 /* ---
 title = "{title}"
 {more}
@@ -272,7 +272,7 @@ args   = ["in_", "out"]
 --- */
 """
 
-_BASELINE = '''\
+BASELINE = '''\
 """A library to beat.
 
 ---
@@ -308,9 +308,9 @@ def make_project(root: Path, *, recorded: bool = True) -> Project:
     folder.mkdir(parents=True)
     (root / "workbench.toml").write_text('default_study = "demo"\n', encoding="utf-8")
     (folder / "study.py").write_text(STUDY, encoding="utf-8")
-    (folder / "library.py").write_text(_BASELINE, encoding="utf-8")
+    (folder / "library.py").write_text(BASELINE, encoding="utf-8")
     for name, (title, more, code) in LADDER.items():
-        front = _VERSION.format(title=title, more=more)
+        front = VERSION.format(title=title, more=more)
         (folder / name).write_text(front + code, encoding="utf-8")
     project = Project(root=root, default_study="demo")
     if recorded:

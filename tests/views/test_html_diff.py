@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
+from workbench.analysis.step import Step
 from workbench.model import Expectation, Launch, Profile, SourceFile, Version
 from workbench.views.html.code.colours import Span, marked, pieces
 from workbench.views.html.code.lines import align, differences, words_at
 from workbench.views.html.pages.diff import DiffView, Head, diff_view
 from workbench.views.html.parts.moved import most_moved
 from workbench.views.html.parts.words import sentence
-from workbench.views.html.step import Step
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
 FAST: dict[str, dict[int, Any]] = {

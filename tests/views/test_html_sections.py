@@ -18,11 +18,11 @@ from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, SourceFile, Timing
 from workbench.project import find_project
 from workbench.store import Store
+from workbench.study.info import StudyInfo
 from workbench.views.html.build import build_report
 from workbench.views.html.charts.lines import Axis, Point, Series, lines
 from workbench.views.html.charts.whatif import what_if
 from workbench.views.html.code.ptx import ptx_view
-from workbench.views.html.data import StudyInfo
 from workbench.views.html.pages.sweep import sweep
 from workbench.views.html.render import environment
 

@@ -15,6 +15,7 @@ from rich.console import Group
 
 from tests.factories import make_launch, make_profile
 from workbench.analysis.compare import compare
+from workbench.analysis.step import Step
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.cli import app
@@ -23,7 +24,6 @@ from workbench.model import Column, InstructionTable, Profile, SourceFile
 from workbench.units import signed
 from workbench.views.html.pages.diff import Head, diff_view
 from workbench.views.html.render import render as render_page
-from workbench.views.html.step import Step
 from workbench.views.terminal.console import clean, render
 from workbench.views.terminal.hunks import hunks_view
 from workbench.views.text.escaping import inline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,11 @@ from rich.console import RenderableType
 
 from tests import goldens
 from tests.factories import (
+    BASELINE,
     RULE,
+    SOURCE,
+    STUDY,
+    VERSION,
     make_launch,
     make_metrics,
     make_profile,
@@ -27,8 +32,12 @@ from tests.factories import (
     with_metrics,
 )
 from workbench.analysis.compare import compare
-from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
-from workbench.store.ladder import Ladder, RecordedProfile, RecordedTime, Rung
+from workbench.commands.list_ import _study_list
+from workbench.errors import WorkbenchError
+from workbench.model import Device, InstructionTable, Notice, Profile, SourceFile
+from workbench.store import Store
+from workbench.study.folder import load_study, source_hash
+from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape, when
 from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.list import list_view
@@ -40,49 +49,47 @@ WIDTHS = (80, 120)
 # --- list --------------------------------------------------------------------------
 
 DEVICE = "NVIDIA H200"
+RUNGS = (
+    ("v0", "Naive", None),
+    ("v2", "Through a tile in shared memory, columns first", 310e-6),
+    ("v3", "Padded tile", 206e-6),
+    ("v4", "Padded tile, and a title that is long enough to wrap", 207e-6),
+    ("library", "The library", 100e-6),
+)
 
 
-def rung(name: str, title: str, seconds: float | None, **fields: object) -> Rung:
-    times: tuple[RecordedTime, ...] = ()
-    if seconds is not None:
-        estimate = Estimate(value=seconds, low=seconds * 0.995, high=seconds * 1.005)
-        times = (RecordedTime(problem="n1024", device=DEVICE, time=estimate),)
-    recorded = (
-        RecordedProfile(
-            problem="n1024",
-            engine="ncu",
-            device=DEVICE,
-            captured="2026-11-20T10:00:00Z",
-            stale=name == "v3",
-        ),
-    )
-    values: dict[str, object] = {"baseline": False, "parent": None, **fields}
-    return Rung(id=name, title=title, times=times, profiles=recorded if times else (), **values)  # type: ignore[arg-type]
-
-
-def ladder() -> Ladder:
-    return Ladder(
-        name="demo",
-        title="Scale: out = 2·in",
-        problems=("n1024", "n64"),
-        versions=(
-            rung("v0", "Naive", None),
-            rung("v2", "Through a tile in shared memory, columns first", 310e-6, parent="v0"),
-            rung("v3", "Padded tile", 206e-6, parent="v2"),
-            rung("v4", "Padded tile, and a title that is long enough to wrap", 207e-6, parent="v3"),
-            rung("library", "The library", 100e-6, baseline=True),
-        ),
-        problem="n1024",
-        device=DEVICE,
-    )
+def listed(root: Path) -> list[StudyList]:
+    """A study with five versions of which v3 was edited since, and one with nothing recorded."""
+    project = make_project(root, recorded=False)
+    shutil.rmtree(project.kernels)
+    for name, title, rungs in (("demo", "Scale: out = 2·in", RUNGS), ("other", "Nothing yet", ())):
+        folder = project.kernels / name
+        folder.mkdir(parents=True)
+        (folder / "study.py").write_text(STUDY.replace("Scale: out = 2·in", title))
+        parent = ""
+        for version, words, _ in rungs or (("v0", "A", None),):
+            if version == "library":
+                (folder / "library.py").write_text(BASELINE)
+                continue
+            front = VERSION.format(title=words, more=f'parent = "{parent}"' if parent else "")
+            (folder / f"{version}_kernel.cu").write_text(front + SOURCE)
+            parent = version
+    store, study = Store(project.profiles), load_study(project, "demo")
+    for version, _, seconds in RUNGS:
+        if seconds is not None:
+            digest = source_hash(project, study.version(version))
+            store.save_timing(make_timing(seconds, version=version, source_hash=digest))
+            captured = "b" * 64 if version == "v3" else digest
+            store.save(make_profile(version=version, source_hash=captured))
+    broken: list[WorkbenchError] = []
+    lists = [_study_list(project, name, None, None, broken) for name in ("demo", "other")]
+    assert not broken
+    return lists
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_list(width: int) -> None:
-    empty = Ladder(
-        name="other", title="Nothing yet", problems=(), versions=(rung("v0", "A", None),)
-    )
-    text = goldens.same_view("list", list_view([ladder(), empty], "demo", width), width)
+def test_list(width: int, tmp_path: Path) -> None:
+    text = goldens.same_view("list", list_view(listed(tmp_path), "demo", width), width)
     assert "stale" in text and DEVICE in text and "2026-11-20" in text
     assert "1.50×" in text and "48.5%" in text  # the step to v3, and its share of the baseline
 

@@ -15,10 +15,10 @@ from workbench.commands.options import (
 
 if TYPE_CHECKING:
     from workbench.errors import DataError, WorkbenchError
-    from workbench.model import Timing, Version
+    from workbench.measure.ladder import Ladder
     from workbench.project import Project
-    from workbench.store import Store
-    from workbench.store.ladder import Ladder, Rung
+    from workbench.study.folder import Study
+    from workbench.views.sheets.list import StudyList
 
 
 @click.command()
@@ -37,27 +37,27 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
 
     project = require_project()
     broken: list[WorkbenchError] = []
-    ladders = []
+    lists: list[StudyList] = []
     for name in [study] if study else study_names(project):
         try:
-            ladders.append(_ladder(project, name, problem, device, broken))
+            lists.append(_study_list(project, name, problem, device, broken))
         except UsageError as error:
             if study or problem or device:
                 raise
             broken.append(error)
-    if broken and not ladders:
+    if broken and not lists:
         _raise(broken)
     # The default study first: it is what a version without a study means.
-    ladders.sort(key=lambda ladder: ladder.name != project.default_study)
+    lists.sort(key=lambda each: each.study.name != project.default_study)
     if format_ == "json":
-        from workbench.store.ladder import list_document
+        from workbench.views.sheets.list import list_document
         from workbench.views.text.documents import dumps
 
-        click.echo(dumps(list_document(ladders, project.default_study)), nl=False)
+        click.echo(dumps(list_document(lists, project.default_study)), nl=False)
     elif format_ in ("csv", "markdown"):
         from workbench.views.text import tables as flat
 
-        text = flat.list_csv(ladders) if format_ == "csv" else flat.list_markdown(ladders)
+        text = flat.list_csv(lists) if format_ == "csv" else flat.list_markdown(lists)
         click.echo(text, nl=False)
     else:
         from rich.console import Console
@@ -65,7 +65,7 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
         from workbench.views.terminal.console import print_view
         from workbench.views.terminal.list import list_view
 
-        print_view(list_view(ladders, project.default_study, Console().width))
+        print_view(list_view(lists, project.default_study, Console().width))
     if broken:
         _raise(broken)
 
@@ -79,34 +79,29 @@ def _raise(broken: list[WorkbenchError]) -> NoReturn:
     raise type(first)(f"{len(broken)} files cannot be read: {words}", first.hint)
 
 
-def _ladder(
+def _study_list(
     project: Project,
     name: str,
     problem: str | None,
     device: str | None,
     broken: list[WorkbenchError],
-) -> Ladder:
+) -> StudyList:
     """What is recorded of a study; `broken` takes the errors of damaged files."""
     from workbench.errors import UsageError
-    from workbench.store import Store
-    from workbench.store.ladder import Ladder
+    from workbench.measure.ladder import Family, Ladder, find_ladders
+    from workbench.store import Store, device_slug
     from workbench.study.folder import load_study
+    from workbench.views.sheets.list import StudyList
 
     study = load_study(project, name)
     if problem is not None:
         study.problem(problem)
     store = Store(project.profiles)
     damaged: list[DataError] = []
-    timings = store.timings(study=name, damaged=damaged)
-    rungs = tuple(
-        _rung(project, store, version, [t for t in timings if t.version == version.id], damaged)
-        for version in study.versions.values()
-    )
+    ladders = find_ladders(store, project, (name,), loaded=study, damaged=damaged)
+    devices = _devices(study, ladders)
     broken += damaged
-    devices = _devices(rungs)
     if device is not None:
-        from workbench.store import device_slug
-
         known = {device_slug(each): each for each in devices}
         if device_slug(device) not in known:
             there = ", ".join(devices) or "none"
@@ -114,84 +109,42 @@ def _ladder(
                 f"nothing of {name} is recorded on a device {device!r}",
                 f"Recorded devices: {there}.",
             )
-        devices = [known[device_slug(device)]]
-    shown = problem
-    if shown is None:
-        recorded = {p.problem for r in rungs for p in r.profiles}
-        recorded |= {t.problem for r in rungs for t in r.times}
-        shown = next((p.name for p in study.problems_for("profile") if p.name in recorded), None)
-        shown = shown or next((p for p in study.problems if p in recorded), "")
-    return Ladder(
-        name=name,
-        title=study.title,
-        problems=tuple(study.problems),
-        versions=rungs,
-        problem=shown if devices else "",
-        device=devices[0] if devices else "",
-    )
+        devices = {known[device_slug(device)]: devices[known[device_slug(device)]]}
+    where, slug = next(iter(devices.items()), ("", ""))
+    recorded = _problems(study, ladders)
+    first = [p.name for p in study.problems_for("profile") if p.name in recorded]
+    wanted = problem or next(iter([*first, *recorded]), "")
+    here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
+    empty = Ladder(Family(store, project, name, slug, study), wanted)
+    return StudyList(study, ladders, recorded, next(here, empty), where)
 
 
-def _rung(
-    project: Project,
-    store: Store,
-    version: Version,
-    timings: list[Timing],
-    damaged: list[DataError],
-) -> Rung:
-    from workbench.analysis.aggregate import kernel_seconds
-    from workbench.errors import DataError
-    from workbench.store.ladder import RecordedProfile, RecordedTime, Rung
-    from workbench.study.folder import source_hash
-
-    now = source_hash(project, version)
-    profiles = []
-    for entry in store.find(study=version.study, version=version.id):
-        try:
-            profile = store.load(entry.path)
-        except DataError as error:
-            damaged.append(error)
-            continue
-        profiles.append(
-            RecordedProfile(
-                problem=entry.problem,
-                engine=entry.engine,
-                device=profile.device.name,
-                captured=profile.captured,
-                stale=profile.source_hash not in ("", now),
-                duration=kernel_seconds(profile),
-            )
-        )
-    times = tuple(
-        RecordedTime(
-            problem=timing.problem,
-            device=timing.device.name,
-            time=timing.time,
-            stale=timing.source_hash not in ("", now),
-            ratio=timing.ratio.value if timing.ratio else None,
-        )
-        for timing in timings
-    )
-    return Rung(
-        id=version.id,
-        title=version.title,
-        baseline=version.baseline,
-        parent=version.parent,
-        profiles=tuple(profiles),
-        times=times,
-    )
+def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
+    """Problems that anything is recorded on, in the study's order; lost ones come last."""
+    names = {
+        ladder.problem
+        for ladder in ladders
+        if any(rung.is_readable for rung in map(ladder.rung, study.versions))
+    }
+    place = {name: at for at, name in enumerate(study.problems)}
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
-def _devices(rungs: tuple[Rung, ...]) -> list[str]:
-    """Recorded devices, the one with the newest profile first.
+def _devices(study: Study, ladders: list[Ladder]) -> dict[str, str]:
+    """Recorded devices (name -> slug), the one with the newest profile first.
 
     Hardware stands before the emulator, as for `show`: a laptop's first emulated
     profile must not hide the ladder's times.
     """
     newest: dict[str, tuple[bool, str]] = {}
-    for rung in rungs:
-        for profile in rung.profiles:
+    slugs: dict[str, str] = {}
+    every = [(ladder, ladder.rung(version)) for version in study.versions for ladder in ladders]
+    for ladder, rung in every:
+        for profile in rung.records:
             rank = (profile.engine == "ncu", profile.captured)
             newest[profile.device] = max(newest.get(profile.device, (False, "")), rank)
-        for time in rung.times:
-            newest.setdefault(time.device, (True, ""))
-    return sorted(newest, key=lambda name: newest[name], reverse=True)
+            slugs.setdefault(profile.device, ladder.device)
+        if rung.timing:
+            newest.setdefault(rung.timing.device.name, (True, ""))
+            slugs.setdefault(rung.timing.device.name, ladder.device)
+    return {name: slugs[name] for name in sorted(newest, key=newest.__getitem__, reverse=True)}

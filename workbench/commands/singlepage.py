@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from workbench.commands.targets import Selection, Target, is_report, resolve_all
 from workbench.errors import MissingError, UsageError
+from workbench.measure.ladder import Ladder, find_ladders
 from workbench.model import Record
 from workbench.nearest import did_you_mean
 from workbench.project import require_project
 from workbench.views.html.build import ReportFile, build_report
-from workbench.views.html.data import Ladder, find_ladders
-from workbench.views.html.render import page_part
+from workbench.views.html.render import ladder_folder, page_part, step_page, version_page
 
 if TYPE_CHECKING:
     from workbench.project import Project
@@ -117,13 +117,11 @@ def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
     )
     if len(found) == 2:
         return _step(project, ladder, found)
-    rung = ladder.rungs[profile.version]
-    return _page(project, ladder, rung.page(profile.engine), profile.version)
+    file = version_page(profile.version, profile.engine)
+    return _page(project, ladder, file, profile.version)
 
 
 def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
-    from workbench.views.html.render import step_page
-
     old, new = (target.profile for target in found)
     if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):
         raise UsageError(
@@ -143,7 +141,7 @@ def _page(project: Project, ladder: Ladder, file: str, label: str) -> FoundPage:
     build_report(project.reports, project=project, studies=(ladder.name,))
     parts = (ladder.name, label, ladder.problem, ladder.device)
     return FoundPage(
-        path=project.reports / ladder.folder / file,
+        path=project.reports / ladder_folder(ladder) / file,
         root=project.reports,
         name="-".join(page_part(part) for part in parts) + ".html",
     )

@@ -9,7 +9,7 @@ generator of `Page`s, a view model and a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -18,14 +18,15 @@ import msgspec
 
 from workbench import __version__
 from workbench.errors import UsageError
+from workbench.measure.ladder import Ladder, Rung, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
-from workbench.views.html.data import Ladder, Rung, find_ladders, study_key
 from workbench.views.html.parts.common import ReportFile as ReportFile
-from workbench.views.html.render import step_page
+from workbench.views.html.render import ladder_folder, step_page, version_page
 from workbench.views.html.site import Kept, Outcome, Page, Rendered, Site, digest
 
+_CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
 _ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
 _LADDER, _REPORT = "ladder", "report"
 _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
@@ -120,7 +121,7 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
     plain = [text for text in asked if not _PAIR.fullmatch(text)]
     studies = tuple(dict.fromkeys([*plain, *(pair[0] for pair in pairs)]))
     studies += _outdated(site, store, studies)
-    ladders = find_ladders(store, project, studies, site.content)
+    ladders = find_ladders(store, project, studies)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
         if name not in recorded:
@@ -138,16 +139,41 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
     owned = {f"{_LADDER}:{name}" for name in recorded}
     if not studies:
         owned |= {kept.owner for kept in site.pages(_LADDER).values()}
-    keys = {name: study_key(project, name) for name in recorded}
+    keys = {name: digest(stamp, _study_key(project, name)) for name in recorded}
+    # A ladder's page shows its study's times on all problems.
+    times: dict[tuple[str, str], list[str]] = {}
+    for ladder in ladders:
+        shape = _ladder_key(site, ladder, of_files=False)
+        times.setdefault((ladder.name, ladder.device), []).append(shape)
 
     def pages() -> Iterator[Page]:
         while ladders:
             # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
             ladder = ladders.pop(0)
             wanted = _pairs_of(site, ladder, pairs)
-            yield from _ladder_pages(site, ladder, wanted, digest(stamp, keys[ladder.name]))
+            sweep = digest(*times[ladder.name, ladder.device])
+            yield from _ladder_pages(site, ladder, wanted, keys[ladder.name], sweep)
 
     return site.write(pages(), owners=owned)
+
+
+def _study_key(project: Project, name: str) -> str:
+    """Content key of a study's folder; changes with every edit of it."""
+    folder = project.kernels / name
+    files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
+    parts: list[str | bytes] = []
+    for path in files:
+        parts += [str(path.relative_to(folder)), path.read_bytes()]
+    return digest(*parts)
+
+
+def _ladder_key(site: Site, ladder: Ladder, *, of_files: bool) -> str:
+    """Content key over the ladder's shape and times, and all profiles if `of_files`."""
+    parts: list[str | bytes] = [ladder.name, ladder.device, ladder.problem]
+    for (version, engine), path in sorted(ladder.files.items()):
+        counts = of_files or engine == "time"
+        parts += [version, engine, site.content(path) if counts else ""]
+    return digest(*parts)
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,7 +203,11 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
         return
     from workbench.nearest import did_you_mean
 
-    known = list(dict.fromkeys(rung.id for ladder in ladders for rung in ladder.profiled()))
+    known = list(
+        dict.fromkeys(
+            rung.id for ladder in ladders for rung in ladder.rungs.values() if rung.entries
+        )
+    )
     missing = [version for version in versions if version not in known]
     if missing:
         raise UsageError(
@@ -195,7 +225,7 @@ def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, 
     found = [(old, new) for name, old, new in asked if name == ladder.name]
     for path, kept in site.pages(f"{_LADDER}:{ladder.name}").items():
         pair = kept.summary.get("pair")
-        if isinstance(pair, list) and path.startswith(f"{ladder.folder}/"):
+        if isinstance(pair, list) and path.startswith(f"{ladder_folder(ladder)}/"):
             found.append((pair[0], pair[1]))
     return [
         (old, new, engine)
@@ -205,43 +235,30 @@ def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, 
 
 
 def _ladder_pages(
-    site: Site, ladder: Ladder, pairs: list[tuple[str, str, str]], base: str
+    site: Site, ladder: Ladder, pairs: list[tuple[str, str, str]], base: str, sweep: str
 ) -> Iterator[Page]:
-    owner = f"{_LADDER}:{ladder.name}"
-    home = Page(
-        path=f"{ladder.folder}/index.html",
-        key=digest(
-            base,
-            ladder.key(of_files=True),
-            ladder.family.key,
-            *(f"{old}..{new}" for old, new, _ in pairs),
-        ),
-        owner=owner,
-        group=ladder.folder,
-        render=partial(_render_ladder, ladder, pairs),
-    )
+    owner, folder = f"{_LADDER}:{ladder.name}", ladder_folder(ladder)
+
+    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
+        path = f"{folder}/{name}"
+        return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
+
+    asked = (f"{old}..{new}" for old, new, _ in pairs)
+    whole = digest(base, _ladder_key(site, ladder, of_files=True), sweep, *asked)
+    home = page("index.html", whole, partial(_render_ladder, ladder, pairs))
     kept = site.pages(owner).get(home.path)
     yield home
-    shape = ladder.key(of_files=False)
+    shape = _ladder_key(site, ladder, of_files=False)
     steps = _steps(ladder, kept if kept and kept.key == home.key else None)
-    for old, new, engine in dict.fromkeys([*steps, *pairs]):
-        contents = [ladder.content(version, engine) for version in (old, new)]
-        yield Page(
-            path=f"{ladder.folder}/{step_page(old, new, engine)}",
-            key=digest(base, shape, old, new, engine, *contents),
-            owner=owner,
-            group=ladder.folder,
-            render=partial(_render_step, ladder, old, new, engine, (old, new, engine) in steps),
-        )
+    for step in dict.fromkeys([*steps, *pairs]):
+        *sides, engine = step
+        contents = [site.content(ladder.files[version, engine]) for version in sides]
+        key = digest(base, shape, *step, *contents)
+        yield page(step_page(*step), key, partial(_render_step, ladder, step, step in steps))
     for rung in ladder.rungs.values():
-        for engine in rung.entries:
-            yield Page(
-                path=f"{ladder.folder}/{rung.page(engine)}",
-                key=digest(base, shape, rung.id, engine, ladder.content(rung.id, engine)),
-                owner=owner,
-                group=ladder.folder,
-                render=partial(_render_version, rung, engine),
-            )
+        for engine, entry in rung.entries.items():
+            key = digest(base, shape, rung.id, engine, site.content(entry.path))
+            yield page(version_page(rung.id, engine), key, partial(_render_version, rung, engine))
 
 
 def _steps(ladder: Ladder, kept: Kept | None) -> list[tuple[str, str, str]]:
@@ -257,39 +274,33 @@ def _steps(ladder: Ladder, kept: Kept | None) -> list[tuple[str, str, str]]:
     return ladder.steps
 
 
-def _render_step(ladder: Ladder, old: str, new: str, engine: str, is_step: bool) -> Rendered:
+def _render_step(ladder: Ladder, step: tuple[str, str, str], is_step: bool, path: str) -> Rendered:
     from workbench.views.html.pages.diff import diff_view
     from workbench.views.html.pages.step import ladder_head
     from workbench.views.html.render import render
 
-    view = diff_view(ladder.step(old, new, engine), ladder_head(ladder, old, new, engine))
-    path = f"{ladder.folder}/{step_page(old, new, engine)}"
-    html = render("diff.html", path, view=view)
-    return Rendered(html=html, summary={} if is_step else {"pair": [old, new]})
+    html = render("diff.html", path, view=diff_view(ladder.step(*step), ladder_head(ladder, *step)))
+    return Rendered(html=html, summary={} if is_step else {"pair": list(step[:2])})
 
 
-def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]]) -> Rendered:
+def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]], path: str) -> Rendered:
     from workbench.views.html.pages.index import summarise
     from workbench.views.html.pages.ladder import ladder_view
     from workbench.views.html.render import render
 
     view = ladder_view(ladder, pairs)
-    html = render("ladder.html", f"{ladder.folder}/index.html", view=view)
     summary = msgspec.to_builtins(summarise(ladder, view))
-    return Rendered(html=html, summary={**summary, "steps": [list(s) for s in ladder.steps]})
+    return Rendered(
+        html=render("ladder.html", path, view=view),
+        summary={**summary, "steps": [list(s) for s in ladder.steps]},
+    )
 
 
-def _render_version(rung: Rung, engine: str) -> Rendered:
+def _render_version(rung: Rung, engine: str, path: str) -> Rendered:
     from workbench.views.html.beside import version_page
     from workbench.views.html.pages.version import version_view
 
-    speaking = rung.profile
-    profile = speaking
-    if speaking is None or speaking.engine != engine:
-        profile = rung.ladder.store.load(rung.entries[engine].path)
-    assert profile is not None
-    path = f"{rung.ladder.folder}/{rung.page(engine)}"
-    return version_page(path, version_view(rung, profile))
+    return version_page(path, version_view(rung, rung.load(engine)))
 
 
 # --- pages of the site ----------------------------------------------------------------

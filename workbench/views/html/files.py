@@ -127,10 +127,10 @@ def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Out
 
 
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
+    from workbench.analysis.step import Step
     from workbench.views.html.pages.diff import Head, diff_view
     from workbench.views.html.pages.index import summarise_pair
     from workbench.views.html.render import render
-    from workbench.views.html.step import Step
 
     labels = (old.label, new.label)
     if labels[0] == labels[1]:

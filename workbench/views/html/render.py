@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 
 from workbench import __version__
+from workbench.measure.ladder import ENGINES, Ladder, Rung
 
 _HERE = Path(__file__).parent
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
@@ -82,6 +83,24 @@ def page_part(name: str) -> str:
     if safe == name and not safe.startswith("."):
         return safe
     return f"{safe.lstrip('.')}-{blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def ladder_folder(ladder: Ladder) -> str:
+    """Where a ladder's pages lie, relative to the site."""
+    parts = (ladder.name, ladder.device, ladder.problem)
+    return "studies/" + "/".join(page_part(part) for part in parts)
+
+
+def version_page(version: str, engine: str) -> str:
+    """File name of the page of a version: ``v3.html``."""
+    name = page_part(version)
+    return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"
+
+
+def rung_page(rung: Rung) -> str:
+    """The page that speaks for a version, from a page of the same ladder; "" without one."""
+    engine = next((engine for engine in ENGINES if engine in rung.entries), "")
+    return version_page(rung.id, engine) if engine else ""
 
 
 def step_page(old: str, new: str, engine: str) -> str:

@@ -211,7 +211,7 @@ def _expectations(story: Story) -> RenderableType:
     return table
 
 
-def _learned(story: Explanation) -> RenderableType:
+def _learned(story: Story) -> RenderableType:
     """What the author wrote of a prediction after it was measured."""
     return Group(
         *(

@@ -5,103 +5,94 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from workbench.store.ladder import Ladder, Rung
+from workbench.measure.ladder import Rung
 from workbench.units import factor, quantity
+from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
 
 
-def list_view(ladders: list[Ladder], default_study: str, width: int) -> RenderableType:
+def list_view(lists: list[StudyList], default_study: str, width: int) -> RenderableType:
     """All studies, one ladder each.
 
     Args:
-        ladders: What is recorded.
+        lists: What is recorded.
         default_study: Marked as such.
         width: Columns of the terminal.
     """
     parts: list[RenderableType] = []
-    for ladder in ladders:
+    for each in lists:
         if parts:
             parts.append(Text())
-        parts.append(_ladder(ladder, default_study, width))
-    if not ladders:
+        parts.append(_study(each, default_study, width))
+    if not lists:
         parts.append(Text("No studies yet. `workbench new --study NAME` starts one."))
     return Group(*parts)
 
 
-def _ladder(ladder: Ladder, default_study: str, width: int) -> RenderableType:
-    head = Text(ladder.name, style=HEAD)
-    head.append(f"  {clean(ladder.title)}", style="not bold")
-    if ladder.name == default_study:
+def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
+    name = found.study.name
+    head = Text(name, style=HEAD)
+    head.append(f"  {clean(found.study.title)}", style="not bold")
+    if name == default_study:
         head.append("  (default study)", style=f"not bold {DIM}")
     where = Text(style=DIM)
-    if ladder.problem:
-        where.append(f"{ladder.problem} on {clean(ladder.device)}")
-        others = [name for name in _recorded_problems(ladder) if name != ladder.problem]
+    if found.problem:
+        where.append(f"{found.problem} on {clean(found.device)}")
+        others = [each for each in found.recorded if each != found.problem]
         if others:
             where.append(f"; also recorded: {', '.join(others)}")
     else:
         where.append("nothing is recorded yet; `workbench profile VERSION` needs no GPU")
-    slowest = max(
-        (time.time.value for rung in ladder.versions if (time := ladder.time_of(rung))),
-        default=0.0,
-    )
+    slowest = max((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
     cells = 12 if width >= 100 else 0
     table = grid("l", "f", "r", "r", "r", *(("l",) if cells else ()), "l")
     table.expand = True
     header = ["version", "", "time", "step", "of base"]
     table.add_row(*(Text(t, style=DIM) for t in [*header, *([""] * bool(cells)), "profiled"]))
-    for rung in ladder.versions:
-        time = ladder.time_of(rung)
-        name = Text(rung.id, style="cyan" if rung.baseline else HEAD)
+    for rung in found.rungs:
+        time = rung.time
         title = Text(clean(rung.title))
-        if rung.baseline:
+        if rung.is_baseline:
             title.append(" (baseline)", style=DIM)
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
-        row = [name, title, shown]
-        row.append(_step(ladder, rung))
-        share = ladder.share_of(rung)
+        row = [Text(rung.id, style="cyan" if rung.is_baseline else HEAD), title, shown]
+        row.append(_step(found, rung))
+        share = rung.of_baseline if time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
         if cells:
             # Longer is slower, so that the eye reads time and not speed.
             length = bar(time.time.value / slowest, cells) if time and slowest else ""
             row.append(Text(length, style="blue"))
-        row.append(_profiled(ladder, rung))
+        row.append(_profiled(found, rung))
         table.add_row(*row)
     parts: list[RenderableType] = [head, where, table]
-    if any(time.profiled for rung in ladder.versions if (time := ladder.time_of(rung))):
-        note = f"* under the profiler; `workbench sweep {ladder.name}` times outside of it"
+    if any(rung.time.profiled for rung in found.rungs if rung.time):
+        note = f"* under the profiler; `workbench sweep {name}` times outside of it"
         parts.append(Text(note, style=DIM))
     return Group(*parts)
 
 
-def _recorded_problems(ladder: Ladder) -> list[str]:
-    names = {profile.problem for rung in ladder.versions for profile in rung.profiles}
-    names |= {time.problem for rung in ladder.versions for time in rung.times}
-    place = {name: at for at, name in enumerate(ladder.problems)}
-    # The study's own order; what it no longer has comes last.
-    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
-
-
-def _step(ladder: Ladder, rung: Rung) -> Text:
+def _step(found: StudyList, rung: Rung) -> Text:
     """The speed-up over the version that this one was made from."""
-    parent = next((each for each in ladder.versions if each.id == rung.parent), None)
-    time, before = ladder.time_of(rung), ladder.time_of(parent) if parent else None
-    if time is None or before is None:
+    made_from = rung.declared.parent if rung.declared else None
+    parent = next((each for each in found.rungs if each.id == made_from), None)
+    speedup = rung.speedup_over(parent) if parent else None
+    if speedup is None:
         return Text("")
-    speedup = before.time.value / time.time.value
-    overlap = before.time.low <= time.time.high and time.time.low <= before.time.high
-    return Text(factor(speedup), style=DIM if overlap else GOOD if speedup > 1 else BAD)
+    doubtful = speedup.low <= 1 <= speedup.high
+    style = DIM if doubtful else GOOD if speedup.value > 1 else BAD
+    return Text(factor(speedup.value), style=style)
 
 
-def _profiled(ladder: Ladder, rung: Rung) -> Text:
-    profile, time = ladder.profile_of(rung), ladder.time_of(rung)
+def _profiled(found: StudyList, rung: Rung) -> Text:
+    profile, time = rung.record, rung.time
     if profile is None and time is not None and time.stale:
         return Text("time stale", style=f"bold {WARN}")
     if profile is None:
-        others = {each.problem for each in rung.profiles}
-        here = "other device" if ladder.problem in others else "other problem"
+        others = {each.problem for each in found.profiles(rung.id)}
+        here = "other device" if found.problem in others else "other problem"
         return Text(here if others else quantity(None), style=DIM)
     text = Text(profile.captured[:10] or "no date")
     if profile.engine != "ncu":

@@ -14,8 +14,8 @@ from typing import Any
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
-from workbench.store.ladder import Ladder
 from workbench.units import count, points, quantity, relative, signed
+from workbench.views.sheets.list import StudyList
 from workbench.views.text.escaping import inline
 
 Row = Sequence[Any]
@@ -59,14 +59,18 @@ _LIST = ("study", "version", "title", "baseline", "parent", "problem", "device",
 _LIST_TAIL = ("captured", "stale", "seconds", "low", "high")
 
 
-def list_csv(ladders: list[Ladder]) -> str:
+def list_csv(lists: list[StudyList]) -> str:
     """One row per version and recorded problem, device and engine (empty: nothing recorded)."""
     rows: list[Row] = []
-    for ladder in ladders:
-        for rung in ladder.versions:
-            head = (ladder.name, rung.id, rung.title, rung.baseline, rung.parent)
-            times = {(time.problem, time.device): time.time for time in rung.times}
-            for profile in rung.profiles:
+    for each in lists:
+        for version in each.study.versions.values():
+            head = (each.study.name, version.id, version.title, version.baseline, version.parent)
+            times = {
+                (timing.problem, timing.device.name): timing.time
+                for timing in each.timings(version.id)
+            }
+            profiles = each.profiles(version.id)
+            for profile in profiles:
                 time = times.pop((profile.problem, profile.device), None)
                 seconds = (time.value, time.low, time.high) if time else (None, None, None)
                 where = (profile.problem, profile.device, profile.engine)
@@ -74,21 +78,20 @@ def list_csv(ladders: list[Ladder]) -> str:
             for (problem, device), time in times.items():
                 seconds = (time.value, time.low, time.high)
                 rows.append((*head, problem, device, None, None, None, *seconds))
-            if not rung.profiles and not rung.times:
+            if not profiles and not times:
                 rows.append((*head, *(None,) * 8))
     return to_csv(_LIST + _LIST_TAIL, rows)
 
 
-def list_markdown(ladders: list[Ladder]) -> str:
+def list_markdown(lists: list[StudyList]) -> str:
     """A heading and a table per study, as a README can hold."""
     parts = []
-    for ladder in ladders:
-        where = f" ({ladder.problem}, {ladder.device})" if ladder.problem else ""
+    for each in lists:
+        where = f" ({each.problem}, {each.device})" if each.problem else ""
         rows = []
-        for rung in ladder.versions:
-            time = ladder.time_of(rung)
-            profile = ladder.profile_of(rung)
-            share = ladder.share_of(rung)
+        for rung in each.rungs:
+            time, profile = rung.time, rung.record
+            share = rung.of_baseline if time else None
             shown = quantity(time.time.value if time else None, "s")
             rows.append(
                 (
@@ -102,8 +105,8 @@ def list_markdown(ladders: list[Ladder]) -> str:
                 )
             )
         table = to_markdown(("version", "title", "time", "of baseline", "profiled"), rows)
-        parts.append(f"### {inline(f'{ladder.name}: {ladder.title}{where}')}\n\n{table}")
-        if any(time.profiled for rung in ladder.versions if (time := ladder.time_of(rung))):
+        parts.append(f"### {inline(f'{each.study.name}: {each.study.title}{where}')}\n\n{table}")
+        if any(rung.time.profiled for rung in each.rungs if rung.time):
             parts.append("\\* under the profiler\n")
     return "\n".join(parts)
 

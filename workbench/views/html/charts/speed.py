@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis import roofline
-from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.roofline import Position
 from workbench.gpus import chip_for
+from workbench.measure.ladder import Ladder, Rung
 from workbench.views.html.charts import figure as charts
-from workbench.views.html.data import Ladder, Rung
 from workbench.views.html.pages.launch import roof
 from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import main_launch
-
-
-def seconds(rung: Rung) -> float | None:
-    """The recorded time; without one, the kernels' durations under the profiler."""
-    if rung.timing:
-        return rung.timing.time.value
-    return kernel_seconds(rung.profile) if rung.profile else None
 
 
 def speed(
@@ -87,7 +79,7 @@ def _peak(ladder: Ladder, flops: int) -> charts.Mark | None:
 
 
 def _durations(ladder: Ladder) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
-    known = [(rung, time) for rung in ladder.order if (time := seconds(rung)) is not None]
+    known = [(rung, time) for rung in ladder.order if (time := rung.seconds) is not None]
     if not known:
         return None, ()
     columns = [

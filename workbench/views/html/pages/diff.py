@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.step import Step
 from workbench.analysis.story import Chapter
 from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
@@ -34,7 +35,6 @@ from workbench.views.html.parts.verdicts import (
     verdicts,
 )
 from workbench.views.html.parts.words import Words, sentence
-from workbench.views.html.step import Step
 
 _TILES = 5
 _QUIET = {

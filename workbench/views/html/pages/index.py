@@ -12,13 +12,12 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
+from workbench.measure.ladder import Ladder
 from workbench.model import Profile, Record
 from workbench.store import natural_key
-from workbench.views.html.charts.speed import seconds
-from workbench.views.html.data import Ladder
 from workbench.views.html.pages.ladder import LadderView, RungView
-from workbench.views.html.pages.version import of_baseline
 from workbench.views.html.parts.common import Chip, day, parameters, profiled, width
+from workbench.views.html.render import ladder_folder
 
 #: Parameters that can stand for a problem's name.
 _SPOKEN = 3
@@ -90,9 +89,9 @@ class IndexView(Record, frozen=True):
 
 def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
     """The index's words on a ladder, taken from its page."""
-    known = ladder.study.problems
-    own = [rung for rung in ladder.order if not rung.is_baseline and seconds(rung)]
-    best = min(own, key=lambda rung: seconds(rung) or 0.0, default=None)
+    known, folder = ladder.study.problems, ladder_folder(ladder)
+    own = [rung for rung in ladder.order if not rung.is_baseline and rung.seconds]
+    best = min(own, key=lambda rung: rung.seconds or 0.0, default=None)
     said = parameters(ladder.parameters)
     many = len(ladder.parameters) > _SPOKEN
     shown = next((row.rung for row in view.rows if best and row.rung.id == best.id), None)
@@ -103,14 +102,14 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
         problem=ladder.problem if many else said or ladder.problem,
         detail=said if many else "",
         captured=view.captured,
-        href=f"{ladder.folder}/index.html",
-        folder=ladder.folder,
+        href=f"{folder}/index.html",
+        folder=folder,
         rungs=tuple(row.rung for row in view.rows),
         profiled=sum(bool(rung.entries) for rung in ladder.order),
         fastest=shown.id if shown else "",
         fastest_time=shown.time if shown else "",
         fastest_share=shown.share if shown else "",
-        fastest_speed=(of_baseline(best) or 0.0) if best else 0.0,
+        fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
         place=known.index(ladder.problem) if ladder.problem in known else len(known),
         default=ladder.study.default,
         untimed=not view.timed,

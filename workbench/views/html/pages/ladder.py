@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench import units
+from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Launch, Record
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts.migration import (
@@ -15,11 +16,10 @@ from workbench.views.html.charts.migration import (
     stack_stalls,
     throughputs,
 )
-from workbench.views.html.charts.speed import seconds, speed
-from workbench.views.html.data import Ladder, Rung
+from workbench.views.html.charts.speed import speed
 from workbench.views.html.pages.launch import Bottleneck, bottleneck
 from workbench.views.html.pages.sweep import Sweep, sweep
-from workbench.views.html.pages.version import interval, of_baseline
+from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import (
     Chip,
     Link,
@@ -34,7 +34,7 @@ from workbench.views.html.parts.common import (
 from workbench.views.html.parts.keys import KeyCounters, key_counters
 from workbench.views.html.parts.moved import MovedTile, most_moved, tile
 from workbench.views.html.parts.words import Words, sentence
-from workbench.views.html.render import step_page
+from workbench.views.html.render import rung_page, step_page
 
 #: Counters named beside a step.
 _MOVED = 3
@@ -96,31 +96,16 @@ class LadderView(Record, frozen=True):
     captured: str
 
 
-def speedup(old: Rung, new: Rung) -> Speedup | None:
-    """How much faster `new` is than `old`.
-
-    The bounds are the extreme ratios of the two 95% intervals, which is wider than
-    an interval of the ratio: a claim that survives it needs no further statistics.
-    """
-    if old.timing and new.timing:
-        before, after = old.timing.time, new.timing.time
-        low, high = before.low / after.high, before.high / after.low
-        tone: Tone = "good" if low > 1 else "bad" if high < 1 else ""
-        bounds = range_of(low, before.value / after.value, high)
-        return Speedup(text=units.factor(before.value / after.value), bounds=bounds, tone=tone)
-    if old.timing or new.timing:
-        return None  # a time and a profiler's duration do not compare
-    a, b = seconds(old), seconds(new)
-    return Speedup(text=units.factor(a / b)) if a and b else None
-
-
-def top_of(ladder: Ladder) -> float:
-    """What a full bar stands for: the baseline's speed, or the best version's beyond it.
-
-    Other libraries may be faster still; their bars are full.
-    """
-    shares = [of_baseline(rung) or 0.0 for rung in ladder.order if not rung.is_baseline]
-    return max([1.0, *shares])
+def _speedup(old: Rung, new: Rung) -> Speedup | None:
+    """How much faster `new` is than `old`; durations under the profiler have no bounds."""
+    found = new.speedup_over(old)
+    if found is None:
+        return None
+    text = units.factor(found.value)
+    if not new.timing:
+        return Speedup(text=text)
+    tone: Tone = "good" if found.low > 1 else "bad" if found.high < 1 else ""
+    return Speedup(text=text, bounds=range_of(found.low, found.value, found.high), tone=tone)
 
 
 def _marks(rung: Rung) -> tuple[Chip, ...]:
@@ -149,17 +134,17 @@ def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
 
 
 def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
-    share = 1.0 if rung is rung.ladder.baseline and seconds(rung) else of_baseline(rung)
+    share = 1.0 if rung is rung.ladder.baseline and rung.seconds else rung.of_baseline
     launch = main_launch(rung.profile) if rung.profile else None
     return RungView(
         id=rung.id,
-        href=rung.href,
+        href=rung_page(rung),
         title=rung.title,
         change=rung.declared.change if rung.declared else "",
         baseline=rung.is_baseline,
-        time=units.quantity(seconds(rung), "s"),
+        time=units.quantity(rung.seconds, "s"),
         interval=interval(rung.timing) if rung.timing else "under the profiler",
-        step=speedup(parent, rung) if parent else None,
+        step=_speedup(parent, rung) if parent else None,
         share=percent(share) if share is not None else "",
         width=width(share / top) if share is not None else "0",
         par=width(1 / top) if top > 1.0 else "",
@@ -184,7 +169,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
     speed_chart, speed_rows = speed(ladder)
-    top = top_of(ladder)
+    top = ladder.top
     rows = tuple(_row(ladder, rung, top) for rung in ladder.order)
     notices = (
         [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
@@ -224,7 +209,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
         else None,
         throughput=throughputs(launches),
         counters=key_counters(
-            [(Link(rung.id, rung.href), launch) for rung, launch in named_launches(ladder)]
+            [(Link(rung.id, rung_page(rung)), launch) for rung, launch in named_launches(ladder)]
         ),
         captured=_dates(ladder),
     )

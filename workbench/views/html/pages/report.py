@@ -11,7 +11,7 @@ from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
-from workbench.views.html.parts.common import Chip, Link, profiled, text, value
+from workbench.views.html.parts.common import Chip, Link, neighbours, profiled, text, value
 from workbench.views.html.parts.keys import KeyCounters, key_counters
 from workbench.views.remarks import remarks
 
@@ -101,11 +101,6 @@ def launch_page_view(
 ) -> VersionView:
     """The page of one measured launch, by its place among them."""
     launches = profiled(profile)
-    steps = []
-    if place > 0:
-        before = launches[place - 1]
-        steps.append(Link(f"‹ {before.kernel}", page(before.index), "Previous launch"))
-    if place + 1 < len(launches):
-        after = launches[place + 1]
-        steps.append(Link(f"{after.kernel} ›", page(after.index), "Next launch"))
-    return report_launch_view(profile, launches[place], name, home, tuple(steps))
+    links = [(launch.kernel, page(launch.index)) for launch in launches]
+    steps = neighbours(links, place, "launch")
+    return report_launch_view(profile, launches[place], name, home, steps)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.views.html.data import Ladder
+from workbench.measure.ladder import Ladder
 from workbench.views.html.pages.diff import Head
-from workbench.views.html.parts.common import Chip, Link
-from workbench.views.html.render import step_page
+from workbench.views.html.parts.common import Chip, Link, neighbours
+from workbench.views.html.render import ladder_folder, step_page, version_page
 
 
 def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
@@ -23,11 +23,11 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
         change=declared.change if declared and is_step else "",
         crumbs=(
             Link("Studies", "index.html"),
-            Link(ladder.name, f"{ladder.folder}/index.html"),
+            Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
             Link(f"{old} → {new}"),
         ),
-        steps=_neighbours(ladder, old, new, engine),
-        pages=(Link(old, before.page(engine)), Link(new, after.page(engine))),
+        steps=_neighbours(ladder, (old, new, engine)),
+        pages=(Link(old, version_page(old, engine)), Link(new, version_page(new, engine))),
         chips=tuple(
             Chip(text=f"{name} is stale: its source has changed since", tone="warn")
             for name in stale
@@ -36,16 +36,9 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
     )
 
 
-def _neighbours(ladder: Ladder, old: str, new: str, engine: str) -> tuple[Link, ...]:
-    order = [step for step in ladder.steps if step[2] == engine]
-    out: list[Link] = []
-    if (old, new, engine) not in order:
+def _neighbours(ladder: Ladder, step: tuple[str, str, str]) -> tuple[Link, ...]:
+    if step not in ladder.steps:
         return ()  # a pair that somebody asked for is no step of the ladder
-    place = order.index((old, new, engine))
-    if place > 0:
-        a, b, _ = order[place - 1]
-        out.append(Link(f"‹ {a} → {b}", step_page(a, b, engine), "Previous step"))
-    if place + 1 < len(order):
-        a, b, _ = order[place + 1]
-        out.append(Link(f"{a} → {b} ›", step_page(a, b, engine), "Next step"))
-    return tuple(out)
+    order = [each for each in ladder.steps if each[2] == step[2]]
+    links = [(f"{old} → {new}", step_page(old, new, engine)) for old, new, engine in order]
+    return neighbours(links, order.index(step), "step")

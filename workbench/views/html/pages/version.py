@@ -5,8 +5,8 @@ from __future__ import annotations
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.gpus import chip_for
+from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Expectation, Launch, Profile, Record, Timing
-from workbench.views.html.data import Ladder, Rung
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (
     Chip,
@@ -14,6 +14,7 @@ from workbench.views.html.parts.common import (
     Tile,
     Tone,
     day,
+    neighbours,
     parameters,
     percent,
     plus_minus,
@@ -23,6 +24,7 @@ from workbench.views.html.parts.common import (
     value,
     verified,
 )
+from workbench.views.html.render import ladder_folder, rung_page
 from workbench.views.remarks import remarks
 
 
@@ -95,7 +97,7 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
                 note=f"under the profiler, {count} launches" if several else "under the profiler",
             )
         )
-    if rung and not rung.is_baseline and (share := of_baseline(rung)):
+    if rung and not rung.is_baseline and (share := rung.of_baseline):
         baseline = rung.ladder.baseline
         tiles.append(
             Tile(
@@ -136,22 +138,6 @@ def interval(timing: Timing) -> str:
     if not timing.converged:
         said += ", not settled"
     return said if timing.cache == "cold" else f"{said}, warm cache"
-
-
-def of_baseline(rung: Rung) -> float | None:
-    """Speed relative to the baseline: measured side by side where it was, else from two runs."""
-    timing = rung.timing
-    if timing and timing.ratio:
-        return timing.ratio.value
-    baseline = rung.ladder.baseline
-    if baseline is None:
-        return None
-    if timing and baseline.timing:
-        return baseline.timing.time.value / timing.time.value
-    if rung.profile and baseline.profile and not timing:
-        ours, theirs = kernel_seconds(rung.profile), kernel_seconds(baseline.profile)
-        return theirs / ours if ours and theirs else None
-    return None
 
 
 def _expectation(row: Expectation) -> ExpectationRow:
@@ -234,14 +220,9 @@ def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Chip, ...]:
 
 
 def _steps(rung: Rung) -> tuple[Link, ...]:
-    order = [other for other in rung.ladder.order if other.href]
-    place = order.index(rung)
-    steps = []
-    if place > 0:
-        steps.append(Link(f"‹ {order[place - 1].id}", order[place - 1].href, "Previous version"))
-    if place + 1 < len(order):
-        steps.append(Link(f"{order[place + 1].id} ›", order[place + 1].href, "Next version"))
-    return tuple(steps)
+    order = [other for other in rung.ladder.order if other.entries]
+    links = [(other.id, rung_page(other)) for other in order]
+    return neighbours(links, order.index(rung), "version")
 
 
 def _view(
@@ -286,7 +267,7 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
         lede=declared.change if declared else "",
         crumbs=(
             Link("Studies", "index.html"),
-            Link(ladder.name, f"{ladder.folder}/index.html"),
+            Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
             Link(rung.id),
         ),
         steps=_steps(rung),

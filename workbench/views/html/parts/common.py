@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -56,6 +57,18 @@ class CounterCell(Record, frozen=True):
     unit: str = ""
     ncu: str = ""
     missing: str = ""
+
+
+def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
+    """Links to the pages (text, address) before and after the one at `place`."""
+    out = []
+    if place > 0:
+        text, href = pages[place - 1]
+        out.append(Link(f"‹ {text}", href, f"Previous {noun}"))
+    if place + 1 < len(pages):
+        text, href = pages[place + 1]
+        out.append(Link(f"{text} ›", href, f"Next {noun}"))
+    return tuple(out)
 
 
 def unit_beside(unit: str) -> str:

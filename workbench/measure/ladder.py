@@ -1,0 +1,411 @@
+"""What is recorded of a study: a ladder for each device and problem, read when it is asked for.
+
+A *ladder* is one study on one device and problem, a *rung* one version on it. Which rungs
+there are follows from paths alone; nothing is decoded, and no study is loaded, before
+somebody asks. `workbench list`, the report and ``--single-file`` all read these.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from workbench.analysis.aggregate import kernel_seconds
+from workbench.errors import DataError
+from workbench.model import Estimate, Profile, Record, Timing, Version
+from workbench.project import Project
+from workbench.store import Entry, Store, natural_key
+from workbench.study.folder import Study
+from workbench.study.info import StudyInfo
+
+if TYPE_CHECKING:
+    from workbench.analysis.step import Step
+
+#: Engines in order of preference.
+ENGINES = ("ncu", "emulator")
+#: The store's layout for times (see workbench.store); their paths are all that is needed here.
+_TIME_SUFFIX = ".time.json.zst"
+
+
+class RecordedProfile(Record, frozen=True):
+    """What a list says of one recorded profile. `stale`: the source was edited after the capture.
+
+    `duration` is its launches' time under the profiler, in seconds; None: not known.
+    """
+
+    problem: str
+    engine: str
+    device: str
+    captured: str
+    stale: bool
+    duration: float | None = None
+
+
+class RecordedTime(Record, frozen=True):
+    """A version's time, in seconds; `profiled`: seen by the profiler, not outside of it."""
+
+    time: Estimate
+    stale: bool = False
+    profiled: bool = False
+
+
+class Rung:
+    """One version on a ladder: its profiles by engine, and its time."""
+
+    def __init__(self, ladder: Ladder, version: str) -> None:
+        self.ladder = ladder
+        self.id = version
+        self.entries: dict[str, Entry] = {}
+        self.timed = False
+
+    @property
+    def declared(self) -> Version | None:
+        """What the study says of the version today; None where it is gone."""
+        return self.ladder.study.versions.get(self.id)
+
+    @property
+    def title(self) -> str:
+        """The version's title; "" where the study no longer has it."""
+        return self.declared.title if self.declared else ""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a library to beat: the study says so, or without it the times do."""
+        if self.declared:
+            return self.declared.baseline
+        return self.id in self.ladder.compared_with
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """The profile that speaks for the version: ncu's, else the emulator's."""
+        engine = next((engine for engine in ENGINES if engine in self.entries), None)
+        return self.ladder.store.load(self.entries[engine].path) if engine else None
+
+    def load(self, engine: str) -> Profile:
+        """The profile of an engine that has one."""
+        speaking = self.profile
+        if speaking is not None and speaking.engine == engine:
+            return speaking
+        return self.ladder.store.load(self.entries[engine].path)
+
+    @cached_property
+    def records(self) -> tuple[RecordedProfile, ...]:
+        """What a list says of its profiles, which are read one by one and let go again."""
+        out = []
+        for entry in self.entries.values():
+            try:
+                profile = self.ladder.store.load(entry.path)
+            except DataError as error:
+                self.ladder.complain(error)
+                continue
+            out.append(
+                RecordedProfile(
+                    problem=entry.problem,
+                    engine=entry.engine,
+                    device=profile.device.name,
+                    captured=profile.captured,
+                    stale=self.stale(profile.source_hash),
+                    duration=kernel_seconds(profile),
+                )
+            )
+        return tuple(out)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether anything is recorded of the version here that can be read."""
+        return bool(self.records or self.timing)
+
+    @property
+    def record(self) -> RecordedProfile | None:
+        """The one of `records` that speaks for the version."""
+        return min(self.records, key=lambda each: ENGINES.index(each.engine), default=None)
+
+    @cached_property
+    def timing(self) -> Timing | None:
+        """The recorded time, outside of any profiler."""
+        if not self.timed:
+            return None
+        found: list[Timing] = []
+        try:
+            found = self.ladder.store.timings(
+                study=self.ladder.name,
+                version=self.id,
+                problem=self.ladder.problem,
+                device=self.ladder.device,
+            )
+        except DataError as error:
+            self.ladder.complain(error)
+        return found[0] if found else None
+
+    @cached_property
+    def duration(self) -> float | None:
+        """All its kernels' time under the profiler, in seconds."""
+        if "profile" in vars(self):
+            return kernel_seconds(self.profile) if self.profile else None
+        return self.record.duration if self.record else None
+
+    @property
+    def seconds(self) -> float | None:
+        """The recorded time; without one, the kernels' durations under the profiler."""
+        return self.timing.time.value if self.timing else self.duration
+
+    @property
+    def time(self) -> RecordedTime | None:
+        """Its time in a table that holds times of one kind alone.
+
+        Where none of the versions was timed, all have the durations of their profiles:
+        the two differ by a few percent, so a ladder is of one kind or the other.
+        """
+        if self.timing:
+            return RecordedTime(time=self.timing.time, stale=self.stale(self.timing.source_hash))
+        if self.ladder.timed or not self.duration:
+            return None
+        seen = Estimate(value=self.duration, low=self.duration, high=self.duration)
+        return RecordedTime(time=seen, profiled=True)
+
+    @property
+    def of_baseline(self) -> float | None:
+        """Speed relative to the baseline: as measured side by side, else from two runs."""
+        timing, baseline = self.timing, self.ladder.baseline
+        if timing and timing.ratio:
+            return timing.ratio.value
+        if baseline is None:
+            return None
+        if timing:
+            theirs = baseline.timing.time.value if baseline.timing else None
+            return theirs / timing.time.value if theirs else None
+        return baseline.duration / self.duration if baseline.duration and self.duration else None
+
+    def speedup_over(self, old: Rung) -> Estimate | None:
+        """How many times as fast it is as `old`; None where their times do not compare.
+
+        The bounds are the extreme ratios of the two 95% intervals, which is wider than
+        an interval of the ratio: a claim that survives it needs no further statistics.
+        """
+        if self.time is None or old.time is None:
+            return None
+        before, after = old.time.time, self.time.time
+        return Estimate(
+            value=before.value / after.value,
+            low=before.low / after.high,
+            high=before.high / after.low,
+        )
+
+    def stale(self, captured_hash: str) -> bool:
+        """Whether the source has changed since; False where either side is unknown."""
+        now = self.ladder.study.source_hash(self.id)
+        return bool(now and captured_hash and now != captured_hash)
+
+
+class Family:
+    """One study on one device: what its ladders, one for each problem, read once for all.
+
+    It holds no ladder, so that the profiles of one that is done can be let go.
+    """
+
+    def __init__(
+        self, store: Store, project: Project | None, name: str, device: str, study: Study | None
+    ) -> None:
+        self.store, self.name, self.device = store, name, device
+        self._project, self._study = project, study
+
+    @cached_property
+    def study(self) -> StudyInfo:
+        """The study's words."""
+        return StudyInfo(self._project, self.name, self._study)
+
+    @cached_property
+    def timings(self) -> tuple[Timing, ...]:
+        """All recorded times, of every problem."""
+        return tuple(self.store.timings(study=self.name, device=self.device))
+
+
+class Ladder:
+    """The versions of a study on one device and problem, in ladder order.
+
+    Args:
+        family: The study on the device, by its slug.
+        problem: The problem's name.
+        damaged: Takes the errors of files that cannot be read; None: they are raised.
+
+    Attributes:
+        rungs: What is recorded, by version.
+        files: Every recorded file by version and engine (``time`` for a time).
+    """
+
+    def __init__(
+        self, family: Family, problem: str, damaged: list[DataError] | None = None
+    ) -> None:
+        self.family = family
+        self.store, self.name, self.device = family.store, family.name, family.device
+        self.problem = problem
+        self.rungs: dict[str, Rung] = {}
+        self.files: dict[tuple[str, str], Path] = {}
+        self._damaged = damaged
+        self._steps: dict[tuple[str, str, str], Step] = {}
+
+    def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
+        """Note a recorded file; `entry` is None for a time."""
+        rung = self.rungs.setdefault(version, Rung(self, version))
+        if entry is None:
+            rung.timed = True
+        else:
+            rung.entries[engine] = entry
+        self.files[version, engine] = path
+
+    def complain(self, error: DataError) -> None:
+        """Keep the error of a file that cannot be read for later, where it is wanted later."""
+        if self._damaged is None:
+            raise error
+        self._damaged.append(error)
+
+    def rung(self, version: str) -> Rung:
+        """The rung of a version; an empty one where nothing is recorded of it here."""
+        return self.rungs.get(version) or Rung(self, version)
+
+    @property
+    def study(self) -> StudyInfo:
+        """The study's words."""
+        return self.family.study
+
+    @cached_property
+    def order(self) -> list[Rung]:
+        """v0, v1, …, then the baselines; the study's order where it is known."""
+        known = {version: index for index, version in enumerate(self.study.versions)}
+
+        def key(rung: Rung) -> tuple[object, ...]:
+            numbered = rung.id[:1] == "v" and rung.id[1:].isdigit()
+            place = known.get(rung.id, -1)
+            return (rung.is_baseline or not numbered, place, natural_key(rung.id))
+
+        return sorted(self.rungs.values(), key=key)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether any version has a time that was taken without the profiler."""
+        return any(rung.timing for rung in self.rungs.values())
+
+    @cached_property
+    def compared_with(self) -> set[str]:
+        """The baselines that recorded times were taken beside."""
+        return {rung.timing.baseline for rung in self.rungs.values() if rung.timing}
+
+    @cached_property
+    def baseline(self) -> Rung | None:
+        """The library to beat, if it is recorded here: what most times were taken beside."""
+        found = [rung for rung in self.order if rung.is_baseline]
+        beside = Tally(rung.timing.baseline for rung in self.rungs.values() if rung.timing)
+        return max(found, key=lambda rung: beside[rung.id], default=None)
+
+    @property
+    def top(self) -> float:
+        """The best version's speed relative to the baseline, or the baseline's own, 1.
+
+        Other libraries may be faster still; they are no step of the ladder.
+        """
+        return max([1.0, *(rung.of_baseline or 0.0 for rung in self.order if not rung.is_baseline)])
+
+    @cached_property
+    def device_name(self) -> str:
+        """The device as it calls itself."""
+        for rung in self.order:
+            record = rung.timing or rung.profile
+            if record is not None:
+                return record.device.name
+        return self.device
+
+    @cached_property
+    def parameters(self) -> dict[str, int]:
+        """The problem's parameters as they were recorded."""
+        for rung in self.order:
+            record = rung.timing or rung.profile
+            if record is not None and record.parameters:
+                return dict(record.parameters)
+        return {}
+
+    def parent(self, rung: Rung) -> Rung | None:
+        """What a version is compared with: its declared parent, else the one before it."""
+        declared = rung.declared
+        if rung.is_baseline:
+            return None
+        if declared and declared.parent:
+            return self.rungs.get(declared.parent)
+        place = self.order.index(rung)
+        return self.order[place - 1] if place else None
+
+    @cached_property
+    def steps(self) -> list[tuple[str, str, str]]:
+        """(parent, version, engine) of every step that both sides were profiled for."""
+        return [
+            (parent.id, rung.id, engine)
+            for rung in self.order
+            if (parent := self.parent(rung)) is not None
+            for engine in self.engines(parent.id, rung.id)
+        ]
+
+    def engines(self, old: str, new: str) -> list[str]:
+        """The engines that have profiled both versions, the better one first."""
+        if old not in self.rungs or new not in self.rungs or old == new:
+            return []
+        sides = self.rungs[old].entries, self.rungs[new].entries
+        return [engine for engine in ENGINES if all(engine in side for side in sides)]
+
+    def step(self, old: str, new: str, engine: str) -> Step:
+        """One step, compared once for all pages that speak of it."""
+        from workbench.analysis.step import Step  # comparing loads more than planning pages needs
+
+        key = (old, new, engine)
+        if key not in self._steps:
+            before, after = self.rungs[old], self.rungs[new]
+            author = after.declared
+            self._steps[key] = Step(
+                before.load(engine),
+                after.load(engine),
+                (old, new),
+                (before.timing, after.timing) if engine == "ncu" else (None, None),
+                author if author is not None and author.parent == old else None,
+            )
+        return self._steps[key]
+
+
+def find_ladders(
+    store: Store,
+    project: Project | None,
+    studies: tuple[str, ...] = (),
+    *,
+    loaded: Study | None = None,
+    damaged: list[DataError] | None = None,
+) -> list[Ladder]:
+    """The ladders that have anything recorded, in natural order; no studies: all.
+
+    Args:
+        store: Where profiles and times are.
+        project: Where the studies are.
+        studies: Only these studies' ladders.
+        loaded: The one study that is asked for, where it is loaded already.
+        damaged: Takes the errors of files that cannot be read; None: they are raised.
+    """
+    families: dict[tuple[str, str], Family] = {}
+    out: dict[tuple[str, str, str], Ladder] = {}
+
+    def ladder(name: str, device: str, problem: str) -> Ladder:
+        key = (name, device, problem)
+        if key not in out:
+            family = families.setdefault(key[:2], Family(store, project, name, device, loaded))
+            out[key] = Ladder(family, problem, damaged)
+        return out[key]
+
+    for name in studies or (None,):
+        for entry in store.find(study=name):
+            home = ladder(entry.study, entry.device, entry.problem)
+            home.add(entry.version, entry.engine, entry.path, entry)
+        for path in store.root.glob(f"*/{quote(name) if name else '*'}/*/*{_TIME_SUFFIX}"):
+            device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
+            home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
+            home.add(version, "time", path, None)
+    return sorted(
+        out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
+    )
