@@ -41,6 +41,88 @@ def test_equal_texts_match_wholly(lines: list[int]) -> None:
     assert align(lines, lines, {}) == [(n, n) for n in range(len(lines))]
 
 
+def weight(pairs: list[tuple[int, int]], old: list[int], weights: dict[int, int]) -> int:
+    """What matches weigh together: every line a little, and more where it says something."""
+    return sum(1 + 8 * weights[old[i]] for i, _ in pairs)
+
+
+def heaviest(old: list[int], new: list[int], weights: dict[int, int]) -> int:
+    """The weight of the heaviest common subsequence, by the textbook."""
+    best = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i, a in enumerate(old):
+        for j, b in enumerate(new):
+            here = best[i][j] + 1 + 8 * weights[a] if a == b else 0
+            best[i + 1][j + 1] = max(here, best[i][j + 1], best[i + 1][j])
+    return best[-1][-1]
+
+
+#: At least 1, so that no match says nothing and none is dropped as a coincidence.
+seven_weights = st.fixed_dictionaries({key: st.integers(1, 5) for key in range(7)})
+
+
+@given(new=st.permutations(range(7)), weights=seven_weights)
+def test_of_lines_that_occur_once_the_heaviest_chain_wins(
+    new: list[int], weights: dict[int, int]
+) -> None:
+    old = list(range(7))
+    assert weight(align(old, new, weights), old, weights) == heaviest(old, new, weights)
+
+
+two_or_three = st.lists(st.integers(0, 2), max_size=7)
+
+
+@given(old=two_or_three, new=two_or_three, weights=seven_weights)
+def test_between_lines_that_repeat_the_heaviest_subsequence_wins(
+    old: list[int], new: list[int], weights: dict[int, int]
+) -> None:
+    # All keys at both ends, twice and in opposite orders: none is unique, no end is shared.
+    old, new = [0, 1, 2, *old, 0, 1, 2], [2, 1, 0, *new, 2, 1, 0]
+    assert weight(align(old, new, weights), old, weights) == heaviest(old, new, weights)
+
+
+def test_in_a_large_text_without_unique_lines_the_rarest_leads_to_the_heaviest_block() -> None:
+    old = [*[1, 2] * 120, 7, *[1, 2] * 20, 7, 5, 5, 5, *[1, 2] * 20]
+    new = [*[2, 2, 1, 1] * 60, 7, 5, 5, 5, *[2, 2, 1, 1] * 20]
+    pairs = align(old, new, {1: 0, 2: 0})
+    at, place = old.index(5) - 1, new.index(7)
+    assert {(at + k, place + k) for k in range(4)} <= set(pairs)
+
+
+def test_what_matches_by_coincidence_is_dropped_amid_changes_alone() -> None:
+    def kept(lines: int, says: int, removed: int, added: int) -> int:
+        """How many of some equal lines, between changes of that size, are matched."""
+        middle = [f"m{n}" for n in range(lines)]
+        sides = [
+            [
+                *(f"{name} before {n}" for n in range(count)),
+                *middle,
+                *(f"{name} after {n}" for n in range(count)),
+            ]
+            for name, count in (("old", removed), ("new", added))
+        ]
+        weights = dict.fromkeys(middle, 0) | {middle[0]: says}
+        return len(align(*sides, weights))
+
+    # Lines that say nothing: up to three, where four lines changed on both sides.
+    assert kept(3, 0, 2, 2) == 0 and kept(3, 0, 4, 0) == 0
+    assert kept(4, 0, 2, 2) == 4 and kept(3, 0, 2, 1) == 3 and kept(3, 1, 2, 2) == 3
+    # Two lines that say something, but not much: only in a rewrite.
+    assert kept(2, 16, 8, 8) == 0 and kept(1, 8, 8, 8) == 0
+    assert kept(2, 16, 8, 7) == 2 and kept(2, 17, 8, 8) == 2
+    assert kept(1, 9, 8, 8) == 1 and kept(3, 16, 8, 8) == 3
+
+
+def test_an_insertion_slides_to_its_outermost_line_and_no_further() -> None:
+    old = ["a", "b", "c", "d"]
+    new = ["a", "b", "c", "x", "a", "b", "c", "d"]
+    pairs = [(0, 0), (1, 1), (2, 2), (3, 7)]  # x, a, b, c are new
+    assert slide(pairs, old, new, [4, 4, 4, 4, 4, 4, 4, 0]) == pairs
+    slid = slide(pairs, old, new, [4, 2, 4, 4, 4, 4, 4, 0])
+    assert slid == [(0, 0), (1, 5), (2, 6), (3, 7)]  # from b on
+    # Of equal indentations the latest.
+    assert slide(pairs, old, new, [2, 4, 2, 4, 4, 4, 4, 0]) == [(0, 0), (1, 1), (2, 6), (3, 7)]
+
+
 @given(st.text(max_size=300))
 def test_scanning_loses_no_line(text: str) -> None:
     source = scan(text, "k.cu")
