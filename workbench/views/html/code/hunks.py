@@ -14,9 +14,9 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces
+from workbench.views.html.code.gutters import PairGutter
 from workbench.views.html.code.lines import Row, align, differences, words_at
 from workbench.views.html.code.rows import Chunk, CodeRow, LineSide
-from workbench.views.html.code.sides import PairGutter
 
 #: Unchanged lines shown before and after a change.
 _AROUND = 2

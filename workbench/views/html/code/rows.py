@@ -12,7 +12,7 @@ from html import escape
 from markupsafe import Markup
 
 from workbench.model import Record
-from workbench.views.html.code.gutters import Cell, bars
+from workbench.views.html.code.gutters import Cell
 
 _NOWHERE = '<td class="e" colspan="3">'
 
@@ -56,13 +56,8 @@ def _cell(side: LineSide, name: str, was: LineSide) -> str:
     identity = f' id="{side.id}"' if side.id else ""
     keys = f' data-{name}="{side.key}"' if side.key else ""
     keys += f' data-o="{was.key}"' if was.key else ""
-    shown = bars(side.cell[1], side.cell[2]) if side.cell else ""
-    if was.cell:
-        shown += f"<s>{escape(was.cell[0])} → </s>"
-    if side.cell:
-        shown += f'<span title="{escape(side.cell[3])}">{escape(side.cell[0])}</span>'
-    elif was.cell:
-        shown += "<s>0</s>"
+    before = f"<s>{escape(was.cell.text)} → </s>" if was.cell else ""
+    shown = side.cell.markup(before, titled=True) if side.cell else before and f"{before}<s>0</s>"
     return (
         f'<td class="n"{identity}><a href="#{side.anchor}">{side.number}</a>'
         f'<td class="v"{keys}>{shown}<td class="c">{side.code}'

@@ -1,17 +1,21 @@
 """A kernel's instructions, each tied to its source line: all of them as columns for the script.
 
 A kernel has thousands of instructions. The page itself holds the hottest ones; all of them
-lie in a file beside it (`html_beside`), which the page's script reads when they are looked at.
+lie in a file beside it, which the page's script reads when they are looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from workbench import units
 from workbench.analysis.stalls import GROUP, ISSUING, SAMPLES
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Record
+from workbench.views.html.code.gutters import Cell
 from workbench.views.html.parts.common import percent, width
 
 #: Instructions that a page shows without its script, and that are printed.
@@ -22,113 +26,119 @@ _STEP = 16
 Columns = dict[str, object]
 
 
-class Instruction(Record, frozen=True):
-    """A SASS row; `row` is its index, or -1 for a gap whose `operands` say what is left out."""
+class SassRow(Record, frozen=True):
+    """An instruction; `row` is its index, or -1 for a gap whose `operands` say what is left out."""
 
     row: int
-    offset: str
-    guard: str
-    operation: str
     operands: str
+    offset: str = ""
+    guard: str = ""
+    operation: str = ""
     line: str = ""
     href: str = ""
     at: str = ""
-    samples: str = ""
-    width: str = "0"
+    samples: Markup = Markup("")
     executed: str = ""
     stall: str = ""
 
 
-class Machine(Record, frozen=True):
+class Sass(Record, frozen=True):
     """The instructions of a launch: the hottest as rows, all of them as columns."""
 
-    rows: tuple[Instruction, ...]
+    rows: tuple[SassRow, ...]
     count: int
     columns: Columns
 
 
-class _Words:
-    """Texts that come again and again, told by number."""
+class _Said(NamedTuple):
+    """What is said of an instruction besides its text; nothing of one that never ran."""
 
-    def __init__(self) -> None:
-        self.known: dict[object, int] = {}
-
-    def number(self, word: object) -> int:
-        return self.known.setdefault(word, len(self.known))
-
-    def words(self) -> list[object]:
-        return list(self.known)
+    samples: Cell | None = None
+    executed: str = ""
+    stall: str = ""
 
 
-def machine(launch: Launch, anchor: Callable[[LineKey], str]) -> Machine:
+def sass_view(launch: Launch, anchor: Callable[[LineKey], str]) -> Sass:
     """The instructions of a launch.
 
     Args:
         launch: Holds the instruction table.
         anchor: Line key -> address of that line on the page, or "".
     """
-    table = launch.instructions
-    count = len(table.address)
+    count = len(launch.instructions.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
     executed = _by_row(launch, line_metric(launch, catalog()["instructions"]))
     worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
-    said = {
-        row: (percent(here / total), width(here / top)) for row, here in samples.items() if here
-    }
     counts = {number: units.count(number) for number in set(executed.values())}
+    said = [
+        _Said(
+            samples=Cell(percent(here / total), float(width(here / top)))
+            if (here := samples.get(row))
+            else None,
+            executed=counts[executed[row]] if row in executed else "",
+            stall=worst.get(row, ""),
+        )
+        for row in range(count)
+    ]
     hottest = _hottest(count, samples, executed)
-    rows = []
+    return Sass(
+        rows=tuple(_rows(launch, hottest, said, anchor)),
+        count=count,
+        columns=_columns(launch, hottest, said),
+    )
+
+
+def _rows(
+    launch: Launch, shown: list[int], said: list[_Said], anchor: Callable[[LineKey], str]
+) -> Iterator[SassRow]:
+    table = launch.instructions
     previous = -1
-    for row in [*hottest, count]:
-        if row != previous + 1:
-            number = row - previous - 1
+    for row in [*shown, len(said)]:
+        if number := row - previous - 1:
             gap = f"{number:,} instruction{'s' if number > 1 else ''} with fewer samples"
-            rows.append(Instruction(row=-1, offset="", guard="", operation="", operands=gap))
-        if row == count:
-            break
+            yield SassRow(row=-1, operands=gap)
+        if row == len(said):
+            return
         previous = row
         guard, operation, operands = _split(table.text[row])
-        key = (table.file[row], table.line[row])
-        share, bar = said.get(row, ("", "0"))
-        rows.append(
-            Instruction(
-                row=row,
-                offset=f"{table.address[row]:04x}",
-                guard=guard,
-                operation=operation,
-                operands=operands,
-                line=str(key[1]) if key[1] > 0 else "",
-                href=anchor(key),
-                at=f"{key[0]}:{key[1]}" if key[1] > 0 else "",
-                samples=share,
-                width=bar,
-                executed=counts[executed[row]] if row in executed else "",
-                stall=worst.get(row, ""),
-            )
+        file, line = table.file[row], table.line[row]
+        samples, executed, stall = said[row]
+        yield SassRow(
+            row=row,
+            offset=f"{table.address[row]:04x}",
+            guard=guard,
+            operation=operation,
+            operands=operands,
+            line=str(line) if line > 0 else "",
+            href=anchor((file, line)),
+            at=f"{file}:{line}" if line > 0 else "",
+            samples=Markup(samples.markup()) if samples else Markup(""),
+            executed=executed,
+            stall=stall,
         )
-    columns = {
+
+
+def _columns(launch: Launch, hottest: list[int], said: list[_Said]) -> Columns:
+    table = launch.instructions
+    shares = ((c.text, f"{c.width:.1f}") if (c := each.samples) else ("", "0") for each in said)
+    return {
         "offset": _offsets(table.address),
         "text": "\n".join(text.strip().rstrip(";").replace("\n", " ") for text in table.text),
         **_coded("file", "files", table.file),
         "line": table.line,
-        **_coded("samples", "shares", (said.get(row, ("", "0")) for row in range(count))),
-        **_coded(
-            "executed",
-            "counts",
-            (counts[executed[row]] if row in executed else "" for row in range(count)),
-        ),
-        **_coded("stall", "stalls", (worst.get(row, "") for row in range(count))),
+        **_coded("samples", "shares", shares),
+        **_coded("executed", "counts", (each.executed for each in said)),
+        **_coded("stall", "stalls", (each.stall for each in said)),
         "hot": hottest,
     }
-    return Machine(rows=tuple(rows), count=count, columns=columns)
 
 
 def _coded(name: str, words: str, values: Iterable[object]) -> Columns:
     """A column as numbers of words, and the words; one number where all are the same."""
-    found = _Words()
-    numbers = [found.number(value) for value in values]
-    return {name: numbers if len(found.known) > 1 else 0, words: found.words()}
+    known: dict[object, int] = {}
+    numbers = [known.setdefault(value, len(known)) for value in values]
+    return {name: numbers if len(known) > 1 else 0, words: list(known)}
 
 
 def _offsets(address: tuple[int, ...]) -> int | list[str]:

@@ -14,11 +14,11 @@ from markupsafe import Markup
 
 from workbench import units
 from workbench.analysis.stalls import HotLine, sampled_lines
-from workbench.model import Launch, LineKey, Profile, Record, line_counters
+from workbench.model import Launch, LineKey, Profile, Record, SourceFile, line_counters
 from workbench.views.html.code.colours import coloured
-from workbench.views.html.code.gutters import Cell, Gutter, bars, gutters, stall_note
+from workbench.views.html.code.gutters import Cell, Gutter, gutters, stall_note
 from workbench.views.html.code.ptx import Ptx, ptx_view
-from workbench.views.html.code.sass import Columns, Machine, machine
+from workbench.views.html.code.sass import Columns, Sass, sass_view
 from workbench.views.html.parts.common import percent, width
 
 #: Longer files show only the neighbourhood of lines with counters.
@@ -61,10 +61,7 @@ def _source_row(line: SourceLine, prefix: str) -> str:
         return f'<tr class="gap"><td colspan="4">{line.code}'
     name = f"{prefix}{line.number}"
     joined = f' data-n="{line.number}" data-at="{line.at}"' if line.at else ""
-    shown = note = ""
-    if line.cell:
-        text, bar, excess, note = line.cell
-        shown = f"{bars(bar, excess)}<span>{escape(text)}</span>"
+    shown, note = (line.cell.markup(), line.cell.note) if line.cell else ("", "")
     return (
         f'<tr id="{name}"{joined}><td class="n"><a href="#{name}">{line.number}</a>'
         f'<td class="v">{shown}<td class="w">{escape(note)}<td class="c">{line.code}'
@@ -77,7 +74,7 @@ class CodeView(Record, frozen=True):
     gutters: tuple[Gutter, ...]
     files: tuple[SourceView, ...]
     embedded: dict[str, dict[str, dict[str, object]]]
-    sass: Machine
+    sass: Sass
     ptx: Ptx
     instructions: str
     ptx_lines: str
@@ -160,53 +157,34 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
             line addresses ``#L39``, others carry a prefix.
         hot: How many hot lines to list.
     """
-    lines = line_counters(launch)
-    table = launch.instructions
-    tally: Tally[LineKey] = Tally(
-        key
-        for key in zip(table.file, table.line, strict=True)
-        # A line of an unknown file (index -1) has counters, but no text to stand beside.
-        if key[1] > 0 and 0 <= key[0] < len(profile.sources)
-    )
+    tally = _instructions(profile, launch)
     # A library's kernel has counters but no lines: a gutter for it would be an empty column.
-    found = tuple(g for g in gutters(launch, lines) if any(key in tally for key in g.cells))
+    every = gutters(launch, line_counters(launch))
+    found = tuple(gutter for gutter in every if any(key in tally for key in gutter.cells))
+    first = found[0] if found else None
     prefix = f"k{position}"
-    weight: Tally[int] = Tally()
-    for (file, _), number in tally.items():
-        weight[file] += number
-    for key, cell in found[0].cells.items() if found else ():
-        if key in tally:
-            weight[key[0]] += int(1e6 * cell[1])
-    order = [file for file, _ in weight.most_common()]
-    if not order:
-        order = [i for i, source in enumerate(profile.sources) if source.text is not None]
+    order = _order(profile, tally, first)
     anchors = {
         file: "L" if position == 0 and rank == 0 else f"{prefix}f{file}-L"
         for rank, file in enumerate(order)
     }
-    codes: dict[int, list[Markup] | None] = {}
-    for file in order:
-        source = profile.sources[file]
-        codes[file] = coloured(source.text, source.path) if source.text is not None else None
+    codes = {file: _coloured(profile.sources[file]) for file in order}
     files = tuple(
         SourceView(
             id=f"{prefix}f{file}",
             path=profile.sources[file].path,
             anchor=anchors[file],
-            lines=_file_lines(codes[file], file, found[0] if found else None, tally),
+            lines=_file_lines(codes[file], file, first, tally),
             missing_text=codes[file] is None,
         )
         for file in order
     )
-
-    shown = {
-        (file, line.number) for file, view in zip(order, files, strict=True) for line in view.lines
-    }
+    shown = {(f, line.number) for f, view in zip(order, files, strict=True) for line in view.lines}
 
     def anchor(key: LineKey) -> str:
         return f"#{anchors[key[0]]}{key[1]}" if key in shown else ""
 
-    sass, ptx = machine(launch, anchor), ptx_view(profile, launch)
+    sass, ptx = sass_view(launch, anchor), ptx_view(profile, launch)
     return CodeView(
         gutters=found,
         files=files,
@@ -215,10 +193,33 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
         ptx=ptx,
         instructions=units.count(sass.count),
         ptx_lines=units.count(ptx.count),
-        hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile, len(order) > 1),
+        hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile),
         prefix=prefix,
         anchors=anchors,
     )
+
+
+def _instructions(profile: Profile, launch: Launch) -> Tally[LineKey]:
+    """How many instructions each line has."""
+    keys = zip(launch.instructions.file, launch.instructions.line, strict=True)
+    # A line of an unknown file (index -1) has counters, but no text to stand beside.
+    return Tally(key for key in keys if key[1] > 0 and 0 <= key[0] < len(profile.sources))
+
+
+def _order(profile: Profile, tally: Tally[LineKey], first: Gutter | None) -> list[int]:
+    """Files by what the first gutter and the instructions have there, the heaviest first."""
+    weight: Tally[int] = Tally()
+    for (file, _), number in tally.items():
+        weight[file] += number
+    for key, cell in first.cells.items() if first else ():
+        if key in tally:
+            weight[key[0]] += int(1e6 * cell.width)
+    order = [file for file, _ in weight.most_common()]
+    return order or [n for n, source in enumerate(profile.sources) if source.text is not None]
+
+
+def _coloured(source: SourceFile) -> list[Markup] | None:
+    return coloured(source.text, source.path) if source.text is not None else None
 
 
 def _embedded(
@@ -242,7 +243,6 @@ def _hot_rows(
     codes: dict[int, list[Markup] | None],
     anchor: Callable[[LineKey], str],
     profile: Profile,
-    several: bool,
 ) -> tuple[HotRow, ...]:
     out = []
     for line in hot:
@@ -254,7 +254,7 @@ def _hot_rows(
         out.append(
             HotRow(
                 href=anchor(line.key),
-                place=f"{name}:{number}" if several and name else str(number),
+                place=f"{name}:{number}" if len(codes) > 1 and name else str(number),
                 code=Markup(code.strip()),
                 share=percent(line.share),
                 width=width(line.share),

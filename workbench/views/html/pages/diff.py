@@ -10,8 +10,8 @@ from workbench.analysis.story import Chapter
 from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
+from workbench.views.html.code.gutters import pair_gutters
 from workbench.views.html.code.hunks import DiffCode, HunkCode, WholeFile
-from workbench.views.html.code.sides import pair_gutters
 from workbench.views.html.parts.common import (
     Chip,
     Link,
