@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from workbench.analysis.source.links import FUNCTION, link
-from workbench.analysis.source.symbols import Program, read
+from workbench.analysis.source.reading import read
+from workbench.analysis.source.symbols import SourceMap
 from workbench.analysis.source.tokens import scan
 
 
-def program(*texts: str) -> Program:
+def program(*texts: str) -> SourceMap:
     return read([scan(text, f"f{n}.cu") for n, text in enumerate(texts)])
 
 
@@ -190,7 +191,7 @@ def test_names_are_found_across_files() -> None:
     "text", ["", "}}}}", "template <", "#define", "int", "((((", "for (;;", "\0"]
 )
 def test_any_text_is_read(text: str) -> None:
-    assert program(text, kernel("out[0] = n;")).functions[-1].name == "k"
+    assert program(text, kernel("out[0] = n;")).routines[-1].name == "k"
 
 
 def test_many_definitions_of_one_variable_stay_quick() -> None:
@@ -263,4 +264,4 @@ def test_python_functions_and_constants() -> None:
 
 @pytest.mark.parametrize("text", ["def (:", "x = " + "(" * 3000, "\0", "a = " + "-" * 5000 + "1"])
 def test_any_python_is_read(text: str) -> None:
-    assert isinstance(read([scan(text, "v.py")]), Program)
+    assert isinstance(read([scan(text, "v.py")]), SourceMap)

@@ -11,6 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.hunks import (
     FileDiff,
@@ -31,8 +33,8 @@ from workbench.analysis.source.pairing import (
     pair_files,
     used_lines,
 )
-from workbench.analysis.source.symbols import Place, Program, read
-from workbench.analysis.source.tokens import Source, scan
+from workbench.analysis.source.reading import read, scan_sources, without_text
+from workbench.analysis.source.symbols import Extent, SourceMap
 from workbench.model import Profile
 
 
@@ -56,16 +58,6 @@ class SourceDiff:
     files: dict[int, int] = field(default_factory=dict)
 
 
-def scan_sources(profile: Profile) -> list[Source]:
-    """All sources of a profile; a file without text has no lines."""
-    return [
-        scan(source.text, source.path)
-        if source.text is not None
-        else Source(source.path, (), (), ())
-        for source in profile.sources
-    ]
-
-
 def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> SourceDiff:
     """Compare the sources of two profiles.
 
@@ -75,59 +67,58 @@ def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) 
         launches: Their matched launches: where two kernels of one file are compared,
             their bodies are aligned, and of the rest what they use.
     """
-    before, after = scan_sources(old), scan_sources(new)
-    state = _State(old, new, before, after)
-    state.words = _words(before, after)
-    kernels = kernel_names(old, new, launches)
-    files = pair_files(before, after, kernel_files(old), kernel_files(new))
-    within = both_hold_both(before, after, lambda: state.programs, kernels)
-    if within:
-        state.names = dict(kernels)
-        state.diffs = compare_kernels(before, after, state.programs, files, kernels)
-    else:
-        state.names = {
-            a: b for a, b in kernels.items() if not mentions(after, a) and not mentions(before, b)
-        }
-        state.compare_files(files)
-        candidates = rename_candidates(state.diffs, state.declared)
-        if candidates:
-            state.names |= candidates
-            state.compare_files(files)
-    split_moves(state.diffs, state.names)
-    if within:
-        state.drop_unused(kernels)
-    out = state.finish()
-    out.files = {a: b for a, b in files if a is not None and b is not None}
-    return out
+    return _Pairing(old, new).compare(launches)
 
 
-class _State:
-    """What `compare_sources` builds up."""
+class _Pairing:
+    """Two profiles whose sources are being compared."""
 
-    def __init__(
-        self, old: Profile, new: Profile, before: list[Source], after: list[Source]
-    ) -> None:
+    def __init__(self, old: Profile, new: Profile) -> None:
         self.old, self.new = old, new
-        self.before, self.after = before, after
+        self.before, self.after = scan_sources(old), scan_sources(new)
         self.names: dict[str, str] = {}
         self.diffs: list[FileDiff] = []
-        self.words: tuple[str, ...] = ()
-        self._programs: tuple[Program, Program] | None = None
+        self._maps: tuple[SourceMap, SourceMap] | None = None
+
+    def compare(self, launches: Sequence[LaunchPair]) -> SourceDiff:
+        """Files by their pairs, or two kernels that both sides hold."""
+        before, after = self.before, self.after
+        kernels = kernel_names(self.old, self.new, launches)
+        files = pair_files(before, after, kernel_files(self.old), kernel_files(self.new))
+        within = both_hold_both(before, after, lambda: self.maps, kernels)
+        if within:
+            self.names = dict(kernels)
+            self.diffs = compare_kernels(before, after, self.maps, files, kernels)
+        else:
+            self.names = {
+                a: b
+                for a, b in kernels.items()
+                if not mentions(after, a) and not mentions(before, b)
+            }
+            self.compare_files(files)
+            candidates = rename_candidates(self.diffs, self.declared)
+            if candidates:
+                self.names |= candidates
+                self.compare_files(files)
+        split_moves(self.diffs, self.names)
+        if within:
+            self.drop_unused(kernels)
+        return self.finish({a: b for a, b in files if a is not None and b is not None})
 
     @property
-    def programs(self) -> tuple[Program, Program]:
+    def maps(self) -> tuple[SourceMap, SourceMap]:
         """Both sides, parsed; done once and only where something asks."""
-        if self._programs is None:
+        if self._maps is None:
             same = [s.lines for s in self.before] == [s.lines for s in self.after]
             first = read(self.before)
-            self._programs = (first, first if same else read(self.after))
-        return self._programs
+            self._maps = (first, first if same else read(self.after))
+        return self._maps
 
     def declared(self, name: str, other: str) -> bool:
         """Whether the old side declares one name and the new side the other, as the same kind."""
         kinds = [
-            {symbol.kind for symbol in program.symbols if symbol.name == word}
-            for program, word in zip(self.programs, (name, other), strict=True)
+            {symbol.kind for symbol in found.symbols if symbol.name == word}
+            for found, word in zip(self.maps, (name, other), strict=True)
         ]
         return bool(kinds[0] & kinds[1])
 
@@ -144,8 +135,8 @@ class _State:
 
     def drop_unused(self, kernels: Mapping[str, str]) -> None:
         """Keep of the file level only hunks of declarations that the kernels use."""
-        wanted_old = used_lines(self.programs[0], set(kernels), self.old)
-        wanted_new = used_lines(self.programs[1], set(kernels.values()), self.new)
+        wanted_old = used_lines(self.maps[0], set(kernels), self.old)
+        wanted_new = used_lines(self.maps[1], set(kernels.values()), self.new)
         for diff in self.diffs:
             a = next((n for n, source in enumerate(self.before) if source is diff.old), -1)
             b = next((n for n, source in enumerate(self.after) if source is diff.new), -1)
@@ -156,9 +147,9 @@ class _State:
                 or any((b, n) in wanted_new for n in range(draft.new[0], draft.new[1] + 1))
             ]
 
-    def finish(self) -> SourceDiff:
+    def finish(self, files: dict[int, int]) -> SourceDiff:
         """Number the hunks and link the lines."""
-        out = SourceDiff(words=self.words)
+        out = SourceDiff(words=without_text(self.before, self.after), files=files)
         place_old = {id(source): n for n, source in enumerate(self.before)}
         place_new = {id(source): n for n, source in enumerate(self.after)}
         hunks: list[Hunk] = []
@@ -191,7 +182,7 @@ class _State:
                     out.front_matter = hunk.id
         if code_old or code_new:
             out.links_old, out.links_new = link(
-                *self.programs, _HunksOf(code_old), _HunksOf(code_new), self.names
+                *self.maps, _HunksOf(code_old), _HunksOf(code_new), self.names
             )
         symbols: dict[int, set[str]] = {}
         for links, inside in ((out.links_old, out.hunk_old), (out.links_new, out.hunk_new)):
@@ -200,16 +191,7 @@ class _State:
                     for hunk_id, symbol in found.labels:
                         symbols.setdefault(hunk_id, set()).add(symbol)
         out.hunks = tuple(
-            Hunk(
-                id=h.id,
-                old=h.old,
-                new=h.new,
-                kind=h.kind,
-                symbols=tuple(sorted(symbols.get(h.id, ()))),
-                old_file=h.old_file,
-                new_file=h.new_file,
-            )
-            for h in hunks
+            structs.replace(hunk, symbols=tuple(sorted(symbols.get(hunk.id, ())))) for hunk in hunks
         )
         return out
 
@@ -223,21 +205,10 @@ class _HunksOf:
         for file, line in sorted(lines):
             self.ordered.setdefault(file, []).append(line)
 
-    def __call__(self, place: Place) -> frozenset[int]:
+    def __call__(self, place: Extent) -> frozenset[int]:
         file, first, last = place
         lines = self.ordered.get(file)
         if not lines:
             return frozenset()
         found = lines[bisect_left(lines, first) : bisect_right(lines, last)]
         return frozenset(self.lines[file, line] for line in found)
-
-
-def _words(before: Sequence[Source], after: Sequence[Source]) -> tuple[str, ...]:
-    out = []
-    for side, sources in (("old", before), ("new", after)):
-        if not any(source.lines for source in sources):
-            out.append(
-                f"the {side} side holds no source text, so its lines cannot be compared "
-                "(capture with --import-source yes and compile with -lineinfo)"
-            )
-    return tuple(out)

@@ -9,11 +9,11 @@ and equally cheap ones share the line. The costs are the module's constants.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.analysis.source.hunks import renamed
-from workbench.analysis.source.symbols import Definition, Place, Program, Use
+from workbench.analysis.source.symbols import Definition, Extent, SourceMap, Use
 from workbench.analysis.source.tokens import Tokens
 
 #: One definition, one use: a step of a chain.
@@ -31,7 +31,8 @@ _FLOW_LIMIT = 48
 
 Label = tuple[int, str]  # (hunk, symbol)
 Line = tuple[int, int]  # (file, line)
-HunksOf = Callable[[Place], frozenset[int]]
+_What = tuple[str, str, str]  # (kind, scope, name)
+HunksOf = Callable[[Extent], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ class _Roots:
 
     symbols: dict[int, set[Label]] = field(default_factory=lambda: defaultdict(set))
     definitions: dict[int, set[Label]] = field(default_factory=lambda: defaultdict(set))
-    lines: list[tuple[Place, int, set[Label]]] = field(default_factory=list)
+    lines: list[tuple[Extent, int, set[Label]]] = field(default_factory=list)
 
 
 def link(
-    old: Program,
-    new: Program,
+    old: SourceMap,
+    new: SourceMap,
     old_hunks: HunksOf,
     new_hunks: HunksOf,
     names: Mapping[str, str],
@@ -68,61 +69,8 @@ def link(
         new_hunks: The same of the new side.
         names: Old name -> new name, for what was only renamed.
     """
-    roots_old, roots_new = _Roots(), _Roots()
-    _differences(old, new, old_hunks, new_hunks, names, roots_old, roots_new)
-    return _spread(old, roots_old), _spread(new, roots_new)
-
-
-def _differences(
-    old: Program,
-    new: Program,
-    old_hunks: HunksOf,
-    new_hunks: HunksOf,
-    names: Mapping[str, str],
-    roots_old: _Roots,
-    roots_new: _Roots,
-) -> None:
-    """Fill the roots: what stands on a hunk's lines and has no equal on the other side."""
-    none: Mapping[str, str] = {}
-    sides = (
-        (old, old_hunks, names, roots_old),
-        (new, new_hunks, none, roots_new),
-    )
-    tables: list[dict[tuple[str, ...], list[tuple[Tokens, frozenset[int], int]]]] = []
-    for program, hunks_of, mapping, _ in sides:
-        table: dict[tuple[str, ...], list[tuple[Tokens, frozenset[int], int]]] = defaultdict(list)
-
-        def add(
-            what: tuple[str, ...],
-            key: Tokens,
-            places: Sequence[Place],
-            index: int,
-            table: dict[tuple[str, ...], list[tuple[Tokens, frozenset[int], int]]] = table,
-            hunks_of: HunksOf = hunks_of,
-            mapping: Mapping[str, str] = mapping,
-        ) -> None:
-            hunks = frozenset().union(*(hunks_of(place) for place in places))
-            if hunks:
-                name = (what[0], *renamed(what[1:], mapping))
-                table[name].append((renamed(key, mapping), hunks, index))
-
-        kernels = {function.symbol for function in program.functions if function.kernel}
-        for symbol in program.symbols:
-            if symbol.index in kernels:
-                continue  # only host code uses a kernel's name
-            add(("symbol", symbol.scope, symbol.name), symbol.shape, symbol.places, symbol.index)
-        for d in program.definitions:
-            owner = program.symbols[d.symbol]
-            kind = "argument" if d.kind == "argument" else "definition"
-            add((kind, owner.scope, owner.name), d.key, [d.place], d.index)
-        for region in program.regions:
-            kind = "exit" if region.early_exit else "region"
-            add((kind, region.scope, region.label), region.key, [region.header], region.index)
-        for number, call in enumerate(program.calls):
-            add(("call", "", call.name), call.key, [call.place], number)
-        for number, function in enumerate(program.functions):
-            add(("head", "", function.name), function.head, [function.head_place], number)
-        tables.append(table)
+    tables = _on_hunks(old, old_hunks, names), _on_hunks(new, new_hunks, {})
+    both = _Roots(), _Roots()
     for what in sorted(tables[0].keys() | tables[1].keys()):
         entries = [table.get(what, []) for table in tables]
         counts = [Counter(key for key, _, _ in side) for side in entries]
@@ -133,39 +81,73 @@ def _differences(
         ]
         if what[0] == "argument" and not all(changed):
             continue  # a call came or went: that is the call's, not the parameter's
-        for (program, _, _, roots), side in zip(sides, changed, strict=True):
+        for found, roots, side in zip((old, new), both, changed, strict=True):
             for _, hunks, index in side:
-                _root(program, roots, what[0], index, {(hunk, what[2]) for hunk in hunks})
+                _root(found, roots, what[0], index, {(hunk, what[2]) for hunk in hunks})
+    return _spread(old, both[0]), _spread(new, both[1])
 
 
-def _root(program: Program, roots: _Roots, kind: str, index: int, labels: set[Label]) -> None:
+def _changeable(found: SourceMap) -> Iterator[tuple[_What, Tokens, Sequence[Extent], int]]:
+    """All that a hunk can change: what it is, what it says, where it stands, its index."""
+    kernels = {routine.symbol for routine in found.routines if routine.kernel}
+    for symbol in found.symbols:
+        if symbol.index not in kernels:  # only host code uses a kernel's name
+            what = ("symbol", symbol.scope, symbol.name)
+            yield what, symbol.shape, symbol.places, symbol.index
+    for made in found.definitions:
+        owner = found.symbols[made.symbol]
+        kind = "argument" if made.kind == "argument" else "definition"
+        yield (kind, owner.scope, owner.name), made.key, [made.place], made.index
+    for each in found.governed:
+        kind = "exit" if each.early_exit else "governed"
+        yield (kind, each.scope, each.label), each.key, [each.header], each.index
+    for number, call in enumerate(found.calls):
+        yield ("call", "", call.name), call.key, [call.place], number
+    for number, routine in enumerate(found.routines):
+        yield ("head", "", routine.name), routine.head, [routine.head_place], number
+
+
+def _on_hunks(
+    found: SourceMap, hunks_of: HunksOf, names: Mapping[str, str]
+) -> dict[_What, list[tuple[Tokens, frozenset[int], int]]]:
+    """What stands on a hunk's lines: under its new name what it says, the hunks, its index."""
+    out: dict[_What, list[tuple[Tokens, frozenset[int], int]]] = defaultdict(list)
+    for (kind, *words), key, places, index in _changeable(found):
+        hunks = frozenset().union(*(hunks_of(place) for place in places))
+        if hunks:
+            scope, name = renamed(tuple(words), names)
+            out[kind, scope, name].append((renamed(key, names), hunks, index))
+    return out
+
+
+def _root(found: SourceMap, roots: _Roots, kind: str, index: int, labels: set[Label]) -> None:
     if kind == "symbol":
         roots.symbols[index] |= labels
     elif kind in ("definition", "argument"):
         roots.definitions[index] |= labels
-    elif kind in ("region", "exit"):
+    elif kind in ("governed", "exit"):
         cost = EXIT if kind == "exit" else GOVERNED
-        roots.lines.append((program.regions[index].body, cost, labels))
+        roots.lines.append((found.governed[index].body, cost, labels))
     elif kind == "call":
-        called = program.calls[index].name
-        for function in program.functions:
-            if function.name == called:
-                roots.lines.append((function.place, GOVERNED, labels))
+        called = found.calls[index].name
+        for routine in found.routines:
+            if routine.name == called:
+                roots.lines.append((routine.place, GOVERNED, labels))
     else:
-        roots.lines.append((program.functions[index].place, FUNCTION, labels))
+        roots.lines.append((found.routines[index].place, FUNCTION, labels))
 
 
-class _Spread:
+class _Chains:
     """Cheapest chains from the roots of one side, in order of cost (Dijkstra in buckets)."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, found: SourceMap) -> None:
+        self.found = found
         self.lines: dict[Line, Link] = {}
         self.uses: dict[int, list[Use]] = defaultdict(list)
-        for use in program.uses:
+        for use in found.uses:
             self.uses[use.symbol].append(use)
         self.defined: dict[int, list[Definition]] = defaultdict(list)
-        for definition in program.definitions:
+        for definition in found.definitions:
             self.defined[definition.symbol].append(definition)
         self.buckets: dict[int, dict[tuple[str, int, bool], Link]] = defaultdict(dict)
         self.settled: set[tuple[str, int, bool]] = set()
@@ -185,7 +167,7 @@ class _Spread:
         leave by the return to all the other callers.
         """
         if kind == "definition":
-            symbol = self.program.definitions[index].symbol
+            symbol = self.found.definitions[index].symbol
             if len(self.defined[symbol]) > _FLOW_LIMIT:
                 kind, index = "value", symbol
         state = (kind, index, called)
@@ -206,7 +188,7 @@ class _Spread:
         elif cost == known.cost and not labels <= known.labels:
             self.lines[line] = Link(cost, labels | known.labels, min(via, known.via))
 
-    def govern(self, place: Place, cost: int, labels: frozenset[Label]) -> None:
+    def govern(self, place: Extent, cost: int, labels: frozenset[Label]) -> None:
         """Offer a chain to all lines of a place."""
         file, first, last = place
         for line in range(first, last + 1):
@@ -220,7 +202,7 @@ class _Spread:
                 if (kind, index, called) in self.settled:
                     continue
                 self.settled.add((kind, index, called))
-                symbol = index if kind != "definition" else self.program.definitions[index].symbol
+                symbol = index if kind != "definition" else self.found.definitions[index].symbol
                 for use in self.reached(kind, index, symbol):
                     self.spread(use, chain, called)
 
@@ -230,17 +212,17 @@ class _Spread:
         if kind == "symbol":
             return uses
         uses = [use for use in uses if not use.target]
-        if kind == "value" or not self.program.symbols[symbol].scope:
+        if kind == "value" or not self.found.symbols[symbol].scope:
             return uses
-        definition = self.program.definitions[index]
+        definition = self.found.definitions[index]
         if definition.kind == "argument":
             return uses
         killers = [d for d in self.defined[symbol] if d.kills and d.index != index]
         around = [
             loop
-            for loop in self.program.loops.get(definition.place[0], [])
+            for loop in self.found.loops.get(definition.place[0], [])
             if loop[0] <= definition.start < loop[1]
-            and self.program.symbols[symbol].block[0] <= loop[0]
+            and self.found.symbols[symbol].block[0] <= loop[0]
         ]
         return [use for use in uses if _reaches(definition, use, killers, around)]
 
@@ -250,10 +232,10 @@ class _Spread:
         self.reach((use.file, use.line), cost, labels, chain.via)
         if use.target:
             return
-        via = (*chain.via, self.program.symbols[use.symbol].name)
+        via = (*chain.via, self.found.symbols[use.symbol].name)
         for target, index in use.feeds:
             if target == "definition":
-                definition = self.program.definitions[index]
+                definition = self.found.definitions[index]
                 more = STORE - STEP if definition.kind == "element" else 0
                 entered = called or definition.kind == "argument"
                 self.push("definition", index, entered, cost + more, labels, via)
@@ -263,7 +245,7 @@ class _Spread:
                 if not called:
                     self.push("symbol", index, called, cost, labels, via)
             else:
-                self.govern(self.program.regions[index].body, cost + GOVERNED, labels)
+                self.govern(self.found.governed[index].body, cost + GOVERNED, labels)
 
 
 def _reaches(
@@ -289,12 +271,12 @@ def _reaches(
     )
 
 
-def _spread(program: Program, roots: _Roots) -> dict[Line, Link]:
-    out = _Spread(program)
+def _spread(found: SourceMap, roots: _Roots) -> dict[Line, Link]:
+    out = _Chains(found)
     for index, labels in roots.symbols.items():
         out.push("symbol", index, False, 0, frozenset(labels), ())
     for index, labels in roots.definitions.items():
-        definition = program.definitions[index]
+        definition = found.definitions[index]
         cost = STORE - STEP if definition.kind == "element" else 0
         entered = definition.kind == "argument"
         out.push("definition", index, entered, cost, frozenset(labels), ())

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.hunks import FileDiff, diff_file
 from workbench.analysis.source.links import Line
-from workbench.analysis.source.symbols import Function, Place, Program
+from workbench.analysis.source.symbols import Extent, Routine, SourceMap
 from workbench.analysis.source.tokens import Source
 from workbench.model import Launch, Profile
 
@@ -97,32 +97,32 @@ def pair_files(
 def both_hold_both(
     before: Sequence[Source],
     after: Sequence[Source],
-    programs: Callable[[], tuple[Program, Program]],
+    maps: Callable[[], tuple[SourceMap, SourceMap]],
     kernels: Mapping[str, str],
 ) -> bool:
     """Whether each side's sources define the other side's kernel too."""
     if not any(mentions(after, a) and mentions(before, b) for a, b in kernels.items()):
         return False
-    names = [{f.name for f in program.functions} for program in programs()]
+    names = [{f.name for f in found.routines} for found in maps()]
     return any(a in names[1] and b in names[0] for a, b in kernels.items())
 
 
-def _function(program: Program, name: str) -> Function | None:
-    found = [f for f in program.functions if f.name == name]
-    return next((f for f in found if f.kernel), found[0] if found else None)
+def _function(found: SourceMap, name: str) -> Routine | None:
+    named = [f for f in found.routines if f.name == name]
+    return next((f for f in named if f.kernel), named[0] if named else None)
 
 
 def compare_kernels(
     before: Sequence[Source],
     after: Sequence[Source],
-    programs: tuple[Program, Program],
+    maps: tuple[SourceMap, SourceMap],
     files: Sequence[FilePair],
     kernels: Mapping[str, str],
 ) -> list[FileDiff]:
     """Align the bodies of differently named kernels, and the rest of the files around them."""
     diffs: list[FileDiff] = []
     for name, other_name in kernels.items():
-        one, other = _function(programs[0], name), _function(programs[1], other_name)
+        one, other = _function(maps[0], name), _function(maps[1], other_name)
         if one is None or other is None:
             continue
         diffs.append(
@@ -140,7 +140,7 @@ def compare_kernels(
         if a is None or b is None:
             continue
         # The kernels that are compared stand aside; of the rest, equal names are equal.
-        hidden = _bodies(programs[0], a, aside), _bodies(programs[1], b, aside)
+        hidden = _bodies(maps[0], a, aside), _bodies(maps[1], b, aside)
         lines_old = range(1, len(before[a].lines) + 1)
         lines_new = range(1, len(after[b].lines) + 1)
         diffs.append(
@@ -155,28 +155,28 @@ def compare_kernels(
     return diffs
 
 
-def _bodies(program: Program, file: int, names: set[str]) -> set[int]:
+def _bodies(found: SourceMap, file: int, names: set[str]) -> set[int]:
     return {
         line
-        for f in program.functions
+        for f in found.routines
         if f.name in names and f.place[0] == file
         for line in range(f.place[1], f.place[2] + 1)
     }
 
 
-def used_lines(program: Program, kernels: set[str], profile: Profile) -> set[Line]:
+def used_lines(found: SourceMap, kernels: set[str], profile: Profile) -> set[Line]:
     """Lines of the kernels, of all declarations that they reach, and of instructions."""
     out: set[Line] = set()
     for launch in profile.launches:
         out.update(zip(launch.instructions.file, launch.instructions.line, strict=True))
     by_line: dict[Line, set[int]] = {}
-    for use in program.uses:
+    for use in found.uses:
         by_line.setdefault((use.file, use.line), set()).add(use.symbol)
-    todo: list[Place] = [f.place for f in program.functions if f.name in kernels]
+    todo: list[Extent] = [f.place for f in found.routines if f.name in kernels]
     while todo:
         file, first, last = todo.pop()
         for n in range(first, last + 1):
             out.add((file, n))
             for symbol in by_line.pop((file, n), ()):
-                todo += program.symbols[symbol].places
+                todo += found.symbols[symbol].places
     return out

@@ -1,35 +1,25 @@
-"""What the lines of CUDA sources declare, define, use and govern, from a real parse.
+"""What the lines of sources declare, define, use and govern: the records of a reading.
 
-The parse is tree-sitter's CUDA grammar: it takes any text, marks what it does not
-understand and goes on. `read` turns the trees of all files of one version into a
-flat `Program`: symbols with scopes, definitions of their values, uses, regions that
-a loop or condition governs, functions and calls. `workbench.analysis.source.links` asks of
-two programs what a change reaches.
-
-Known limits: no preprocessing (both sides of an ``#if`` are read), no overload
-resolution (a call reaches every function of its name), no aliasing through pointers
-beyond an argument's name.
+A `SourceMap` is flat: symbols with scopes, definitions of their values, uses, lines that
+a loop or condition governs, routines and calls. `workbench.analysis.source.reading` fills
+it, with one `Recorder` a file; `workbench.analysis.source.links` asks of two maps what a
+change reaches.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from workbench.analysis.source.tokens import Source, Tokens
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+from workbench.analysis.source.tokens import Tokens
 
 SymbolKind = Literal["variable", "parameter", "macro", "function", "type", "member"]
 DefinitionKind = Literal["value", "update", "element", "argument"]
-Place = tuple[int, int, int]  # (file index, first line, last line)
+Extent = tuple[int, int, int]  # (file index, first line, last line)
 
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+#: The byte range of a name, or of a block, that is not inside of anything.
+EVERYWHERE = (0, 1 << 62)
 
 
 @dataclass(slots=True)
@@ -45,9 +35,9 @@ class Symbol:
     kind: SymbolKind
     scope: str
     shape: Tokens
-    places: list[Place]
+    places: list[Extent]
     file: int = 0
-    block: tuple[int, int] = (0, 1 << 62)
+    block: tuple[int, int] = EVERYWHERE
     words: tuple[str, ...] = ()  # identifiers in a macro's body
 
 
@@ -64,7 +54,7 @@ class Definition:
     kind: DefinitionKind
     scope: str
     key: Tokens
-    place: Place
+    place: Extent
     start: int
     end: int
     kills: bool
@@ -79,33 +69,33 @@ class Use:
     file: int
     line: int
     at: int
-    feeds: tuple[tuple[str, int], ...]  # ("definition" | "shape" | "return" | "region", index)
+    feeds: tuple[tuple[str, int], ...]  # ("definition" | "shape" | "return" | "governed", index)
     target: bool  # the left side of an assignment: only the shape matters to it
 
 
 @dataclass(slots=True)
-class Region:
+class Governed:
     """Lines that a header governs: a loop, a condition, a pragma, an early exit."""
 
     index: int
     label: str
     scope: str
     key: Tokens
-    header: Place
-    body: Place
+    header: Extent
+    body: Extent
     early_exit: bool = False
 
 
 @dataclass(slots=True)
-class Function:
+class Routine:
     """A function with a body. `head` is all before the name, attributes included."""
 
     name: str
     kernel: bool
     head: Tokens
     tokens: Tokens
-    place: Place
-    head_place: Place
+    place: Extent
+    head_place: Extent
     span: tuple[int, int]
     symbol: int
     parameters: list[int] = field(default_factory=list)
@@ -119,68 +109,118 @@ class Call:
     name: str
     scope: str
     key: Tokens
-    place: Place
+    place: Extent
 
 
 @dataclass(slots=True)
-class Program:
+class SourceMap:
     """All sources of one version."""
 
     symbols: list[Symbol] = field(default_factory=list)
     definitions: list[Definition] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
-    regions: list[Region] = field(default_factory=list)
-    functions: list[Function] = field(default_factory=list)
+    governed: list[Governed] = field(default_factory=list)
+    routines: list[Routine] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     loops: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by file
 
 
-@lru_cache(maxsize=1)
-def parser() -> Parser:
-    """The CUDA parser, made once."""
-    import tree_sitter_cuda
-    from tree_sitter import Language, Parser
+class Recorder:
+    """Writes what one file says into the map; a reader of each language is one.
 
-    return Parser(Language(tree_sitter_cuda.language()))
+    `declare_globals` comes first, for all files, then `read_bodies`: headers come in any order.
 
-
-def read(sources: Sequence[Source]) -> Program:
-    """Read all sources of one version, CUDA and Python."""
-    from workbench.analysis.source.cuda.reader import Reader
-    from workbench.analysis.source.python import PythonReader
-
-    program = Program()
-    readers: list[Reader | PythonReader] = []
-    for file, source in enumerate(sources):
-        if source.language == "cuda":
-            readers.append(Reader(program, file, source))
-        else:
-            readers.append(PythonReader(program, file, source))
-    # Headers come in any order: all file-level names first, then the bodies.
-    for reader in readers:
-        reader.declare_globals()
-    names: dict[str, list[int]] = {}
-    for symbol in program.symbols:
-        if not symbol.scope:
-            names.setdefault(symbol.name, []).append(symbol.index)
-    by_name: dict[str, list[Function]] = {}
-    for function in program.functions:
-        by_name.setdefault(function.name, []).append(function)
-    for reader in readers:
-        reader.read_bodies(names, by_name)
-    return program
-
-
-def parse(source: Source) -> tuple[Node, str]:
-    """Tree of a source, and the text in which byte n is character n.
-
-    What is not ASCII becomes an underscore, so that positions in bytes and in
-    characters are the same; names stay apart unless they differ in such letters alone.
+    Args:
+        found: The map of the whole version.
+        file: Index of the file that is read.
     """
-    text = _NOT_ASCII.sub("_", source.text).replace("\r", " ").replace("\0", " ")
-    return parser().parse(text.encode("ascii")).root_node, text
 
+    def __init__(self, found: SourceMap, file: int) -> None:
+        self.found = found
+        self.file = file
+        self.function: Routine | None = None
+        self.globals: Mapping[str, list[int]] = {}
+        self.by_name: Mapping[str, list[Routine]] = {}
+        self.feeds: list[tuple[str, int]] = []  # what a mention flows into, innermost last
+        self.guards = [EVERYWHERE]
 
-def words_of(text: str) -> tuple[str, ...]:
-    """Identifiers of a macro's body."""
-    return tuple(dict.fromkeys(_WORD.findall(text)))
+    @property
+    def scope(self) -> str:
+        """Name of the function that is being read, "" at file level."""
+        return self.function.name if self.function else ""
+
+    def declare_globals(self) -> None:
+        """First pass: names of file scope."""
+        raise NotImplementedError
+
+    def read_bodies(
+        self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]
+    ) -> None:
+        """Second pass: everything inside of functions.
+
+        Args:
+            names: Symbols of file scope, of all files, by name.
+            by_name: Functions with a body, of all files, by name.
+        """
+        raise NotImplementedError
+
+    def add_symbol(
+        self,
+        name: str,
+        kind: SymbolKind,
+        shape: Tokens,
+        places: list[Extent],
+        scope: str = "",
+        block: tuple[int, int] = EVERYWHERE,
+    ) -> Symbol:
+        """Record a symbol."""
+        every = self.found.symbols
+        every.append(Symbol(len(every), name, kind, scope, shape, places, self.file, block))
+        return every[-1]
+
+    def add_definition(
+        self,
+        symbol: int,
+        kind: DefinitionKind,
+        scope: str,
+        key: Tokens,
+        place: Extent,
+        span: tuple[int, int],
+        *,
+        kills: bool = False,
+    ) -> int:
+        """Record a definition; returns its index."""
+        every = self.found.definitions
+        made = Definition(
+            len(every), symbol, kind, scope, key, place, *span, kills, self.guards[-1]
+        )
+        every.append(made)
+        return made.index
+
+    def add_use(
+        self,
+        symbol: int,
+        line: int,
+        at: int,
+        feeds: tuple[tuple[str, int], ...],
+        *,
+        target: bool = False,
+    ) -> None:
+        """Record one mention of one symbol."""
+        self.found.uses.append(Use(symbol, self.file, line, at, feeds, target))
+
+    def add_governed(
+        self, label: str, key: Tokens, header: Extent, body: Extent, *, early_exit: bool = False
+    ) -> int:
+        """Record lines that a header governs; returns their index."""
+        every = self.found.governed
+        every.append(Governed(len(every), label, self.scope, key, header, body, early_exit))
+        return len(every) - 1
+
+    def add_call(self, name: str, key: Tokens, place: Extent) -> None:
+        """Record a call."""
+        self.found.calls.append(Call(name, self.scope, key, place))
+
+    def add_loop(self, start: int, end: int) -> None:
+        """Record the byte range of a loop."""
+        self.found.loops.setdefault(self.file, []).append((start, end))

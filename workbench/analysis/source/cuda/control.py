@@ -1,18 +1,15 @@
-"""Control flow for `syntax.Reader`: loops, conditions, pragmas, and what they govern."""
+"""Control flow for `Reader`: loops, conditions, pragmas, and what they govern."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.analysis.source.cuda.visits import fed, guarded, scope
-from workbench.analysis.source.symbols import words_of
+from workbench.analysis.source.cuda.declarations import Action, words_of
+from workbench.analysis.source.cuda.reader import Reader
 from workbench.analysis.source.tokens import tokens_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-    from workbench.analysis.source.cuda.reader import Reader
-    from workbench.analysis.source.cuda.visits import Action
 
 _LOOPS = {"for_statement", "for_range_loop", "while_statement", "do_statement"}
 _EXITS = {"return_statement": "function", "break_statement": "loop", "continue_statement": "loop"}
@@ -26,12 +23,12 @@ def visit_for(reader: Reader, node: Node) -> None:
     end = node.start_byte + len(reader.slice(node.start_byte, end).rstrip())
     key = tokens_of(reader.slice(node.start_byte, end))
     header = (reader.file, node.start_point[0] + 1, reader.row_of(end))
-    close = scope(reader, node)
+    close = reader.open_scope(node)
     variable = _induction(reader, node)
-    region = reader.region(
+    governed = reader.add_governed(
         variable or "for", key, header, reader.place(body) if body is not None else header
     )
-    reader.program.loops.setdefault(reader.file, []).append((node.start_byte, node.end_byte))
+    reader.add_loop(node.start_byte, node.end_byte)
     rest = [
         child
         for child in node.children
@@ -43,8 +40,8 @@ def visit_for(reader: Reader, node: Node) -> None:
         # The whole head says which values the variable takes, so it is its definition.
         for index in reader.lookup(variable) if variable else []:
             definition = reader.definition(index, "update", node, key)
-            reader.program.definitions[definition].place = header
-            reader.program.definitions[definition].end = end
+            reader.found.definitions[definition].place = header
+            reader.found.definitions[definition].end = end
             opened.append(definition)
             reader.feeds.append(("definition", definition))
 
@@ -59,9 +56,9 @@ def visit_for(reader: Reader, node: Node) -> None:
             place = reader.place(node, start)
             shape = tokens_of(reader.slice(node.start_byte, start.end_byte))
             reader.symbol(reader.name(name), "variable", shape, [place], reader.function.name)
-    plan = fed(reader, "region", region, start)
+    plan = reader.fed("governed", governed, start)
     plan[-1:] = [head, *rest, done, plan[-1]]
-    reader.later(*plan, *guarded(reader, body), close)
+    reader.later(*plan, *reader.guarded(body), close)
 
 
 def _induction(reader: Reader, node: Node) -> str:
@@ -81,7 +78,7 @@ def _induction(reader: Reader, node: Node) -> str:
 def visit_while(reader: Reader, node: Node) -> None:
     """``while`` and ``do``: the condition governs the body."""
     condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
-    reader.program.loops.setdefault(reader.file, []).append((node.start_byte, node.end_byte))
+    reader.add_loop(node.start_byte, node.end_byte)
     _governed(reader, node, "while", condition, [body])
 
 
@@ -109,7 +106,7 @@ def visit_if(reader: Reader, node: Node) -> None:
         end = outer.end_point[0] + 1 if outer is not None else node.end_point[0] + 1
         body = (reader.file, node.end_point[0] + 2, end)
         header = reader.place(node, condition)
-        reader.region("if", reader.tokens(condition), header, body, early_exit=True)
+        reader.add_governed("if", reader.tokens(condition), header, body, early_exit=True)
     _governed(reader, node, "if", condition, [then, node.child_by_field_name("alternative")])
 
 
@@ -129,19 +126,19 @@ def _around(node: Node, kind: str) -> Node | None:
 def _governed(
     reader: Reader, node: Node, label: str, condition: Node | None, bodies: list[Node | None]
 ) -> None:
-    close = scope(reader, node)
+    close = reader.open_scope(node)
     parts = [body for body in bodies if body is not None]
     plan: list[Node | Action] = []
     if condition is not None and parts:
-        region = reader.region(
+        governed = reader.add_governed(
             label,
             (label, *reader.tokens(condition)),
             reader.place(node if node.type != "do_statement" else condition, condition),
             reader.place(parts[0], parts[-1]),
         )
-        plan += fed(reader, "region", region, condition)
+        plan += reader.fed("governed", governed, condition)
     for part in parts:
-        plan += guarded(reader, part)
+        plan += reader.guarded(part)
     reader.later(*plan, close)
 
 
@@ -153,23 +150,23 @@ def visit_conditional(reader: Reader, node: Node) -> None:
         return
     line = node.start_point[0] + 1
     key = tokens_of(reader.slice(node.start_byte, head.end_byte))
-    region = reader.region("#if", key, (reader.file, line, line), reader.place(node))
+    governed = reader.add_governed("#if", key, (reader.file, line, line), reader.place(node))
     rest = [c for c in node.children if c.is_named and c.id != head.id]
-    reader.later(*fed(reader, "region", region, head), *rest)
+    reader.later(*reader.fed("governed", governed, head), *rest)
 
 
 def visit_pragma(reader: Reader, node: Node) -> None:
     """A pragma governs the statement behind it."""
-    governed = node.next_named_sibling
-    while governed is not None and governed.type in ("comment", "preproc_call"):
-        governed = governed.next_named_sibling
+    statement = node.next_named_sibling
+    while statement is not None and statement.type in ("comment", "preproc_call"):
+        statement = statement.next_named_sibling
     key = tokens_of(reader.name(node))
-    if governed is None or key[:2] != ("#", "pragma"):
+    if statement is None or key[:2] != ("#", "pragma"):
         return
     line = node.start_point[0] + 1
     header = (reader.file, line, line)
     label = "#pragma " + (key[2] if len(key) > 2 else "")
-    region = reader.region(label, key, header, reader.place(governed))
+    governed = reader.add_governed(label, key, header, reader.place(statement))
     for word in words_of(reader.name(node))[1:]:
         for index in reader.lookup(word):
-            reader.record(index, line, node.start_byte, (*reader.feeds, ("region", region)))
+            reader.add_use(index, line, node.start_byte, (*reader.feeds, ("governed", governed)))

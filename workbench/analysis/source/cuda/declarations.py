@@ -1,47 +1,70 @@
-"""Reading a parse tree, first pass: what a file declares at file level."""
+"""Reading a parse tree, first pass: what a file declares at file level.
+
+The parse is tree-sitter's CUDA grammar: it takes any text, marks what it does not
+understand and goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.symbols import (
-    Definition,
+    EVERYWHERE,
     DefinitionKind,
-    Function,
-    Place,
-    Program,
+    Extent,
+    Recorder,
+    Routine,
+    SourceMap,
     Symbol,
     SymbolKind,
-    parse,
-    words_of,
 )
 from workbench.analysis.source.tokens import Source, Tokens, tokens_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Parser
 
-    from workbench.analysis.source.cuda.visits import Action
+Action = Callable[[], None]
 
-
-_FUNCTIONS = {"function_definition", "template_declaration"}
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _TYPES = {"struct_specifier", "class_specifier", "union_specifier", "enum_specifier"}
 
 
-class Declarations:
-    """One file of a program: helpers that read nodes, and the names of file scope."""
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    """The CUDA parser, made once."""
+    import tree_sitter_cuda
+    from tree_sitter import Language, Parser
 
-    def __init__(self, program: Program, file: int, source: Source) -> None:
-        self.program = program
-        self.file = file
-        self.root, self.text = parse(source)
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def _parse(source: Source) -> tuple[Node, str]:
+    """Tree of a source, and the text in which byte n is character n.
+
+    What is not ASCII becomes an underscore, so that positions in bytes and in
+    characters are the same; names stay apart unless they differ in such letters alone.
+    """
+    text = _NOT_ASCII.sub("_", source.text).replace("\r", " ").replace("\0", " ")
+    return _parser().parse(text.encode("ascii")).root_node, text
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Identifiers of a macro's body."""
+    return tuple(dict.fromkeys(_WORD.findall(text)))
+
+
+class Declarations(Recorder):
+    """One CUDA file: helpers that read nodes, and the names of file scope."""
+
+    def __init__(self, found: SourceMap, file: int, source: Source) -> None:
+        super().__init__(found, file)
+        self.root, self.text = _parse(source)
         self.scopes: list[dict[str, int]] = []
         self.blocks: list[tuple[int, int]] = []
-        self.guards: list[tuple[int, int]] = [(0, 1 << 62)]
-        self.feeds: list[tuple[str, int]] = []
-        self.function: Function | None = None
-        self.globals: Mapping[str, list[int]] = {}
-        self.by_name: Mapping[str, list[Function]] = {}
         self.members: dict[str, int] = {}
         self.targets: set[int] = set()  # bytes of identifiers that are assigned to
         self.declared: set[int] = set()  # bytes of identifiers that are declarations
@@ -62,7 +85,7 @@ class Declarations:
                 out += tokens_of(self.slice(node.start_byte, node.end_byte))
         return out
 
-    def place(self, node: Node, last: Node | None = None) -> Place:
+    def place(self, node: Node, last: Node | None = None) -> Extent:
         """Lines that a node (up to the end of another) stands on."""
         end = (last or node).end_point
         row = end[0] if end[1] or end[0] == node.start_point[0] else end[0] - 1
@@ -72,21 +95,16 @@ class Declarations:
         """Text of a node."""
         return self.slice(node.start_byte, node.end_byte)
 
-    def later(self, *actions: Node | Action | None) -> None:
-        """Visit these next, in this order."""
-        self.stack.extend(action for action in reversed(actions) if action is not None)
-
     def children(self, node: Node, without: Node | None = None) -> list[Node]:
         """Named children, one of them left out."""
         return [c for c in node.children if c.is_named and (without is None or c.id != without.id)]
 
     def symbol(
-        self, name: str, kind: SymbolKind, shape: Tokens, places: list[Place], scope: str = ""
+        self, name: str, kind: SymbolKind, shape: Tokens, places: list[Extent], scope: str = ""
     ) -> Symbol:
         """Record a symbol, in the innermost open scope."""
-        block = self.blocks[-1] if self.blocks else (0, 1 << 62)
-        made = Symbol(len(self.program.symbols), name, kind, scope, shape, places, self.file, block)
-        self.program.symbols.append(made)
+        block = self.blocks[-1] if self.blocks else EVERYWHERE
+        made = self.add_symbol(name, kind, shape, places, scope, block)
         if self.scopes:
             self.scopes[-1][name] = made.index
         return made
@@ -95,20 +113,10 @@ class Declarations:
         self, symbol: int, kind: DefinitionKind, node: Node, key: Tokens, *, kills: bool = False
     ) -> int:
         """Record a definition; returns its index."""
-        made = Definition(
-            index=len(self.program.definitions),
-            symbol=symbol,
-            kind=kind,
-            scope=self.function.name if self.function else "",
-            key=key,
-            place=self.place(node),
-            start=node.start_byte,
-            end=node.end_byte,
-            kills=kills,
-            guard=self.guards[-1],
+        span = (node.start_byte, node.end_byte)
+        return self.add_definition(
+            symbol, kind, self.scope, key, self.place(node), span, kills=kills
         )
-        self.program.definitions.append(made)
-        return made.index
 
     def lookup(self, name: str) -> list[int]:
         """Symbols that a name may mean here: the innermost scope's, else all of file scope."""
@@ -120,10 +128,6 @@ class Declarations:
     def row_of(self, at: int) -> int:
         """1-based line of the last character before a byte."""
         return self.text.count("\n", 0, max(0, at - 1)) + 1 if at else 1
-
-    def functions_named(self, name: str) -> list[Function]:
-        """Functions with a body that a call of this name may reach."""
-        return self.by_name.get(name, [])
 
     def base(self, node: Node | None) -> tuple[Node | None, bool]:
         """The variable that an expression on the left side stands in; whether it is an element."""
@@ -191,7 +195,7 @@ class Declarations:
         whole = tokens_of(self.slice(start.start_byte, node.end_byte))
         head_place = (self.file, start.start_point[0] + 1, name.end_point[0] + 1)
         symbol = self.symbol(self.name(name), "function", whole, [self.place(start, node)])
-        made = Function(
+        made = Routine(
             name=self.name(name),
             kernel="__global__" in head,
             head=head,
@@ -202,7 +206,7 @@ class Declarations:
             symbol=symbol.index,
             names=dict(self.members),
         )
-        self.program.functions.append(made)
+        self.found.routines.append(made)
         while declarator is not None and declarator.type != "function_declarator":
             declarator = declarator.child_by_field_name("declarator")
         listed = declarator.child_by_field_name("parameters") if declarator else None

@@ -2,41 +2,53 @@
 
 The walk is a loop with its own stack: sources nest as deep as their author (or a
 damaged file) likes. Entries are nodes to visit or callables that close what a node
-opened (a scope, a region, a statement whose uses are being collected).
+opened (a scope, a guard, a statement whose uses are being collected).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from workbench.analysis.source.cuda.declarations import Declarations
-from workbench.analysis.source.symbols import Call, Function, Place, Region, Use
-from workbench.analysis.source.tokens import Tokens
+from workbench.analysis.source.cuda.declarations import Action, Declarations
+from workbench.analysis.source.symbols import EVERYWHERE, Routine, SourceMap
+from workbench.analysis.source.tokens import Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _FUNCTIONS = {"function_definition", "template_declaration"}
 
+#: What a kind of node means: node type -> what visits it.
+Handlers = Mapping[str, "Callable[[Reader, Node], None]"]
+
 
 class Reader(Declarations):
-    """Reads one file into the program."""
+    """Reads one file into the map.
+
+    Args:
+        found: The map of the whole version.
+        file: Index of the file.
+        source: Its text.
+        handlers: What visits the nodes inside of functions; of other kinds of nodes the
+            children are visited.
+    """
+
+    def __init__(self, found: SourceMap, file: int, source: Source, handlers: Handlers) -> None:
+        super().__init__(found, file, source)
+        self.handlers = handlers
 
     # --- bodies --------------------------------------------------------------------
 
     def read_bodies(
-        self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Function]]
+        self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]
     ) -> None:
         """Second pass: everything inside of what the first pass met."""
         self.globals, self.by_name = names, by_name
-        functions = {f.span[0]: f for f in self.program.functions if f.place[0] == self.file}
+        functions = {f.span[0]: f for f in self.found.routines if f.place[0] == self.file}
         for node in self.bodies:
             function = functions.get(node.start_byte)
-            if function is not None and node.type in (
-                "function_definition",
-                "template_declaration",
-            ):
+            if function is not None and node.type in _FUNCTIONS:
                 self._body(node, function)
             elif node.type in ("preproc_def", "preproc_function_def"):
                 self._macro_uses(node)
@@ -46,18 +58,18 @@ class Reader(Declarations):
     def _macro_uses(self, node: Node) -> None:
         name = node.child_by_field_name("name")
         for index in self.lookup(self.name(name)) if name else []:
-            symbol = self.program.symbols[index]
+            symbol = self.found.symbols[index]
             if symbol.file == self.file and symbol.places == [self.place(node)]:
                 line = symbol.places[0][1]
                 for word in symbol.words:
                     for used in self.globals.get(word, []):
                         if used != index:
-                            self.record(used, line, node.start_byte, (("shape", index),))
+                            self.add_use(used, line, node.start_byte, (("shape", index),))
 
     def _file_level(self, node: Node) -> None:
         owners = [
             s.index
-            for s in self.program.symbols
+            for s in self.found.symbols
             if not s.scope and s.file == self.file and self.place(node) in s.places
         ]
         for index in owners:
@@ -66,24 +78,22 @@ class Reader(Declarations):
         for _ in owners:
             self.feeds.pop()
 
-    def _body(self, node: Node, function: Function) -> None:
+    def _body(self, node: Node, function: Routine) -> None:
         self.function = function
         self.scopes, self.blocks = [{}], [function.span]
-        self.guards = [(0, 1 << 62)]
+        self.guards = [EVERYWHERE]
         self.walk([node])
         self.function, self.scopes, self.blocks = None, [], []
 
     def walk(self, nodes: list[Node]) -> None:
         """Visit nodes and all below them, in the order of the text."""
-        from workbench.analysis.source.cuda.statements import HANDLERS
-
         self.stack = list(reversed(nodes))
         while self.stack:
             item = self.stack.pop()
             if callable(item):
                 item()
                 continue
-            handler = HANDLERS.get(item.type)
+            handler = self.handlers.get(item.type)
             if handler is not None:
                 handler(self, item)
             elif item.child_count:
@@ -101,8 +111,8 @@ class Reader(Declarations):
         feeds = tuple(self.feeds)
         seen = {name}
         for index in self.lookup(name):
-            self.record(index, line, at, feeds, target=at in self.targets)
-            symbol = self.program.symbols[index]
+            self.add_use(index, line, at, feeds, target=at in self.targets)
+            symbol = self.found.symbols[index]
             todo = list(symbol.words) if symbol.kind == "macro" else []
             # A macro's body is read where it is expanded: its names are looked up here.
             while todo:
@@ -111,37 +121,47 @@ class Reader(Declarations):
                     continue
                 seen.add(word)
                 for inner in self.lookup(word):
-                    self.record(inner, line, at, feeds)
-                    if self.program.symbols[inner].kind == "macro":
-                        todo.extend(self.program.symbols[inner].words)
+                    self.add_use(inner, line, at, feeds)
+                    if self.found.symbols[inner].kind == "macro":
+                        todo.extend(self.found.symbols[inner].words)
 
-    def record(
-        self,
-        symbol: int,
-        line: int,
-        at: int,
-        feeds: tuple[tuple[str, int], ...],
-        *,
-        target: bool = False,
-    ) -> None:
-        """Record one mention of one symbol."""
-        self.program.uses.append(Use(symbol, self.file, line, at, feeds, target))
+    # --- visits that open something before and close it behind ---------------------
 
-    def region(self, label: str, key: Tokens, header: Place, body: Place, **more: bool) -> int:
-        """Record lines that a header governs."""
-        made = Region(
-            len(self.program.regions),
-            label,
-            self.function.name if self.function else "",
-            key,
-            header,
-            body,
-            **more,
-        )
-        self.program.regions.append(made)
-        return made.index
+    def later(self, *actions: Node | Action | None) -> None:
+        """Visit these next, in this order."""
+        self.stack.extend(action for action in reversed(actions) if action is not None)
 
-    def call(self, name: str, key: Tokens, node: Node) -> None:
-        """Record a call."""
-        scope = self.function.name if self.function else ""
-        self.program.calls.append(Call(name, scope, key, self.place(node)))
+    def open_scope(self, node: Node) -> Action:
+        """Open a scope; returns what closes it."""
+        self.scopes.append({})
+        self.blocks.append((node.start_byte, node.end_byte))
+
+        def close() -> None:
+            self.scopes.pop()
+            self.blocks.pop()
+
+        return close
+
+    def guarded(self, node: Node | None) -> list[Node | Action]:
+        """Visit a node as a conditional block: what it assigns may not have happened."""
+        if node is None:
+            return []
+        span = (node.start_byte, node.end_byte)
+
+        def close() -> None:
+            self.guards.pop()
+
+        return [lambda: self.guards.append(span), node, close]
+
+    def fed(self, kind: str, index: int, *inside: Node | Action | None) -> list[Node | Action]:
+        """Visit nodes while their uses flow into something."""
+        nodes = (node for node in inside if node is not None)
+        return [self.opened(kind, index), *nodes, self.closed]
+
+    def opened(self, kind: str, index: int) -> Action:
+        """What starts a flow of uses into something."""
+        return lambda: self.feeds.append((kind, index))
+
+    def closed(self) -> None:
+        """End the innermost flow."""
+        self.feeds.pop()

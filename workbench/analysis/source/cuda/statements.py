@@ -1,20 +1,17 @@
-"""What each kind of syntax node means to `syntax.Reader`: one small function per kind."""
+"""What each kind of syntax node means to `Reader`: one small function per kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.cuda import control
-from workbench.analysis.source.cuda.visits import closed, fed, opened, scope
+from workbench.analysis.source.cuda.declarations import Action
+from workbench.analysis.source.cuda.reader import Handlers, Reader
 from workbench.analysis.source.symbols import DefinitionKind
 from workbench.analysis.source.tokens import tokens_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-    from workbench.analysis.source.cuda.reader import Reader
-    from workbench.analysis.source.cuda.visits import Action
 
 
 def _function(reader: Reader, node: Node) -> None:
@@ -42,17 +39,17 @@ def _parameter(reader: Reader, node: Node) -> None:
         return
     text = reader.name(name)
     index = reader.function.names.get(text, -1)
-    if index < 0 or reader.program.symbols[index].places != [reader.place(node)]:
+    if index < 0 or reader.found.symbols[index].places != [reader.place(node)]:
         made = reader.symbol(
             text, "parameter", reader.tokens(node), [reader.place(node)], reader.function.name
         )
         index = made.index
     reader.declared.add(name.start_byte)
-    reader.later(*fed(reader, "shape", index, *reader.children(node)))
+    reader.later(*reader.fed("shape", index, *reader.children(node)))
 
 
 def _compound(reader: Reader, node: Node) -> None:
-    close = scope(reader, node)
+    close = reader.open_scope(node)
     reader.later(*node.children, close)
 
 
@@ -81,20 +78,20 @@ def _declaration(reader: Reader, node: Node) -> None:
         )
         made.append((declarator, shape, symbol.index))
     known = {declarator.id for declarator in declarators}
-    plan: list[Node | Action] = [opened(reader, "shape", index) for _, _, index in made]
+    plan: list[Node | Action] = [reader.opened("shape", index) for _, _, index in made]
     plan += [child for child in node.children if child.is_named and child.id not in known]
-    plan += [closed(reader) for _ in made]
+    plan += [reader.closed for _ in made]
     for declarator, shape, index in made:
         value = declarator.child_by_field_name("value")
         if shape is not None and shape.type == "function_declarator":
             value, shape = shape.child_by_field_name("parameters"), None
         if shape is not None:
-            plan += fed(reader, "shape", index, shape)
+            plan += reader.fed("shape", index, shape)
         if value is not None:
             definition = reader.definition(
                 index, "value", declarator, reader.tokens(value), kills=True
             )
-            plan += fed(reader, "definition", definition, value)
+            plan += reader.fed("definition", definition, value)
     reader.later(*plan)
 
 
@@ -115,7 +112,7 @@ def _assignment(reader: Reader, node: Node) -> None:
             reader.tokens(node),
             kills=plain and not element,
         )
-        plan = fed(reader, "definition", definition, *plan)
+        plan = reader.fed("definition", definition, *plan)
     reader.later(*plan)
 
 
@@ -125,7 +122,7 @@ def _update(reader: Reader, node: Node) -> None:
     for index in reader.lookup(reader.name(base)) if base is not None else []:
         kind: DefinitionKind = "element" if element else "update"
         definition = reader.definition(index, kind, node, reader.tokens(node))
-        plan = fed(reader, "definition", definition, *reader.children(node))
+        plan = reader.fed("definition", definition, *reader.children(node))
     reader.later(*plan)
 
 
@@ -141,20 +138,20 @@ def _call(reader: Reader, node: Node) -> None:
     parts = [c for c in node.children if c.is_named and (not arguments or c.id != arguments.id)]
     given = [c for c in arguments.children if c.is_named] if arguments is not None else []
     plan: list[Node | Action] = list(parts)
-    callees = reader.functions_named(name)
+    callees = reader.by_name.get(name, [])
     if callees:
-        reader.call(name, reader.tokens(node), node)
+        reader.add_call(name, reader.tokens(node), reader.place(node))
     for number, argument in enumerate(given):
         inner: list[Node | Action] = [argument]
         for target in callees:
             if number < len(target.parameters):
                 index = target.parameters[number]
                 definition = reader.definition(index, "argument", argument, reader.tokens(argument))
-                inner = fed(reader, "definition", definition, *inner)
+                inner = reader.fed("definition", definition, *inner)
         plan += inner
     for index in _written_by(reader, node, given) if not name.endswith("_cast") else []:
         definition = reader.definition(index, "element", node, reader.tokens(node))
-        plan = fed(reader, "definition", definition, *plan)
+        plan = reader.fed("definition", definition, *plan)
     reader.later(*plan)
 
 
@@ -168,7 +165,7 @@ def _written_by(reader: Reader, node: Node, arguments: list[Node]) -> list[int]:
             continue
         base, _ = reader.base(argument)
         for index in reader.lookup(reader.name(base)) if base is not None else []:
-            shape = reader.program.symbols[index].shape
+            shape = reader.found.symbols[index].shape
             if "const" not in shape and (address or not {"*", "[", "&"}.isdisjoint(shape)):
                 out.append(index)
     return out
@@ -178,11 +175,11 @@ def _return(reader: Reader, node: Node) -> None:
     if reader.function is None:
         reader.later(*reader.children(node))
         return
-    reader.later(*fed(reader, "return", reader.function.symbol, *reader.children(node)))
+    reader.later(*reader.fed("return", reader.function.symbol, *reader.children(node)))
 
 
 def _lambda(reader: Reader, node: Node) -> None:
-    close = scope(reader, node)
+    close = reader.open_scope(node)
     reader.later(*reader.children(node), close)
 
 
@@ -195,7 +192,7 @@ def _kept(reader: Reader, node: Node) -> None:
     """Declares or names nothing that this reading follows."""
 
 
-HANDLERS: dict[str, Callable[[Reader, Node], None]] = {
+HANDLERS: Handlers = {
     "function_definition": _function,
     "parameter_declaration": _parameter,
     "optional_parameter_declaration": _parameter,
