@@ -12,8 +12,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
 from workbench.compile.build import BuildResult
 from workbench.emulator.launch import KernelLaunch, arena_for
@@ -284,7 +282,7 @@ def agreement(
                 0.0 if outcome.sampled == 1 else _SAMPLED,
             )
         executed = sum(recorded_lines(profile, launch, "inst_executed").values())
-        estimate = float(np.sum(outcome.machine_instructions()))
+        estimate = outcome.machine_code().total
         out.append(
             Agreement(
                 launch.kernel,

@@ -15,11 +15,11 @@ from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.ptxas.constants import loads
 from workbench.emulator.ptxas.divergence import fences, varying
-from workbench.emulator.ptxas.estimate import Weights
 from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies
 from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
+from workbench.emulator.ptxas.weights import Weights
 from workbench.project import require_project
 from workbench.store import Store
 from workbench.study.folder import load_study
@@ -321,7 +321,7 @@ def test_kernels_come_near_their_machine_code(cuda: Compile, kernel: str) -> Non
     buffers = {name: np.zeros(1 << 16, np.float32) for name in "abc"}
     module = cuda(source.read_text(encoding="utf-8"))
     _, outcome = execute(module, kernel, buffers, [*"abc", *sizes], grid=grid, block=block)
-    assert sum(outcome.machine_instructions()) == pytest.approx(executed, rel=0.15)
+    assert outcome.machine_code().total == pytest.approx(executed, rel=0.15)
 
 
 @pytest.mark.slow

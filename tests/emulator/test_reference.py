@@ -53,7 +53,7 @@ def counted(outcome: Outcome) -> tuple[Lines, float]:
     for row in outcome.rows:
         for name, field in COUNTERS.items():
             lines[row.instr.loc.line][name] += getattr(row.site, field)
-    return lines, sum(outcome.machine_instructions())
+    return lines, outcome.machine_code().total
 
 
 def check(seen: Lines, want: Lines) -> None:

@@ -7,17 +7,10 @@ from dataclasses import dataclass
 from workbench.emulator.cost.joined import merged
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results, walk
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
-from workbench.emulator.state.context import (
-    CodeSite,
-    Context,
-    Limits,
-    Registers,
-    Run,
-    Runtime,
-)
+from workbench.emulator.state.context import CodeSite, Context, Limits, Registers, Run, Runtime
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.errors import KernelError
@@ -73,15 +66,8 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[CodeSite] = []
-        every = [
-            instr
-            for block in graph.blocks
-            for instr in [*block.instrs, *([block.last] if block.last else [])]
-        ]
-        ctx.read = {name for instr in every for name in arguments(instr)}
-        for instr in every:
-            for name in results(instr):
-                ctx.makers.setdefault(name, []).append(instr)
+        ctx.read = {name for _, instr in walk(graph.blocks) for name in arguments(instr)}
+        ctx.makers = makers(graph.blocks)
         ctx.merged = merged(graph, self._symbol)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]

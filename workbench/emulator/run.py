@@ -21,7 +21,7 @@ from workbench.emulator.launch import BATCH_LANES, KernelLaunch, prepare
 from workbench.emulator.machine import run_batch
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Module
-from workbench.emulator.ptxas.estimate import Weights, estimate
+from workbench.emulator.ptxas import MachineCode, estimate
 from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
@@ -76,14 +76,9 @@ class Outcome:
         """PTX instructions executed, over threads."""
         return sum(row.threads for row in self.rows)
 
-    def machine_instructions(self) -> list[float]:
-        """An estimate, for each row, of the machine instructions that warps issued for it."""
-        program = self.program
-        spaces = {name: space for name, (space, _) in program.ctx.symbols.items()}
-        weights = Weights(
-            program.graph, program.ctx.merged, program.flat.params, spaces, program.flat.target
-        )
-        return estimate(weights, ((row.instr, row.block, row.warps) for row in self.rows))
+    def machine_code(self) -> MachineCode:
+        """An estimate of the machine instructions that warps issued, row by row."""
+        return estimate(self.program, ((row.instr, row.block, row.warps) for row in self.rows))
 
 
 def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
@@ -235,7 +230,7 @@ def run(
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
         arena: Global memory; the results are left in it.
-        blocks: BasicBlock numbers to run; None: all.
+        blocks: Block numbers to run; None: all.
         check: Watch for races and uninitialised shared memory (slower).
         workers: Processes; None: one for each core.
         origins: Told which lines every value comes from (slow, in one process).
@@ -305,8 +300,7 @@ def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Porti
     for code in program.codes:
         if code.block.rank < 0:
             continue
-        tail = [code.block.last] if code.block.last is not None else []
-        for instr in [*code.block.instrs, *tail]:
+        for instr in code.block.every:
             row = Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(sites))
             outcome.rows.append(row)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, makers, results
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 
 _MANY = 64
@@ -30,14 +30,9 @@ class Alignment:
 
     def __init__(self, graph: ControlFlow, symbol: Callable[[str], int | None]) -> None:
         self._symbol = symbol
-        self.zeros: dict[str, int] = {}
-        defs: dict[str, list[Instr]] = defaultdict(list)
-        for block in graph.blocks:
-            for instr in block.instrs:
-                for name in results(instr):
-                    defs[name].append(instr)
+        defs = makers(graph.blocks)
         # From "all zeros" downwards until nothing changes: sound for loops as well.
-        self.zeros = dict.fromkeys(defs, _MANY)
+        self.zeros: dict[str, int] = dict.fromkeys(defs, _MANY)
         changed = True
         while changed:
             changed = False
@@ -89,14 +84,10 @@ def merged(graph: ControlFlow, symbol: Callable[[str], int | None]) -> dict[int,
     alignment = Alignment(graph, symbol)
     repeated = _repeated(graph)
     out: dict[int, int] = dict.fromkeys(repeated, 0)
-    ways: dict[int, list[int]] = defaultdict(list)
-    for block in graph.blocks:
-        for goal in block.targets:
-            ways[goal].append(block.index)
     waiting: list[tuple[int, Groups]] = []
     behind: dict[int, list[int]] = defaultdict(list)
     for block in graph.blocks:
-        before = ways[block.index]
+        before = graph.before[block.index]
         if len(before) == 1 and block.index != graph.order[0]:
             behind[before[0]].append(block.index)
         else:
@@ -145,8 +136,7 @@ def _again(instr: Instr) -> tuple[object, ...] | None:
 
 def _after(block: BasicBlock, known: Loaded, repeated: set[int] | None) -> Loaded:
     """What is loaded after a block; notes loads of what is there already."""
-    tail = [block.last] if block.last is not None else []
-    for instr in [*block.instrs, *tail]:
+    for instr in block.every:
         again = _again(instr)
         if again is not None and again in known and repeated is not None:
             repeated.add(id(instr))
@@ -162,17 +152,13 @@ def _after(block: BasicBlock, known: Loaded, repeated: set[int] | None) -> Loade
 
 def _repeated(graph: ControlFlow) -> set[int]:
     """Loads of shared memory whose value is there already on every way to them."""
-    before: dict[int, list[int]] = defaultdict(list)
-    for block in graph.blocks:
-        for goal in block.targets:
-            before[goal].append(block.index)
     after: dict[int, Loaded | None] = dict.fromkeys(graph.order)  # None: not known yet
     start: dict[int, Loaded] = {}
     changed = True
     while changed:
         changed = False
         for index in graph.order:
-            ways = [found for b in before[index] if (found := after.get(b)) is not None]
+            ways = [found for b in graph.before[index] if (found := after.get(b)) is not None]
             first = index == graph.order[0]
             start[index] = frozenset() if first or not ways else frozenset.intersection(*ways)
             found = _after(graph.blocks[index], start[index], None)

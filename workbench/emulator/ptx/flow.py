@@ -7,6 +7,8 @@ that parted at a branch meet again at its immediate post-dominator.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,6 +36,11 @@ class BasicBlock:
     loops: frozenset[int] = frozenset()  # headers of the loops around it
     nounroll: bool = False
 
+    @property
+    def every(self) -> list[Instr]:
+        """All instructions, the last one included."""
+        return self.instrs if self.last is None else [*self.instrs, self.last]
+
 
 @dataclass(slots=True)
 class ControlFlow:
@@ -41,8 +48,28 @@ class ControlFlow:
 
     blocks: list[BasicBlock]
     order: list[int]
+    before: list[list[int]]  # block -> blocks that lead to it
     shared_registers: set[str]  # alive at the start of some block
     reach: list[set[int]]  # block -> blocks reachable after it
+
+    @property
+    def ordered(self) -> list[BasicBlock]:
+        """The blocks that can be reached, in the order in which they run."""
+        return [self.blocks[index] for index in self.order]
+
+
+def walk(blocks: Iterable[BasicBlock]) -> Iterator[tuple[BasicBlock, Instr]]:
+    """Every instruction with its block, branches included."""
+    return ((block, instr) for block in blocks for instr in block.every)
+
+
+def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
+    """Register -> the instructions that write it."""
+    out: dict[str, list[Instr]] = defaultdict(list)
+    for _, instr in walk(blocks):
+        for name in results(instr):
+            out[name].append(instr)
+    return out
 
 
 def registers_of(operand: Operand) -> list[str]:
@@ -176,8 +203,8 @@ def _dominators(
     return dominators
 
 
-def _postorder(blocks: list[BasicBlock]) -> list[int]:
-    """Depth-first; successors that leave more loops are finished first."""
+def _ranked(blocks: list[BasicBlock]) -> list[int]:
+    """Reverse postorder, noted in the blocks; successors that leave more loops come later."""
     seen, out = {0}, []
 
     def successors(index: int) -> list[int]:
@@ -195,6 +222,9 @@ def _postorder(blocks: list[BasicBlock]) -> list[int]:
         else:
             out.append(index)
             stack.pop()
+    out.reverse()
+    for rank, index in enumerate(out):
+        blocks[index].rank = rank
     return out
 
 
@@ -213,35 +243,36 @@ def _loops(blocks: list[BasicBlock], dominators: list[set[int]], before: list[li
                 blocks[index].loops |= {head}
 
 
-def _live(blocks: list[BasicBlock]) -> set[str]:
-    """Registers alive at the start of at least one block."""
-    uses: list[set[str]] = []
-    kills: list[set[str]] = []
+def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
+    """Block -> registers that are read from its start on before they are written.
+
+    Args:
+        blocks: Blocks that lead to none but each other.
+        kept: Whether a write under a guard reads what it keeps in the other lanes.
+    """
+    uses: dict[int, set[str]] = {}
+    kills: dict[int, set[str]] = {}
     for block in blocks:
         use: set[str] = set()
         kill: set[str] = set()
-        tail = [block.last] if block.last is not None else []
-        for instr in [*block.instrs, *tail]:
+        for instr in block.every:
             use.update(name for name in arguments(instr) if name not in kill)
             if instr.guard is None:
                 kill.update(results(instr))
-            else:
-                # A predicated write keeps the old value in the other lanes.
+            elif kept:
                 use.update(name for name in results(instr) if name not in kill)
-        uses.append(use)
-        kills.append(kill)
-    alive = [set(use) for use in uses]
+        uses[block.index], kills[block.index] = use, kill
+    alive = {index: set(use) for index, use in uses.items()}
     changed = True
     while changed:
         changed = False
         for block in reversed(blocks):
-            out: set[str] = set()
-            for goal in block.targets:
-                out |= alive[goal]
-            new = uses[block.index] | (out - kills[block.index])
-            if new != alive[block.index]:
-                alive[block.index], changed = new, True
-    return set().union(*alive) if alive else set()
+            index = block.index
+            after = set().union(*(alive[goal] for goal in block.targets))
+            new = uses[index] | (after - kills[index])
+            if new != alive[index]:
+                alive[index], changed = new, True
+    return alive
 
 
 def _reach(blocks: list[BasicBlock]) -> list[set[int]]:
@@ -270,11 +301,8 @@ def control_flow(flat: FlatKernel) -> ControlFlow:
     for block in blocks:
         for goal in block.targets:
             before[goal].append(block.index)
-    order = _postorder(blocks)[::-1]
-    for rank, index in enumerate(order):
-        blocks[index].rank = rank
+    order = _ranked(blocks)
     _loops(blocks, _dominators(blocks, order, before), before)
-    order = _postorder(blocks)[::-1]
-    for rank, index in enumerate(order):
-        blocks[index].rank = rank
-    return ControlFlow(blocks, order, _live(blocks), _reach(blocks))
+    order = _ranked(blocks)
+    alive = needed(blocks, kept=True)
+    return ControlFlow(blocks, order, before, set().union(*alive.values()), _reach(blocks))

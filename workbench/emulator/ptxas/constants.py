@@ -12,12 +12,12 @@ the thread and its like (S2R) are treated as parameters.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results, walk
 from workbench.emulator.ptx.instructions import Addr, Instr, Reg, Sym, Variable
-from workbench.emulator.ptxas.divergence import final, innermost, leaves, walk
+from workbench.emulator.ptxas.divergence import final, innermost, leaves
 
 _WORD = 8
 #: A division reads the sign and the size of its divisor, which must lie in a register.
@@ -40,9 +40,7 @@ def offsets(params: Sequence[Variable]) -> dict[str, int]:
 def held(blocks: Sequence[BasicBlock], params: Sequence[Variable]) -> dict[str, int]:
     """Registers that only ever hold a parameter -> its offset; special registers below zero."""
     place = offsets(params)
-    makers: Counter[str] = Counter()
-    for _, instr in walk(blocks):
-        makers.update(results(instr))
+    made = makers(blocks)
     out: dict[str, int] = {}
     special: dict[str, int] = {}
     for _, instr in walk(blocks):
@@ -53,29 +51,26 @@ def held(blocks: Sequence[BasicBlock], params: Sequence[Variable]) -> dict[str, 
                 start = place.get(where.base.name, 0) + where.offset
                 step = int("".join(c for c in instr.parts[-1] if c.isdigit()) or 32) // 8
                 for number, name in enumerate(names):
-                    if makers[name] == 1:
+                    if len(made[name]) == 1:
                         out[name] = start + number * step
-        elif instr.op in _COPIES and instr.guard is None and makers[names[0]] == 1:
+        elif instr.op in _COPIES and instr.guard is None and len(made[names[0]]) == 1:
             source = instr.operands[1]
             if isinstance(source, Reg) and source.name in out:
                 out[names[0]] = out[source.name]
             elif (
-                isinstance(source, Reg) and source.name.startswith("%") and not makers[source.name]
+                isinstance(source, Reg) and source.name.startswith("%") and source.name not in made
             ):
                 out[names[0]] = special.setdefault(source.name, -_WORD * (1 + len(special)))
     return out
 
 
 def joined_blocks(graph: ControlFlow, host: Mapping[int, int]) -> dict[int, int]:
-    """BasicBlock -> the first of the blocks that are one in machine code.
+    """Block -> the first of the blocks that are one in machine code.
 
     Args:
         graph: The kernel.
         host: Predicated block -> the block whose branch it replaces.
     """
-    before: Counter[int] = Counter()
-    for block in graph.blocks:
-        before.update(block.targets)
     first = {block.index: block.index for block in graph.blocks}
     for index in graph.order:
         block = graph.blocks[index]
@@ -90,7 +85,7 @@ def joined_blocks(graph: ControlFlow, host: Mapping[int, int]) -> dict[int, int]
             ways = 2 if around else 1
             if (
                 goal not in host
-                and before[goal] == ways
+                and len(graph.before[goal]) == ways
                 and graph.blocks[goal].loops == block.loops
             ):
                 first[goal] = first[index]
@@ -105,7 +100,7 @@ def loads(graph: ControlFlow, params: Sequence[Variable], host: Mapping[int, int
         params: Its parameters, in order.
         host: Predicated block -> the block whose branch it replaces.
     """
-    blocks = [graph.blocks[index] for index in graph.order]
+    blocks = graph.ordered
     known = held(blocks, params)
     size = {start: each.size for each, start in zip(params, offsets(params).values(), strict=True)}
     loop = innermost(graph)
@@ -144,16 +139,15 @@ def loads(graph: ControlFlow, params: Sequence[Variable], host: Mapping[int, int
 
 def _above(graph: ControlFlow) -> dict[int, set[int]]:
     """Blocks that every way to a block has passed, with no loop begun or ended since."""
-    before: dict[int, list[int]] = defaultdict(list)
-    for index in graph.order:
-        for goal in graph.blocks[index].targets:
-            if graph.blocks[goal].rank > graph.blocks[index].rank:
-                before[goal].append(index)
     passed: dict[int, set[int]] = {}
     part: dict[int, int] = {}  # number of the stretch of code without loops in it
     number = 0
     for place, index in enumerate(graph.order):
-        ways = [passed[each] | {each} for each in before[index]]
+        ways = [
+            passed[each] | {each}
+            for each in graph.before[index]
+            if 0 <= graph.blocks[each].rank < place
+        ]
         passed[index] = set.intersection(*ways) if ways else set()
         if place and graph.blocks[graph.order[place - 1]].loops != graph.blocks[index].loops:
             number += 1
@@ -166,10 +160,9 @@ def _above(graph: ControlFlow) -> dict[int, set[int]]:
 
 def _entries(graph: ControlFlow, head: int) -> list[Instr]:
     """The last instructions of the blocks from which a loop is entered."""
-    out = []
-    for block in graph.blocks:
-        if head in block.targets and head not in block.loops and block.rank >= 0:
-            last = final(block)
-            if last is not None:
-                out.append(last)
-    return out
+    return [
+        last
+        for block in graph.blocks
+        if head in block.targets and head not in block.loops and block.rank >= 0
+        if (last := final(block)) is not None
+    ]

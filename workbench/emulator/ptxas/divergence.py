@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.instructions import Instr
 
 #: A branch around at most so many machine instructions becomes predicates on them; around
@@ -17,15 +17,6 @@ _NEAR = ("shared", "param", "const")
 #: What gives each lane a value of its own.
 _PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
 _LANES = ("%tid", "%laneid", "%lanemask")
-
-
-def walk(blocks: Iterable[BasicBlock]) -> Iterator[tuple[BasicBlock, Instr]]:
-    """Every instruction with its block, branches included."""
-    for block in blocks:
-        for instr in block.instrs:
-            yield block, instr
-        if block.last is not None:
-            yield block, block.last
 
 
 def varying(blocks: list[BasicBlock]) -> set[str]:
@@ -88,9 +79,6 @@ def hammocks(graph: ControlFlow, size: Callable[[BasicBlock], float]) -> Iterato
         graph: The kernel.
         size: Machine instructions of a block.
     """
-    before: Counter[int] = Counter()
-    for block in graph.blocks:
-        before.update(block.targets)
     near = innermost(graph)
     for block in graph.blocks:
         if block.kind != "branch" or block.rank < 0:
@@ -100,7 +88,7 @@ def hammocks(graph: ControlFlow, size: Callable[[BasicBlock], float]) -> Iterato
         if (
             inner.kind == "jump"
             and inner.targets == (taken,)
-            and before[after] == 1
+            and len(graph.before[after]) == 1
             and not leaves(graph.blocks[taken])
             and size(inner) <= _limit(inner, near)
         ):
@@ -134,9 +122,7 @@ def innermost(graph: ControlFlow) -> dict[int, int]:
 
 def final(block: BasicBlock) -> Instr | None:
     """The last instruction of a block, its branch included."""
-    if block.last is not None:
-        return block.last
-    return block.instrs[-1] if block.instrs else None
+    return block.every[-1] if block.every else None
 
 
 def exits(blocks: Sequence[BasicBlock]) -> tuple[list[int], list[int]]:

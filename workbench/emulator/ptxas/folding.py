@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, arguments, makers, results, walk
 from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Reg
-from workbench.emulator.ptxas.divergence import walk
 
 ADDS = ("add", "sub")
 LOGIC = ("and", "or", "xor")
@@ -21,13 +20,11 @@ class Names:
     def __init__(self, blocks: Sequence[BasicBlock]) -> None:
         self.uses: Counter[str] = Counter()
         self.users: dict[str, list[Instr]] = defaultdict(list)
-        self.makers: dict[str, list[Instr]] = defaultdict(list)
+        self.makers = makers(blocks)
         for _, instr in walk(blocks):
             for name in arguments(instr):
                 self.uses[name] += 1
                 self.users[name].append(instr)
-            for name in results(instr):
-                self.makers[name].append(instr)
 
 
 def literal(instr: Instr) -> bool:

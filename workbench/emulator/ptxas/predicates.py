@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.instructions import Instr
-from workbench.emulator.ptxas.divergence import walk
 
 REGISTERS = 7
 #: Of so many conditions at most the second place lies apart from the first.
@@ -30,7 +29,7 @@ def spills(graph: ControlFlow, host: Mapping[int, int]) -> dict[int, float]:
         graph: The kernel.
         host: Predicated block -> the block whose branch it replaces.
     """
-    blocks = [graph.blocks[index] for index in graph.order]
+    blocks = graph.ordered
     makers: dict[str, list[tuple[BasicBlock, Instr]]] = defaultdict(list)
     for block, instr in walk(blocks):
         if _condition(instr):
@@ -64,7 +63,7 @@ def _asked(
     """Conditions from outside of a loop, and who asks for them in it but in no inner loop."""
     out: dict[str, list[tuple[BasicBlock, Instr]]] = defaultdict(list)
     depth = len(graph.blocks[head].loops)
-    for block, instr in walk(graph.blocks[index] for index in graph.order):
+    for block, instr in walk(graph.ordered):
         if head not in block.loops or len(block.loops) > depth:
             continue
         for name in arguments(instr):

@@ -12,13 +12,12 @@ bodies that would become too large are left alone.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Reg
-from workbench.emulator.ptxas.divergence import walk
 
 #: Machine instructions of the largest body that is unrolled.
 _LARGEST = 37
@@ -80,11 +79,8 @@ def unrolled(
         host: Predicated block -> the block whose branch it replaces.
         size: Machine instructions of a block.
     """
-    blocks = [graph.blocks[index] for index in graph.order]
-    makers: dict[str, list[Instr]] = defaultdict(list)
-    for _, instr in walk(blocks):
-        for name in results(instr):
-            makers[name].append(instr)
+    blocks = graph.ordered
+    made = makers(blocks)
     out = []
     for block in blocks:
         head = next((goal for goal in block.targets if goal in block.loops), None)
@@ -102,7 +98,7 @@ def unrolled(
             continue
         assert block.last is not None
         own = {id(instr) for instr in inside if _own(instr, block.last)}
-        starts = [each for each in makers[counter] if id(each) not in own]
+        starts = [each for each in made[counter] if id(each) not in own]
         known = _compared(block) and all(
             each.op == "mov" and isinstance(each.operands[1], Imm) for each in starts
         )

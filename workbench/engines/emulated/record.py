@@ -115,7 +115,7 @@ def instruction_table(
     found_in: dict[str, tuple[Sequence[float], str]] = {
         name: ([get(row) for row in rows], unit) for name, (get, unit) in COLUMNS.items()
     }
-    found_in["ptx__machine_inst_estimate"] = outcome.machine_instructions(), "inst"
+    found_in["ptx__machine_inst_estimate"] = outcome.machine_code().issued, "inst"
     for name, (values, unit) in found_in.items():
         found = [(index, _plain(value)) for index, value in enumerate(values)]
         kept = [(index, value) for index, value in found if value]

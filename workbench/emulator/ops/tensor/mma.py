@@ -19,14 +19,7 @@ from workbench.emulator.ops.conversions import pack, unpack
 from workbench.emulator.ops.tensor.fragments import Layout, a_layout, b_layout, c_layout
 from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Instr, Operand, Vec
-from workbench.emulator.state.context import (
-    CodeSite,
-    Context,
-    Registers,
-    Run,
-    put,
-    writes_itself,
-)
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.spaces import pattern_of
 from workbench.emulator.state.values import F32, F64, Array, unsigned

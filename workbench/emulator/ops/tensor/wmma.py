@@ -18,14 +18,7 @@ from workbench.emulator.ops.tensor.fragments import Layout, wmma_layout
 from workbench.emulator.ops.tensor.mma import Result, operand, product, slots_of, targets_of
 from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Instr, Vec
-from workbench.emulator.state.context import (
-    CodeSite,
-    Context,
-    Registers,
-    Run,
-    put,
-    writes_itself,
-)
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.integers import add
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW, pattern_of

@@ -1,23 +1,23 @@
-"""How many machine instructions the PTX becomes: an estimate by ptxas's habits.
+"""How many machine instructions each PTX instruction becomes, by ptxas's habits.
 
 PTX is not what runs. Address casts and most moves vanish, a product goes into the
 addition after it, a short branch becomes predicates, division is a routine, and every
 kernel starts with instructions that PTX does not have: the stack pointer, the memory
 descriptor, parameters and the window of shared memory are loaded from constant memory.
 The weights below are those habits, read off machine code of compute capability 8.0 and
-9.0; `docs/emulator.md` says how near they come. Everything that follows from addresses
+9.0; `docs/emulator-rules.md` says how near they come. Everything that follows from addresses
 is counted without them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Operand, Reg, Sym, Variable
 from workbench.emulator.ptxas.constants import joined_blocks, loads
-from workbench.emulator.ptxas.divergence import exits, fences, hammocks, varying, walk
+from workbench.emulator.ptxas.divergence import exits, fences, hammocks, varying
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies
@@ -65,7 +65,7 @@ class Weights:
         self._loads_constants = int(digits or 90) >= 90
         self._joined = joined
         self._graph = graph
-        blocks = [graph.blocks[index] for index in graph.order]
+        blocks = graph.ordered
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
         self._copies = copies(graph)
@@ -76,7 +76,7 @@ class Weights:
         predicated = dict(
             hammocks(graph, lambda block: sum(self._of[id(each)] for each in block.instrs))
         )
-        #: BasicBlock -> the block whose warps issue its instructions.
+        #: Block -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
         fenced = fences(graph, varying(blocks), predicated)
         for block in blocks:
@@ -94,7 +94,7 @@ class Weights:
             graph,
             joined_blocks(graph, self.host),
             self.host,
-            lambda block: sum(self._of[id(each)] for _, each in walk([block])),
+            lambda block: sum(self._of[id(each)] for each in block.every),
         )
         self._prologue(blocks, params, spaces or {})
         for place, moves in spills(graph, self.host).items():
@@ -277,26 +277,3 @@ def _symbols(instr: Instr) -> list[str]:
         elif isinstance(operand, Sym) and instr.op == "mov":
             out.append(operand.name)
     return out
-
-
-def estimate(weights: Weights, executed: Iterable[tuple[Instr, int, int]]) -> list[float]:
-    """Machine instructions issued for each row of a launch.
-
-    Args:
-        weights: Of its kernel.
-        executed: (instruction, its block's index, warps that ran it) for every row.
-    """
-    rows = list(executed)
-    ran = {block: warps for _, block, warps in rows}
-    factor: dict[int, float] = {}
-    extra: dict[int, float] = {}
-    for loop in weights.unrolled:
-        if ran.get(loop.block):
-            factor.update(dict.fromkeys(loop.own, loop.share(ran)))
-            extra[loop.last] = loop.tests(ran)
-    # A predicated instruction is issued by the warps that do not need it as well.
-    return [
-        (weights[instr] * factor.get(id(instr), 1.0) + extra.get(id(instr), 0.0))
-        * ran.get(weights.host.get(block, block), warps)
-        for instr, block, warps in rows
-    ]
