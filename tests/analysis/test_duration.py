@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +74,71 @@ def test_wilson_holds_the_share(total: int, share: float) -> None:
     # The last bit of the bounds is the rounding's.
     assert 0 <= low <= share * (1 + 1e-12) and share * (1 - 1e-12) <= high <= 1
     assert high - low > 0  # no count is certain
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_as_published(count: int, total: int, low: float, high: float) -> None:
+    """Table I of R. G. Newcombe, Statistics in Medicine 17 (1998), 857-872, method 3."""
+    assert wilson(count, total) == pytest.approx((low, high), abs=5e-5)
+
+
+def stall(found: TimeSplit, name: str) -> tuple[float, float, float]:
+    (seen,) = (s for part in found.parts for s in part.stalls if s.stall == name)
+    return seen.delta_s, seen.low_s, seen.high_s
+
+
+def test_a_difference_of_shares_has_the_published_interval() -> None:
+    """Table II of R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890, method 10, (a)."""
+    old, new = sampled(1.0, {1: 48}, {4: 32}), sampled(1.0, {1: 56}, {4: 14})
+    published = pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    assert stall(split(old, new), "mio_throttle") == published
+    # Samples of one launch on several instructions are one count.
+    apart = sampled(1.0, {1: 20, 3: 28}, {4: 32})
+    assert stall(split(apart, new), "mio_throttle") == published
+    back = pytest.approx((-0.2, -0.3339, -0.0524), abs=5e-5)
+    assert stall(split(new, old), "mio_throttle") == back
+
+
+def test_launches_add_up() -> None:
+    one, other = sampled(3e-4, {1: 30}, {4: 10}), sampled(1e-4, {1: 5}, {4: 5})
+    both = make_profile(launches=(*one.launches, *other.launches))
+    found = split(both, one)
+    assert (found.old_s, found.new_s) == (pytest.approx(4e-4), pytest.approx(3e-4))
+    assert (found.samples_old, found.samples_new) == (50, 40)
+    assert found.delta_s == pytest.approx(-1e-4)
+    assert sum(part.delta_s for part in found.parts) == pytest.approx(-1e-4)
+    assert sum(s.delta_s for p in found.parts for s in p.stalls if s.stall == "selected") == (
+        pytest.approx(-0.5e-4)
+    )
+
+
+def test_a_line_that_two_changes_explain_equally_is_shared_between_them() -> None:
+    text = "#define A 1\n#define B 2\n__global__ void scale(float* o) { o[A] = B; }\n"
+    new_text = text.replace("A 1", "A 3").replace("B 2", "B 4")
+    sides = []
+    for seconds, source in ((4e-4, text), (2e-4, new_text)):
+        made = sampled(seconds, {0: 1}, {1: 3})
+        sides.append(msgspec.structs.replace(made, sources=(SourceFile(path="k.cu", text=source),)))
+    found = split(*sides)
+    assert [(part.symbol, part.delta_s) for part in found.parts] == [
+        ("A", pytest.approx(-1e-4)),
+        ("B", pytest.approx(-1e-4)),
+    ]
+
+
+def test_a_bound_of_zero_leaves_the_sign_in_doubt() -> None:
+    found = split(sampled(1e-3, {1: 5}, {4: 5}), sampled(9e-4, {1: 5}, {4: 5}))
+    part = found.parts[0]
+    for low, high, certain in ((-2.0, -1.0, True), (-1.0, 0.0, False), (0.0, 1.0, False)):
+        assert msgspec.structs.replace(part, low_s=low, high_s=high).certain == certain
 
 
 def test_interval_covers_the_truth_as_often_as_it_says() -> None:

@@ -46,7 +46,8 @@ def verdict(change: str, old: Number | None, new: Number | None, counter: str = 
     [
         ("-50%", 1000, 500, "confirmed"),
         ("-50%", 1000, 100, "confirmed"),  # more than predicted
-        ("-50%", 1000, 545, "confirmed"),  # nine tenths of the way
+        ("-50%", 1000, 550, "confirmed"),  # nine tenths of the way
+        ("-50%", 1000, 551, "refuted"),
         ("-50%", 1000, 640, "refuted"),
         ("-50%", 1000, 1000, "refuted"),
         ("-50%", 1000, 2000, "refuted"),
@@ -58,12 +59,14 @@ def verdict(change: str, old: Number | None, new: Number | None, counter: str = 
         ("to 0", 1000, 7, "confirmed"),
         ("to 0", 1000, 300, "refuted"),
         ("to 0", 0, 0, "confirmed"),
-        ("to 500", 1000, 100, "refuted"),  # beyond an exact value
+        ("to 500", 1000, 451, "confirmed"),  # beyond an exact value, by a tenth of the way
+        ("to 500", 1000, 449, "refuted"),
         ("< 0.1x", 1000, 99, "confirmed"),
         ("< 0.1x", 1000, 150, "refuted"),
         ("< 0.1x", 0, 0, "inconclusive"),
         ("<= 32", 1000, 32, "confirmed"),
         ("<= 32", 1000, 40, "refuted"),
+        ("> 0", 0, 0, "refuted"),  # zeros have no noise
         ("up", 1000, 2000, "confirmed"),
         ("up", 1000, 500, "refuted"),
         ("up", 1000, 1000, "inconclusive"),
@@ -132,6 +135,43 @@ def test_measured_times_judge_the_duration() -> None:
     (found,) = judge([Expectation(counter="duration", change="-30%", line=9, why="w")], comparison)
     assert (found.verdict, found.line, found.why) == ("confirmed", 9, "w")
     assert found.observed == "−33.3%"
+
+
+def test_what_was_covered_of_the_predicted_change_is_said() -> None:
+    (still,) = judge([Expectation(counter="shared_wavefronts", change="-50%")], compared(9, 9))
+    assert still.reason == "it did not move that way"
+    (half,) = judge([Expectation(counter="shared_wavefronts", change="-50%")], compared(1000, 750))
+    assert half.reason == "50% of the predicted change"
+
+
+def test_a_measured_time_falls_short_by_more_than_its_interval_or_is_not_decided() -> None:
+    times = make_timing(300e-6, 0.1), make_timing(200e-6, 0.1, version="v3")
+    sides = make_profile(), make_profile(version="v3")
+    comparison = compare(*sides, old_time=times[0], new_time=times[1])
+    # A time of 200 µs ± 10% may be 22% less, if the old one was 10% more: 44 µs.
+    changes = {"-46.6%": "inconclusive", "-48.5%": "refuted"}  # 40 and 45 µs short
+    for change, expected in changes.items():
+        (found,) = judge([Expectation(counter="duration", change=change)], comparison)
+        assert found.verdict == expected, change
+
+
+def test_the_largest_side_effects_come_first() -> None:
+    new = padded(make_profile())
+    found = side_effects(compare(make_profile(), new, old_time=None, new_time=None), [])
+    for directed in (True, False):
+        sizes = [
+            abs(d.new / d.old - 1) if d.old and d.new is not None else float("inf")
+            for d in found
+            if bool(d.better) == directed
+        ]
+        assert sizes == sorted(sizes, reverse=True)
+        assert not directed or len(set(sizes)) > 2
+
+
+def test_what_rose_from_zero_is_the_largest_side_effect() -> None:
+    comparison = compare(padded(make_profile()), make_profile(), old_time=None, new_time=None)
+    first, *_ = side_effects(comparison, [])
+    assert (first.old, first.better) == (0, "lower") and first.new
 
 
 def test_side_effects_are_what_nobody_expected() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.factories import make_profile, make_timing, padded
+from tests.factories import make_profile, make_timing, padded, with_metrics
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import judge
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive, overall, read_rules
@@ -51,6 +51,40 @@ def test_allowed_regression_must_be_left_by_the_interval() -> None:
     rules = read_rules({"check": {"max_regression": "2%"}})
     assert gates(step(200e-6, 203e-6, width=0.001), rules)["duration"].status == "pass"
     assert gates(step(200e-6, 206e-6, width=0.001), rules)["duration"].status == "fail"
+
+
+def test_an_allowed_regression_is_one_of_time_not_of_speed() -> None:
+    # Twice the time is allowed: a speed of one half, not of none.
+    rules = read_rules({"check": {"max_regression": "100%"}})
+    assert gates(step(200e-6, 390e-6, width=0.001), rules)["duration"].status == "pass"
+    assert gates(step(200e-6, 410e-6, width=0.001), rules)["duration"].status == "fail"
+
+
+def test_a_counter_may_get_worse_by_what_is_allowed_and_no_more() -> None:
+    worse = with_metrics(make_profile(version="v3"), memory_l1_wavefronts_shared=33792 * 5 // 4)
+    changed = with_metrics(make_profile(version="v3"), launch__grid_size=64)
+    for profile, name, allowed, status in (
+        (worse, "shared_wavefronts", "24%", "fail"),
+        (worse, "shared_wavefronts", "25%", "pass"),
+        (worse, "shared_wavefronts", "26%", "pass"),
+        (changed, "blocks", "0%", "pass"),  # neither better nor worse
+    ):
+        rules = read_rules({"check": {"counters": {name: allowed}}})
+        comparison = compare(make_profile(), profile)
+        assert comparison[name].moved
+        assert gates(comparison, rules)[name].status == status, (name, allowed)
+
+
+@pytest.mark.parametrize(
+    ("bound", "status"),
+    [
+        ("<= 30", "pass"), ("< 30", "fail"), (">= 30", "pass"), ("> 30", "fail"),
+        ("<= 29.5", "fail"), ("< 30.5", "pass"), (">= 30.5", "fail"), ("> 29.5", "pass"),
+    ],
+)  # fmt: skip
+def test_limits_hold_at_their_bound_as_written(bound: str, status: str) -> None:
+    rules = read_rules({"check": {"limits": {"registers": bound}}})
+    assert gates(step(), rules)["registers"].status == status
 
 
 def test_expectations_are_gates_with_their_line() -> None:

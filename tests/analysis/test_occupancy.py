@@ -42,12 +42,52 @@ needs = st.builds(
         (128, 32, 48 * 1024, 25.0, "shared memory"),  # 49 KiB with the reserved one: 4 blocks
         (32, 16, 0, 50.0, "blocks"),  # 32 blocks of one warp
         (1024, 65, 0, 0.0, "registers"),  # does not fit at all
+        (96, 105, 0, 23.4375, "registers"),  # 16 warps hold 5 blocks of 3; no warp is divided
+        (128, 32, 19 * 1024, 68.75, "shared memory"),  # 11 blocks of 20 KiB, not 12 of 19
+        (33, 16, 0, 100.0, "warps"),  # a thread more is a warp more
+        (256, 0, 0, 100.0, "warps"),
     ],
 )
 def test_limits(block: int, registers: int, shared: int, percent: float, limiter: str) -> None:
     found = occupancy(CHIP, Resources(block_size=block, registers=registers, shared=shared))
     assert found.percent == percent
     assert limiter in found.limiters
+
+
+def test_no_limit_is_above_the_blocks_of_an_sm() -> None:
+    found = occupancy(CHIP, Resources(block_size=32, registers=16, shared=0))
+    assert found.limits["shared memory"] == found.limits["blocks"] == 32
+    assert found.limiters == ("blocks", "shared memory")
+
+
+def test_the_profilers_limit_by_barriers_is_taken_with_the_block() -> None:
+    free = Resources(block_size=256, registers=32, shared=0)
+    held = Resources(block_size=256, registers=32, shared=0, barriers_limit=2)
+    found = occupancy(CHIP, held)
+    assert (found.percent, found.blocks, found.limiters) == (25.0, 2, ("barriers",))
+    assert split(CHIP, "k", free, held).causes == {
+        "registers": 0.0,
+        "shared memory": 0.0,
+        "block size": -75.0,
+    }
+
+
+def test_the_drivers_part_for_shared_memory_is_taken_with_it() -> None:
+    small = Resources(block_size=256, registers=32, shared=8000, shared_config=16 * 1024)
+    large = Resources(block_size=256, registers=32, shared=8000, shared_config=228 * 1024)
+    assert occupancy(CHIP, small).blocks == 1 and occupancy(CHIP, large).blocks == 8
+    causes = split(CHIP, "k", small, large).causes
+    assert causes == {"registers": 0.0, "shared memory": 87.5, "block size": 0.0}
+
+
+def test_dynamic_shared_memory_is_the_reports_or_the_launchs() -> None:
+    def shared(dynamic: int | None) -> int:
+        metrics = make_metrics(launch__shared_mem_per_block_dynamic=dynamic)
+        found = resources(make_launch(metrics=metrics, dynamic_shared=512))
+        assert found is not None
+        return found.shared
+
+    assert shared(None) == 4096 + 512 and shared(1024) == 4096 + 1024 and shared(0) == 4096
 
 
 @pytest.mark.parametrize(
