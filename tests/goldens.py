@@ -7,6 +7,7 @@ the difference before committing it.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -32,6 +33,15 @@ def same(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8"), (
         f"read the difference, then run make goldens ({name})"
     )
+
+
+def no_others(folder: str, names: Collection[str]) -> None:
+    """Fail where a folder of golden files holds one that nothing is held against."""
+    for path in sorted((FOLDER / folder).rglob("*")):
+        if path.is_file() and path.relative_to(FOLDER / folder).as_posix() not in names:
+            if updating():
+                path.unlink()
+            assert not path.exists(), f"nothing makes {path}: run make goldens, or delete it"
 
 
 def same_view(name: str, view: RenderableType, width: int) -> str:

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import msgspec
 
-from tests.factories import RULE, make_instructions, make_launch, make_profile, make_timing
+from tests.factories import (
+    RULE,
+    make_instructions,
+    make_launch,
+    make_metrics,
+    make_profile,
+    make_project,
+    make_timing,
+)
 from workbench.model import Notice, Profile, RuleFocus, SourceFile, Verification
 from workbench.store import Store
+from workbench.study.folder import load_study, source_hash
 
 #: Ends a script element, starts one, and runs code from an attribute.
 INJECTION = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>'\"&{{7*7}}"
@@ -30,6 +39,33 @@ def plain(root: Path) -> Path:
         store.save(make_profile(version=version, verification=VERIFIED))
         store.save_timing(make_timing(seconds, version=version, flops=2 << 30, baseline="cublas"))
     store.save_timing(make_timing(100e-6, version="cublas", flops=2 << 30))
+    return root
+
+
+def wide(root: Path) -> Path:
+    """A ladder with times over several sizes, whose last version launches two kernels."""
+    project = make_project(root)
+    demo, store = load_study(project, "demo"), Store(project.profiles)
+    for n in (64, 256, 4096):
+        for version, rate in (("v0", 1e11), ("v2", 2e11), ("v3", 4e11), ("library", 8e11)):
+            if (version, n) == ("v0", 4096):
+                continue
+            timing = make_timing(
+                5e-6 + 2 * n * n / rate,
+                version=version,
+                problem=f"n{n}",
+                parameters={"N": n},
+                flops=2 * n * n,
+                bytes=8 * n * n,
+                source_hash=source_hash(project, demo.version(version)),
+            )
+            store.save_timing(timing)
+    profile = store.get(study="demo", version="v3")
+    metrics = make_metrics(**{"gpu__time_duration.sum": 20e-6, "launch__registers_per_thread": 64})
+    second = make_launch(
+        kernel="finish", index=1, grid=(1, 1, 1), block=(32, 1, 1), metrics=metrics
+    )
+    store.save(msgspec.structs.replace(profile, launches=(*profile.launches, second)))
     return root
 
 

@@ -1,80 +1,110 @@
-"""The whole site of a small project, page by page: its words and its structure."""
+"""The whole site of small projects, page by page: its words, its structure, and its data."""
 
 from __future__ import annotations
 
-import json
-import re
-from html.parser import HTMLParser
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from tests import goldens
 from tests.factories import make_project
 from tests.views import site_data
+from tests.views.outline import outline, outline_of_data
 from workbench.project import find_project
-from workbench.views.html.build import build_report
+from workbench.views.html.build import ReportFile, build_report
 
-#: What changes with every run or build and says nothing of the page.
-_VOLATILE = (
-    (re.compile(r"[0-9a-f]{40,64}"), "<hash>"),
-    (re.compile(r"\?v=[0-9a-zA-Z.]+"), "?v="),
-)
+REPORT = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "launch_failed.ncu-rep.zst"
 
 
-class Outline(HTMLParser):
-    """A page as an outline: a line for each element and text, indented by depth."""
+def of_project(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def build(root: Path) -> None:
+        make(root)
+        build_report(root / "reports", project=find_project(root))
 
-    VOID = frozenset({"meta", "link", "img", "br", "input", "hr", "col", "wbr"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-        self._open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        kept = " ".join(f"{name}={value}" for name, value in attrs)
-        self._line(f"<{tag}{' ' if kept else ''}{kept}>")
-        if tag not in self.VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        while tag in self._open and self._open.pop() != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        if data.lstrip().startswith("{") and data.rstrip().endswith("}"):
-            data = json.dumps(json.loads(data), sort_keys=True, ensure_ascii=False)
-        if text := " ".join(data.split()):
-            self._line(text)
-
-    def _line(self, text: str) -> None:
-        for pattern, instead in _VOLATILE:
-            text = pattern.sub(instead, text)
-        self.lines.append(" " * len(self._open) + text)
+    return build
 
 
-def outline(path: Path) -> str:
-    page = Outline()
-    page.feed(path.read_text(encoding="utf-8"))
-    return "\n".join(page.lines) + "\n"
+def of_report(root: Path) -> None:
+    """The pages of a report file, without the part of their folder that says where it lay."""
+    root.mkdir()
+    file = root / "failed.ncu-rep"
+    with REPORT.open("rb") as packed, file.open("wb") as plain:
+        zstandard.ZstdDecompressor().copy_stream(packed, plain)
+    build_report(root / "reports", reports=(ReportFile(file),))
+    (folder,) = (root / "reports" / "files").iterdir()
+    shown = folder.name[: -len("01234567")] + "<path>"
+    for page in (root / "reports").rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace(folder.name, shown), encoding="utf-8")
+    folder.rename(folder.with_name("failed"))
 
 
-@pytest.mark.parametrize("name", ["plain", "stepped"])
+SITES = {
+    "plain": of_project(site_data.plain),
+    "stepped": of_project(make_project),
+    "wide": of_project(site_data.wide),
+    "files": of_report,
+}
+
+
+@pytest.mark.parametrize("name", SITES)
 def test_site(name: str, tmp_path: Path) -> None:
-    root = tmp_path / "project"
-    if name == "plain":
-        site_data.plain(root)
-    else:
-        make_project(root)
-    build_report(root / "reports", project=find_project(root))
-    pages = sorted((root / "reports").rglob("*.html"))
-    assert pages
-    for page in pages:
-        relative = page.relative_to(root / "reports").with_suffix(".txt")
-        goldens.same(f"site/{name}/{relative.as_posix()}", outline(page))
-    kept = {
-        p.relative_to(goldens.FOLDER / "site" / name).as_posix()
-        for p in (goldens.FOLDER / "site" / name).rglob("*.txt")
+    SITES[name](tmp_path / "project")
+    site = tmp_path / "project" / "reports"
+    found = {page: outline(page.read_text(encoding="utf-8")) for page in site.rglob("*.html")}
+    found |= {
+        script: outline_of_data(script.read_text(encoding="utf-8"))
+        for script in site.rglob("*.code.js")
     }
-    assert kept == {p.relative_to(root / "reports").with_suffix(".txt").as_posix() for p in pages}
+    names = {path.relative_to(site).with_suffix(".txt").as_posix(): path for path in found}
+    assert len(names) == len(found) and {"index.txt", "glossary.txt"} < set(names)
+    # One glossary for all: it tells the catalog, and nothing of the project.
+    glossary = found[names.pop("glossary.txt")]
+    goldens.same("site/glossary.txt", glossary)
+    for relative, path in sorted(names.items()):
+        goldens.same(f"site/{name}/{relative}", found[path])
+    goldens.no_others(f"site/{name}", names)
+
+
+# --- what an outline holds ---------------------------------------------------------------
+
+
+def test_an_outline_loses_neither_attributes_nor_blanks_of_code() -> None:
+    page = '<p hidden title="a &lt; b">x  <b>y</b>\n</p><td class="c n">  int\t<b>i</b>;\n</td>'
+    assert outline(page).splitlines() == [
+        "<p hidden title=a < b>",
+        " x",
+        " <b>",
+        "  y",
+        "<td class=c n>",
+        " |  int\t|",
+        " <b>",
+        "  |i|",
+        " |;|",
+    ]
+
+
+def test_a_row_ends_where_the_next_begins() -> None:
+    rows = "<table><tr><td>1<td>2<tr><td><table><tr><th>3</table></table>"
+    depths = [len(line) - len(line.lstrip()) for line in outline(rows).splitlines()]
+    assert depths == [0, 1, 2, 3, 2, 3, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "page", ["<b><i></b></i>", "<b>", "</b>", "<!-- x -->", "<tr><td><b><td>", "<ul><li><b></ul>"]
+)
+def test_what_is_not_closed_as_it_was_opened_is_no_page(page: str) -> None:
+    with pytest.raises(AssertionError):
+        outline(page)
+
+
+def test_long_data_are_told_on_several_lines_and_rounded() -> None:
+    script = 'window.x={"b":[0.1,0.30000000000000004],"a":{"long":"' + "w" * 110 + '"}};\n'
+    assert outline_of_data(script).splitlines() == [
+        "window.x",
+        "a:",
+        f' long: "{"w" * 110}"',
+        "b: [0.1, 0.3]",
+    ]
