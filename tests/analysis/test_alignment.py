@@ -101,7 +101,7 @@ def test_what_matches_by_coincidence_is_dropped_amid_changes_alone() -> None:
             for name, count in (("old", removed), ("new", added))
         ]
         weights = dict.fromkeys(middle, 0) | {middle[0]: says}
-        return len(align(*sides, weights))
+        return len(align(sides[0], sides[1], weights))
 
     # Lines that say nothing: up to three, where four lines changed on both sides.
     assert kept(3, 0, 2, 2) == 0 and kept(3, 0, 4, 0) == 0
