@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.analysis.step import Step
 from workbench.model import Expectation, Launch, Profile, SourceFile, Version
-from workbench.views.html.code.colours import Span, marked, pieces
-from workbench.views.html.code.lines import align, differences, words_at
+from workbench.views.html.code.colours import Span, marked, pieces, words_at
 from workbench.views.html.pages.diff import DiffView, Head, diff_view
+from workbench.views.html.parts.common import sentence
 from workbench.views.html.parts.moved import most_moved
-from workbench.views.html.parts.words import sentence
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
 FAST: dict[str, dict[int, Any]] = {
@@ -56,45 +55,7 @@ def view(old: Profile | None = None, new: Profile | None = None, **more: Any) ->
     return diff_view(step, Head(name="v2 → v3", heading="Padded"))
 
 
-# --- lines beside each other ---------------------------------------------------------
-
-
-def test_unchanged_lines_face_their_twins_and_changed_ones_what_is_alike() -> None:
-    old = ["int a = f(1);", "same", "gone"]
-    new = ["new", "int a = f(2);", "same"]
-    rows = [(r.kind, r.old, r.new) for r in align(old, new, {2: 3}, {1, 3})]
-    assert rows == [
-        ("new", None, 1),
-        ("change", 1, 2),
-        ("same", 2, 3),
-        ("old", 3, None),
-    ]
-
-
-def test_lines_of_one_hunk_face_no_lines_of_another() -> None:
-    old, new = ["words", "code(1);"], ["words two", "words three", "code(2);"]
-    rows = align(old, new, {}, {1, 2}, ({1: 1, 2: 2}, {1: 1, 2: 1, 3: 2}))
-    assert [(r.old, r.new) for r in rows if r.new == 3] == [(2, 3)]
-
-
-texts = st.lists(st.sampled_from(["a = 1;", "a = 2;", "}", "", "b(c, d);", "x"]), max_size=12)
-
-
-@given(texts, texts)
-def test_every_line_is_shown_once_and_in_order(old: list[str], new: list[str]) -> None:
-    rows = align(old, new, {}, set())
-    assert [row.old for row in rows if row.old] == list(range(1, len(old) + 1))
-    assert [row.new for row in rows if row.new] == list(range(1, len(new) + 1))
-
-
-@given(st.text(max_size=30), st.text(max_size=30))
-def test_what_is_not_marked_as_different_is_equal(old: str, new: str) -> None:
-    def rest(text: str, spans: list[Span]) -> str:
-        kept = [c for n, c in enumerate(text) if not any(s.first <= n < s.last for s in spans)]
-        return "".join("".join(kept).split())
-
-    a, b = differences(old, new)
-    assert rest(old, a) == rest(new, b)
+# --- marks in lines ---
 
 
 def test_marks_are_put_around_the_coloured_text() -> None:
@@ -285,8 +246,8 @@ def test_two_report_files_get_a_page_that_compares_them(report: Any, tmp_path: P
     path = report("ladder_full")
     files = (ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3"))
     first = build_report(tmp_path, reports=files)
-    assert first.outcome.written == 7  # two overviews and launches, comparison, glossary, index
-    assert build_report(tmp_path, reports=files).outcome.written == 0
+    assert first.pages.written == 7  # two overviews and launches, comparison, glossary, index
+    assert build_report(tmp_path, reports=files).pages.written == 0
     (page,) = tmp_path.glob("files/*..*/index.html")
     html = page.read_text(encoding="utf-8")
     assert "ladder_full::sgemm_v2" in html

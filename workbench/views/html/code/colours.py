@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
@@ -139,6 +140,17 @@ def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
         joined = "".join(inner)
         out.append(f"<mark>{joined}</mark>" if differs else joined)
     return Markup("".join(out))
+
+
+def words_at(line: str, names: set[str]) -> list[Span]:
+    """Where any of the names stands in a line as a word of its own."""
+    if not names:
+        return []
+    return [
+        Span(match.start(), match.end(), "sym")
+        for match in re.finditer(r"[^\W\d]\w*", line)
+        if match.group() in names
+    ]
 
 
 def _covers(spans: Sequence[Span], place: int, name: str) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from workbench.analysis.source.facing import Facing, differences, face
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
-from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces
+from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces, words_at
 from workbench.views.html.code.gutters import PairGutter
-from workbench.views.html.code.lines import Row, align, differences, words_at
 from workbench.views.html.code.rows import Chunk, CodeRow, LineSide
 
 #: Unchanged lines shown before and after a change.
@@ -60,7 +60,7 @@ class _File:
         twin = {a[1]: b[1] for a, b in diff.twin.items() if a[0] == old and b[0] == new}
         changed = {line for file, line in diff.hunk_old if file == old}
         hunks = code.hunks_of((old, new))
-        self.rows = align(texts[0], texts[1], twin, changed, hunks)
+        self.rows = face(texts[0], texts[1], twin, changed, hunks)
         # Two kernels of one file: what belongs to neither is no part of the comparison.
         if texts[0] == texts[1] and any(hunks):
             self.rows = [
@@ -250,11 +250,12 @@ class DiffCode:
             chunks[-1][1].append(self._row(file, row, names, hunk))
         return tuple(Chunk(kind=kind, rows=tuple(rows)) for kind, rows in chunks)
 
-    def _row(self, file: _File, row: Row, names: set[str], hunk: int) -> CodeRow:
+    def _row(self, file: _File, row: Facing, names: set[str], hunk: int) -> CodeRow:
         spans: list[list[Span]] = [[], []]
         if row.kind == "change":
             assert row.old is not None and row.new is not None
-            spans = list(differences(file.raw[0][row.old - 1], file.raw[1][row.new - 1]))
+            found = differences(file.raw[0][row.old - 1], file.raw[1][row.new - 1])
+            spans = [[Span(*place, "mark") for place in side] for side in found]
         sides = []
         for side, (index, line) in enumerate(((file.old, row.old), (file.new, row.new))):
             if index is None or line is None:

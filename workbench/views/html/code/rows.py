@@ -29,7 +29,7 @@ class LineSide(Record, frozen=True):
 
 
 class CodeRow(Record, frozen=True):
-    """A row of the side-by-side view; `kind` as in `html_lines.Row`, or ``gap`` with its words."""
+    """A row of the side-by-side view; `kind` as in `Facing`, or ``gap`` with its words."""
 
     kind: str
     old: LineSide = LineSide()

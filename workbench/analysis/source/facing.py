@@ -1,8 +1,8 @@
 """Two sources line by line beside each other: which line faces which, and what differs in it.
 
-Which lines are unchanged is attribution's word (`workbench.analysis.source.files`). What
-this adds is for the eye alone: inside of a change, similar lines face each other, and
-the tokens in which they differ are found.
+Which lines are unchanged is decided before (`workbench.analysis.source.files`). What this
+adds is for the eye alone and moves no counter: inside of a change, similar lines face each
+other, and the tokens in which they differ are found.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Literal
 
 from workbench.model import Record
-from workbench.views.html.code.colours import Span
 
-RowKind = Literal["same", "change", "beside", "old", "new"]
+Kind = Literal["same", "change", "beside", "old", "new"]
 
 #: Lines less alike than this do not face each other as versions of one line.
 _ALIKE = 0.5
@@ -27,29 +26,31 @@ _PAIRS = 6_000
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-class Row(Record, frozen=True):
+class Facing(Record, frozen=True):
     """Lines that stand beside each other, 1-based; None where a side has none.
 
     ``same`` unchanged, ``change`` two versions of one line, ``beside`` two lines of one
     change that merely share a row, ``old``/``new`` a line of one side alone.
     """
 
-    kind: RowKind
+    kind: Kind
     old: int | None
     new: int | None
 
 
+#: Characters ``first`` to ``last`` (not included) of a line.
+Characters = tuple[int, int]
 #: Line -> the hunk that it is in; lines of one hunk face no lines of another.
 Hunks = Mapping[int, int]
 
 
-def align(
+def face(
     old: Sequence[str],
     new: Sequence[str],
     twin: Mapping[int, int],
     changed: set[int],
     hunks: tuple[Hunks, Hunks] = ({}, {}),
-) -> list[Row]:
+) -> list[Facing]:
     """All lines of both sides, in order.
 
     Args:
@@ -60,11 +61,11 @@ def align(
         hunks: Which hunk the lines of either side are in.
     """
     back = {b: a for a, b in twin.items()}
-    rows: list[Row] = []
+    rows: list[Facing] = []
     i = j = 1
     while i <= len(old) or j <= len(new):
         if i <= len(old) and twin.get(i) == j:
-            rows.append(Row(kind="same", old=i, new=j))
+            rows.append(Facing(kind="same", old=i, new=j))
             i, j = i + 1, j + 1
             continue
         olds, news = [], []
@@ -97,18 +98,18 @@ def _by_hunk(
 
 def _block(
     old: Sequence[str], new: Sequence[str], olds: list[int], news: list[int], changed: set[int]
-) -> list[Row]:
+) -> list[Facing]:
     """Rows of lines that have no twin: alike ones face each other, the others fill up."""
-    rows: list[Row] = []
+    rows: list[Facing] = []
     done_old = done_new = 0
     for a, b in [*_faces(old, new, olds, news), (len(olds), len(news))]:
         for x, y in zip_longest(olds[done_old:a], news[done_new:b]):
-            kind: RowKind = "beside" if x and y else "old" if x else "new"
-            rows.append(Row(kind=kind, old=x, new=y))
+            kind: Kind = "beside" if x and y else "old" if x else "new"
+            rows.append(Facing(kind=kind, old=x, new=y))
         if a < len(olds) and b < len(news):
             x, y = olds[a], news[b]
             equal = old[x - 1] == new[y - 1] and x not in changed
-            rows.append(Row(kind="same" if equal else "change", old=x, new=y))
+            rows.append(Facing(kind="same" if equal else "change", old=x, new=y))
         done_old, done_new = a + 1, b + 1
     return rows
 
@@ -162,33 +163,15 @@ def _alike(old: str, new: str) -> float:
     return ratio * min(len(a), len(b)) if ratio >= _ALIKE else 0.0
 
 
-def differences(old: str, new: str) -> tuple[list[Span], list[Span]]:
-    """What differs between two versions of a line, as character ranges of either side."""
+def differences(old: str, new: str) -> tuple[list[Characters], list[Characters]]:
+    """What differs between two versions of a line, on either side."""
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
-    starts = [_starts(a), _starts(b)]
-    spans: tuple[list[Span], list[Span]] = ([], [])
+    starts = [[0, *accumulate(map(len, tokens))] for tokens in (a, b)]
+    found: tuple[list[Characters], list[Characters]] = ([], [])
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         for side, tokens, first, last in ((0, a, i1, i2), (1, b, j1, j2)):
             if any(not token.isspace() for token in tokens[first:last]):
-                spans[side].append(Span(starts[side][first], starts[side][last], "mark"))
-    return spans
-
-
-def _starts(tokens: list[str]) -> list[int]:
-    out = [0]
-    for token in tokens:
-        out.append(out[-1] + len(token))
-    return out
-
-
-def words_at(line: str, names: set[str]) -> list[Span]:
-    """Where any of the names stands in a line as a word of its own."""
-    if not names:
-        return []
-    return [
-        Span(match.start(), match.end(), "sym")
-        for match in re.finditer(r"[^\W\d]\w*", line)
-        if match.group() in names
-    ]
+                found[side].append((starts[side][first], starts[side][last]))
+    return found
