@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from tests.factories import make_project
 from workbench.cli import app
-from workbench.commands import building
-from workbench.commands.building import Plan
+from workbench.commands import report
+from workbench.commands.report import ReportPlan
 from workbench.errors import WorkbenchError
 from workbench.model import Device
 from workbench.store import Store
@@ -204,29 +204,29 @@ def test_a_single_file_is_not_watched(project: Path) -> None:
 
 
 def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
-    plan = Plan.of((), None)
+    plan = ReportPlan.of((), None)
     assert plan.sources() == (project / "kernels", project / "profiles")
     assert plan.folder == project / "reports"
-    alone = Plan.of(("x.ncu-rep::softmax",), None)
+    alone = ReportPlan.of(("x.ncu-rep::softmax",), None)
     assert alone.sources() == (Path("x.ncu-rep"),) and alone.broken_studies() == []
-    both = Plan.of(("demo", "x.ncu-rep"), Path("out"))
+    both = ReportPlan.of(("demo", "x.ncu-rep"), Path("out"))
     assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
 
 
 def test_a_pair_is_of_its_study(project: Path) -> None:
     (project / "kernels" / "demo" / "study.py").write_text("title = ")
     for text in ("demo", "v2..v3", "demo/v2..v3"):
-        assert len(Plan.of((text,), None).broken_studies()) == 1
+        assert len(ReportPlan.of((text,), None).broken_studies()) == 1
 
 
-def attempt(plan: Plan, *, debug: bool = False) -> tuple[bool, list[str]]:
+def attempt(plan: ReportPlan, *, debug: bool = False) -> tuple[bool, list[str]]:
     with click.Context(app, obj={"debug": debug}):
-        result, problems = building.attempt(plan)
+        result, problems = report.attempt(plan)
     return result is not None, problems
 
 
 def test_a_broken_study_is_told_and_shown_without_its_words(project: Path) -> None:
-    plan = Plan.of((), None)
+    plan = ReportPlan.of((), None)
     study = project / "kernels" / "demo" / "study.py"
     whole = study.read_text(encoding="utf-8")
     study.write_text("title = ", encoding="utf-8")
@@ -239,7 +239,7 @@ def test_a_broken_study_is_told_and_shown_without_its_words(project: Path) -> No
 def test_a_damaged_profile_is_told_and_mended(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = Plan.of((), None)
+    plan = ReportPlan.of((), None)
     (path,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
     whole = path.read_bytes()
     path.write_bytes(whole[:100])
@@ -254,17 +254,17 @@ def test_a_fault_of_our_own_ends_no_watch(project: Path, monkeypatch: pytest.Mon
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(Plan, "build", broken)
-    built, (problem,) = attempt(Plan.of((), None))
+    monkeypatch.setattr(ReportPlan, "build", broken)
+    built, (problem,) = attempt(ReportPlan.of((), None))
     assert not built and "a fault in workbench itself: ZeroDivisionError" in problem
     with pytest.raises(ZeroDivisionError):
-        attempt(Plan.of((), None), debug=True)
+        attempt(ReportPlan.of((), None), debug=True)
 
 
 def test_changed_files_are_named_and_not_all_of_them() -> None:
-    assert building.named([Path("a/v3.cu")]) == "changed: v3.cu"
+    assert report.named([Path("a/v3.cu")]) == "changed: v3.cu"
     many = [Path(f"v{i}.cu") for i in range(5)]
-    assert building.named(many) == "changed: v0.cu, v1.cu, v2.cu and 2 more"
+    assert report.named(many) == "changed: v0.cu, v1.cu, v2.cu and 2 more"
 
 
 class Watching:

@@ -24,7 +24,7 @@ from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
-from workbench.views.html.build import ReportFile, Result, build_report
+from workbench.views.html.build import BuiltReport, ReportFile, build_report
 from workbench.views.html.render import environment, page_part, said_once, to_root
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -63,7 +63,7 @@ class Page(HTMLParser):
             self.json[self._script] = json.loads(data)
 
 
-def build(root: Path, **options: Any) -> Result:
+def build(root: Path, **options: Any) -> BuiltReport:
     return build_report(root / "reports", project=find_project(root), **options)
 
 
@@ -384,10 +384,10 @@ def test_the_file_beside_a_page_goes_with_it(tmp_path: Path) -> None:
     before = code.read_bytes()
     assert b"<" not in before
     code.unlink()
-    assert build(root).outcome.written == 1
+    assert build(root).pages.written == 1
     assert code.read_bytes() == before
     code.write_bytes(before[:-9])  # what a crash of the machine may leave
-    assert build(root).outcome.written == 1
+    assert build(root).pages.written == 1
     assert code.read_bytes() == before
     for path in (root / "profiles/h200/demo/v2").iterdir():
         path.unlink()
@@ -409,9 +409,9 @@ def test_many_pages_are_written_by_several_processes_as_by_one(
     monkeypatch.setattr(html_pool, "_MANY_PAGES", 1)
     monkeypatch.setattr(html_pool, "_processors", lambda: 2)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    assert build(root, force=True).outcome.written == len(alone)
+    assert build(root, force=True).pages.written == len(alone)
     assert {path: path.read_bytes() for path in pages(root)} == alone
-    assert build(root).outcome.written == 0
+    assert build(root).pages.written == 0
     damaged = next((root / "profiles/h200/demo/v0").glob("n4096.ncu.*"))
     damaged.write_bytes(b"not a profile")
     with pytest.raises(DataError, match="n4096") as error:
@@ -493,9 +493,9 @@ def test_a_broken_study_does_not_hide_what_was_measured(tmp_path: Path) -> None:
 
 def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
-    first = build(root).outcome
+    first = build(root).pages
     before = {path: path.stat().st_mtime_ns for path in (root / "reports").rglob("*")}
-    second = build(root).outcome
+    second = build(root).pages
     assert (first.written, second.written, second.unchanged) == (6, 0, 6)
     after = {path: path.stat().st_mtime_ns for path in (root / "reports").rglob("*")}
     assert {p: t for p, t in after.items() if p.is_file()} == {
@@ -512,7 +512,7 @@ def test_a_second_run_decodes_no_profile(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Store, "load", never)
     monkeypatch.setattr(Store, "timings", never)
-    assert build(root).outcome.written == 0
+    assert build(root).pages.written == 0
 
 
 def test_one_new_profile_renders_its_page_the_ladder_and_the_index(tmp_path: Path) -> None:
@@ -521,7 +521,7 @@ def test_one_new_profile_renders_its_page_the_ladder_and_the_index(tmp_path: Pat
     metrics = make_metrics(**{"sm__throughput.avg.pct_of_peak_sustained_elapsed": 11.0})
     profile = make_profile(version="v2", launches=(make_launch(metrics=metrics),))
     Store(root / "profiles").save(profile)
-    outcome = build(root).outcome
+    outcome = build(root).pages
     # The index is made of one-line summaries, and none of those changed.
     assert (outcome.written, outcome.unchanged) == (3, 3)
     assert "11.0%" in Page(ladder(root) / "v2.html").text
@@ -531,7 +531,7 @@ def test_a_new_time_renders_the_whole_ladder(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
     Store(root / "profiles").save_timing(make_timing(200e-6, version="v2", flops=2 << 30))
-    outcome = build(root).outcome
+    outcome = build(root).pages
     assert (outcome.written, outcome.unchanged) == (5, 1)
     assert "200 µs" in Page(root / "reports/index.html").text
 
@@ -541,7 +541,7 @@ def test_a_page_whose_profile_is_gone_is_removed(tmp_path: Path) -> None:
     build(root)
     for path in (root / "profiles/h200/demo/v2").iterdir():
         path.unlink()
-    outcome = build(root).outcome
+    outcome = build(root).pages
     assert outcome.removed == 2
     assert not (ladder(root) / "v2.html").exists()
     assert not (ladder(root) / "v0..v2.html").exists()
@@ -574,22 +574,22 @@ def test_a_lost_page_is_written_again(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
     (ladder(root) / "v2.html").unlink()
-    assert build(root).outcome.written == 1
+    assert build(root).pages.written == 1
     assert (ladder(root) / "v2.html").exists()
 
 
 def test_force_renders_everything(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
-    assert build(root, force=True).outcome.written == 6
+    assert build(root, force=True).pages.written == 6
 
 
 def test_a_damaged_manifest_of_ours_is_rewritten(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
     (root / "reports/.manifest.json").write_bytes(b'{"format": "workb')
-    assert build(root).outcome.written == 6
-    assert build(root).outcome.written == 0
+    assert build(root).pages.written == 6
+    assert build(root).pages.written == 0
 
 
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
@@ -606,7 +606,7 @@ def test_a_folder_kept_by_git_counts_as_empty(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     (root / "reports").mkdir()
     (root / "reports/.gitignore").write_text("*\n", encoding="utf-8")
-    assert build(root).outcome.written == 6
+    assert build(root).pages.written == 6
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -635,7 +635,7 @@ def test_a_study_without_profiles_names_the_nearest(tmp_path: Path) -> None:
 
 def test_an_empty_project_gets_an_index_that_says_what_to_do(tmp_path: Path) -> None:
     site_data.study(tmp_path)
-    assert build(tmp_path).outcome.written == 2
+    assert build(tmp_path).pages.written == 2
     assert "Nothing is recorded yet" in Page(tmp_path / "reports/index.html").text
 
 
@@ -657,14 +657,14 @@ def test_report_files_need_no_project(report: Any, tmp_path: Path) -> None:
     path = report("ladder_focus")
     out = tmp_path / "site"
     first = build_report(out, reports=(ReportFile(path),))
-    assert first.outcome.written == 8  # overview, five launches, glossary, index
+    assert first.pages.written == 8  # overview, five launches, glossary, index
     again = build_report(out, reports=(ReportFile(path),))
-    assert (again.outcome.written, again.outcome.unchanged) == (0, 8)
+    assert (again.pages.written, again.pages.unchanged) == (0, 8)
     (overview,) = out.glob("files/*/index.html")
     assert "sgemm_v3" in Page(overview).text
     assert "ladder_focus.ncu-rep" in Page(out / "index.html").text
     one = build_report(out, reports=(ReportFile(path, "sgemm_v3"),))
-    assert one.outcome.written == 3  # overview, the launch, and the index that names it
+    assert one.pages.written == 3  # overview, the launch, and the index that names it
 
 
 @pytest.mark.parametrize(

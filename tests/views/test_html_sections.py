@@ -149,7 +149,7 @@ def test_any_pair_gets_a_page_on_request_and_keeps_it(tmp_path: Path) -> None:
     ladder = (page.parent / "index.html").read_text(encoding="utf-8")
     assert "Also compared" in ladder and "v0..v4.html" in ladder
     again = build_report(root / "reports", project=project)
-    assert (again.outcome.written, again.outcome.removed) == (0, 0)
+    assert (again.pages.written, again.pages.removed) == (0, 0)
     assert page.exists()
 
 

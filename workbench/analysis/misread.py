@@ -60,6 +60,14 @@ def words(profile: Profile) -> list[str]:
     ]
 
 
+def remarks(profile: Profile) -> list[str]:
+    """What must be known of a profile before its numbers are read.
+
+    The notices of its capture, and which of its counters ncu gets wrong.
+    """
+    return [*(notice.message for notice in profile.notices), *(f"{w}." for w in words(profile))]
+
+
 def _seen(profile: Profile) -> bool:
     """Whether it was on this architecture, with this ncu, that the wrong counts were found."""
     version = profile.tools.get("ncu", "")

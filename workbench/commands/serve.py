@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.building import Plan, attempt, named
+from workbench.commands.report import ReportPlan, attempt, named
 
 if TYPE_CHECKING:
     from workbench.serve.server import Server
@@ -47,7 +47,7 @@ def command(
     """
     from workbench.serve.server import listening
 
-    plan = Plan.of(targets, out)
+    plan = ReportPlan.of(targets, out)
     try:
         # The port first: that it is taken should be known before pages are rendered.
         with listening(plan.folder, host, port, live=watching) as server:
@@ -57,7 +57,7 @@ def command(
         click.get_current_context().exit(130)
 
 
-def _stay(plan: Plan, server: Server, watching: bool) -> None:
+def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
     from workbench.serve.watch import changes
 
     # Before the first build, so that what changes during it is noticed after it.
@@ -73,6 +73,6 @@ def _stay(plan: Plan, server: Server, watching: bool) -> None:
         _build(plan, server)
 
 
-def _build(plan: Plan, server: Server) -> None:
+def _build(plan: ReportPlan, server: Server) -> None:
     _, problems = attempt(plan)
     server.news.tell("\n".join(problems))

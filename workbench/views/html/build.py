@@ -22,9 +22,10 @@ from workbench.measure.ladder import Ladder, Rung, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
+from workbench.views.html.page import Kept, Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import ReportFile as ReportFile
 from workbench.views.html.render import ladder_folder, step_page, version_page
-from workbench.views.html.site import Kept, Outcome, Page, Rendered, Site, digest
+from workbench.views.html.site import Site
 
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
 _ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
@@ -36,11 +37,11 @@ _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
 Pair = tuple[str, str, str]
 
 
-class Result(Record, frozen=True):
+class BuiltReport(Record, frozen=True):
     """Where the site is and what was done."""
 
     index: Path
-    outcome: Outcome
+    pages: PageCount
 
 
 def build_report(
@@ -50,7 +51,7 @@ def build_report(
     studies: tuple[str, ...] = (),
     reports: tuple[ReportFile, ...] = (),
     force: bool = False,
-) -> Result:
+) -> BuiltReport:
     """Write or update the site in `out`.
 
     Args:
@@ -72,16 +73,16 @@ def build_report(
     stamp = _program_stamp()
     with Site(out, force=force) as site:
         _copy_assets(site)
-        outcome = Outcome()
+        done = PageCount()
         if project is not None and (studies or not reports):
-            outcome = _write_ladders(site, project, studies, stamp)
+            done = _write_ladders(site, project, studies, stamp)
         if reports:
             from workbench.views.html.files import write_reports
 
-            outcome = outcome.plus(write_reports(site, reports, stamp))
+            done = done.plus(write_reports(site, reports, stamp))
         shared = [_glossary_page(stamp), _index_page(site, stamp)]
-        outcome = outcome.plus(site.write(shared, owners=("site",)))
-    return Result(index=out / "index.html", outcome=outcome)
+        done = done.plus(site.write(shared, owners=("site",)))
+    return BuiltReport(index=out / "index.html", pages=done)
 
 
 # --- what everything depends on ------------------------------------------------------
@@ -115,7 +116,7 @@ def _copy_assets(site: Site) -> None:
 # --- ladders and versions -------------------------------------------------------------
 
 
-def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: str) -> Outcome:
+def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: str) -> PageCount:
     store = Store(project.profiles)
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     plain = [text for text in asked if not _PAIR.fullmatch(text)]
@@ -297,10 +298,9 @@ def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]], path: str)
 
 
 def _render_version(rung: Rung, engine: str, path: str) -> Rendered:
-    from workbench.views.html.beside import version_page
-    from workbench.views.html.pages.version import version_view
+    from workbench.views.html.pages.version import render_version, version_view
 
-    return version_page(path, version_view(rung, rung.load(engine)))
+    return render_version(path, version_view(rung, rung.load(engine)))
 
 
 # --- pages of the site ----------------------------------------------------------------

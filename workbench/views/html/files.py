@@ -9,9 +9,10 @@ import msgspec
 
 from workbench.errors import UsageError
 from workbench.model import Profile
+from workbench.views.html.page import Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import Chip, Link, ReportFile
 from workbench.views.html.render import page_part
-from workbench.views.html.site import Outcome, Page, Rendered, Site, digest
+from workbench.views.html.site import Site
 
 _OWNER = "report"
 
@@ -49,7 +50,7 @@ class _Report:
         return f"{stem}::{self.file.kernel}" if self.file.kernel else stem
 
 
-def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Outcome:
+def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> PageCount:
     """Bring the pages of report files up to date.
 
     Args:
@@ -62,17 +63,17 @@ def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Outc
         DataError: a report is damaged.
     """
     reports = [_Report(file) for file in files]
-    outcome = Outcome()
+    done = PageCount()
     for report in reports:
         owner, key = f"{_OWNER}:{report.folder}", digest(stamp, report.content)
         unchanged = site.fresh(owner, key)
         if unchanged:
-            outcome = outcome.plus(Outcome(unchanged=unchanged))
+            done = done.plus(PageCount(unchanged=unchanged))
         else:
-            outcome = outcome.plus(site.write(_report_pages(report, key), owners=(owner,)))
+            done = done.plus(site.write(_report_pages(report, key), owners=(owner,)))
     if len(reports) == 2:
-        outcome = outcome.plus(_write_comparison(site, reports[0], reports[1], stamp))
-    return outcome
+        done = done.plus(_write_comparison(site, reports[0], reports[1], stamp))
+    return done
 
 
 def launch_page(index: int) -> str:
@@ -104,17 +105,17 @@ def _overview(report: _Report, home: str) -> Rendered:
 
 
 def _launch(report: _Report, place: int, home: str, path: str) -> Rendered:
-    from workbench.views.html.beside import version_page
     from workbench.views.html.pages.report import launch_page_view
+    from workbench.views.html.pages.version import render_version
 
     view = launch_page_view(report.profile, place, report.name, home, launch_page)
-    return version_page(path, view)
+    return render_version(path, view)
 
 
 # --- two reports -----------------------------------------------------------------------
 
 
-def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Outcome:
+def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> PageCount:
     names = f"{page_part(old.name)}..{page_part(new.name)}"
     folder = f"files/{names}-{digest(old.id, new.id)[:8]}"
     page = Page(

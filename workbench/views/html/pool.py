@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from workbench.store.atomic import replace_file
-from workbench.views.html.site import Kept, Page
+from workbench.views.html.page import Kept, Page
 
 #: Below this, starting processes costs more than they bring.
 _MANY_PAGES = 60

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -17,48 +16,13 @@ import msgspec
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.store.atomic import locked, write_files
+from workbench.views.html.page import Kept, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
 _FORMAT = "workbench-report"
 #: Files that version control keeps in an otherwise empty folder, and our own lock.
 _HARMLESS = {".gitignore", ".gitkeep", ".lock"}
 _LOCK_TIMEOUT_S = 10.0
-
-
-class Rendered(Record, frozen=True):
-    """A page's text and, for the index, what is worth saying about it there.
-
-    `beside` are files in the page's folder that belong to it alone, by name.
-    """
-
-    html: str
-    summary: dict[str, object] = msgspec.field(default_factory=dict)
-    beside: dict[str, bytes] = msgspec.field(default_factory=dict)
-
-
-class Page(Record, frozen=True):
-    """A page that should exist.
-
-    `owner` groups the pages that come and go together; neighbours of one `group` are
-    rendered together, because they are made of the same profiles.
-    """
-
-    path: str  # relative to the site, forward slashes
-    key: str
-    owner: str
-    render: Callable[[], Rendered]
-    group: str = ""
-
-
-class Kept(Record, frozen=True):
-    """What the manifest remembers of a page; sizes tell a page that a crash has cut short."""
-
-    key: str
-    owner: str
-    size: int = 0
-    beside: dict[str, int] = msgspec.field(default_factory=dict)
-    summary: dict[str, object] = msgspec.field(default_factory=dict)
-
 
 #: What `stat` says of a file (modified, in ns; size) and the digest of its content then.
 FileStamp = tuple[int, int, str]
@@ -69,32 +33,6 @@ class _Manifest(Record, frozen=True):
     pages: dict[str, Kept] = msgspec.field(default_factory=dict)
     assets: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
-
-
-class Outcome(Record, frozen=True):
-    """How many pages were written, left alone because unchanged, and removed."""
-
-    written: int = 0
-    unchanged: int = 0
-    removed: int = 0
-
-    def plus(self, other: Outcome) -> Outcome:
-        """The sum of two outcomes."""
-        return Outcome(
-            written=self.written + other.written,
-            unchanged=self.unchanged + other.unchanged,
-            removed=self.removed + other.removed,
-        )
-
-
-def digest(*parts: str | bytes) -> str:
-    """A content key; parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
-    state = blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.hexdigest()
 
 
 class Site:
@@ -169,7 +107,7 @@ class Site:
         self._seen_files[name] = stamp
         return stamp[2]
 
-    def write(self, pages: Iterable[Page], *, owners: Iterable[str]) -> Outcome:
+    def write(self, pages: Iterable[Page], *, owners: Iterable[str]) -> PageCount:
         """Bring pages up to date; remove those of `owners` that are not among them.
 
         Pages are rendered and written group by group, and what a group was made of is let
@@ -190,7 +128,7 @@ class Site:
                 groups[-1].append(page)
             else:
                 groups.append([page])
-        from workbench.views.html.pool import rendered
+        from workbench.views.html.pool import rendered  # processes: slow to load, rarely wanted
 
         for done in rendered(self.out, groups) if groups else ():
             for path, kept in done:
@@ -201,7 +139,7 @@ class Site:
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)
-        return Outcome(written=written, unchanged=unchanged, removed=len(gone))
+        return PageCount(written=written, unchanged=unchanged, removed=len(gone))
 
     def _is_fresh(self, page: Page) -> bool:
         kept = self._pages.get(page.path)

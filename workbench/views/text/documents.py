@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from workbench.analysis.compare import Comparison, Side
+from workbench.analysis.misread import remarks
 from workbench.counters import Missing, read_all
 from workbench.model import Build, Launch, Profile, Rule, Timing, line_counters
-from workbench.views.remarks import remarks
 
 Json = dict[str, Any]
 

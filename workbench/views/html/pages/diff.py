@@ -15,10 +15,12 @@ from workbench.views.html.code.hunks import DiffCode, HunkCode, WholeFile
 from workbench.views.html.parts.common import (
     Chip,
     Link,
+    Phrase,
     Tone,
     day,
     parameters,
     range_of,
+    sentence,
     tool,
     verified,
 )
@@ -34,7 +36,6 @@ from workbench.views.html.parts.verdicts import (
     occupancies,
     verdicts,
 )
-from workbench.views.html.parts.words import Words, sentence
 
 _TILES = 5
 _QUIET = {
@@ -101,7 +102,7 @@ class DiffView(Record, frozen=True):
     crumbs: tuple[Link, ...]
     steps: tuple[Link, ...]
     pages: tuple[Link, ...]
-    lede: tuple[Words, ...]
+    lede: tuple[Phrase, ...]
     chips: tuple[Chip, ...]
     reasons: tuple[str, ...]
     notices: tuple[str, ...]

@@ -23,17 +23,18 @@ from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import (
     Chip,
     Link,
+    Phrase,
     Tone,
     day,
     main_launch,
     parameters,
     percent,
     range_of,
+    sentence,
     width,
 )
 from workbench.views.html.parts.keys import KeyCounters, key_counters
 from workbench.views.html.parts.moved import MovedTile, most_moved, tile
-from workbench.views.html.parts.words import Words, sentence
 from workbench.views.html.render import rung_page, step_page
 
 #: Counters named beside a step.
@@ -71,7 +72,7 @@ class LadderRow(Record, frozen=True):
     """A version with the story of its step: the sentence, and what moved most."""
 
     rung: RungView
-    sentence: tuple[Words, ...]
+    sentence: tuple[Phrase, ...]
     moved: tuple[MovedTile, ...]
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import msgspec
 
 from workbench import units
+from workbench.analysis.misread import remarks
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.migration import RoofPath, StallSplit, roof_path, stack_stalls
 from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
 from workbench.views.html.parts.common import Chip, Link, neighbours, profiled, text, value
 from workbench.views.html.parts.keys import KeyCounters, key_counters
-from workbench.views.remarks import remarks
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12

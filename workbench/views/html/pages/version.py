@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+import msgspec
+
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
+from workbench.analysis.misread import remarks
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Expectation, Launch, Profile, Record, Timing
+from workbench.views.html.page import Rendered
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (
     Chip,
@@ -24,8 +31,11 @@ from workbench.views.html.parts.common import (
     value,
     verified,
 )
-from workbench.views.html.render import ladder_folder, rung_page
-from workbench.views.remarks import remarks
+from workbench.views.html.render import ladder_folder, render, rung_page
+
+#: The file beside a page is a script that assigns one value: a page opened from a disk may
+#: load that, and a page of fetched JSON would need a server.
+_NAME = b"window.workbenchCode="
 
 
 class ExpectationRow(Record, frozen=True):
@@ -296,6 +306,36 @@ def report_launch_view(
 
 def profile_of(profile: Profile, launch: Launch) -> Profile:
     """The profile with this launch alone, so that totals speak of it."""
-    import msgspec
-
     return msgspec.structs.replace(profile, launches=(launch,))
+
+
+# --- the page, and the file beside it -------------------------------------------------
+
+
+def code_name(path: str) -> str:
+    """The file's name, from the page's path: ``v3.html`` -> ``v3.code.js``."""
+    return PurePosixPath(path).name.removesuffix(".html") + ".code.js"
+
+
+def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
+    """The file's content.
+
+    Args:
+        launches: Prefix of a launch's ids on the page -> its columns.
+    """
+    data = msgspec.json.encode(launches)
+    # Only strings hold `<`; as an escape it can neither end a script nor start a comment
+    # where a page is packed into one file.
+    return _NAME + data.replace(b"<", b"\\u003c") + b";\n"
+
+
+def render_version(path: str, view: VersionView) -> Rendered:
+    """A version's (or launch's) page, and the file beside it where there are instructions."""
+    code = {
+        launch.code.prefix: launch.code.beside()
+        for launch in view.launches
+        if launch.code.sass.count or launch.code.ptx.count
+    }
+    name = code_name(path) if code else ""
+    html = render("version.html", path, view=view, code_file=name)
+    return Rendered(html=html, beside={name: code_script(code)} if code else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,9 @@ Tone = Literal["", "good", "bad", "warn"]
 
 #: Units that `workbench.units` prints with the number; the others stand in a column of their own.
 _PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop", "op/s", "op"}
+
+
+_CODE = re.compile(r"`([^`]*)`")
 
 
 class ReportFile(Record, frozen=True):
@@ -45,6 +49,20 @@ class Tile(Record, frozen=True):
     value: str
     note: str = ""
     tone: Tone = ""
+
+
+class Phrase(Record, frozen=True):
+    """A piece of a text: plain, in monospace (`code`), or a link where `href` is set."""
+
+    text: str
+    href: str = ""
+    code: bool = False
+
+
+def sentence(text: str) -> tuple[Phrase, ...]:
+    """What stands between back quotes is code; without them the sentence is one piece."""
+    parts = enumerate(_CODE.split(text))
+    return tuple(Phrase(part, code=place % 2 == 1) for place, part in parts if part)
 
 
 class CounterCell(Record, frozen=True):

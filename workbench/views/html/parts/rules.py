@@ -5,16 +5,9 @@ from __future__ import annotations
 import re
 
 from workbench.model import Launch, Record, Rule
-from workbench.views.html.parts.common import Tone, percent
+from workbench.views.html.parts.common import Phrase, Tone, percent
 
 _MARKUP = re.compile(r"@(section|url):([^@]*?)@")
-
-
-class Segment(Record, frozen=True):
-    """A piece of a rule's message: plain text, or a link where `href` is set."""
-
-    text: str
-    href: str = ""
 
 
 class RuleRow(Record, frozen=True):
@@ -25,26 +18,26 @@ class RuleRow(Record, frozen=True):
     tone: Tone
     gain: str
     scope: str
-    message: tuple[Segment, ...]
+    message: tuple[Phrase, ...]
 
 
-def message(raw: str) -> tuple[Segment, ...]:
+def message(raw: str) -> tuple[Phrase, ...]:
     """Split ncu's message at its own markup (``@url:text:address@``, ``@section:id:text@``).
 
     Only https links to NVIDIA's pages become links; a report may hold anything.
     """
-    out: list[Segment] = []
+    out: list[Phrase] = []
     end = 0
     for match in _MARKUP.finditer(raw):
-        out.append(Segment(raw[end : match.start()]))
+        out.append(Phrase(raw[end : match.start()]))
         label, _, rest = match.group(2).partition(":")
         if match.group(1) == "url":
             safe = rest.startswith("https://docs.nvidia.com/")
-            out.append(Segment(label, rest if safe else ""))
+            out.append(Phrase(label, rest if safe else ""))
         else:
-            out.append(Segment(rest or label))
+            out.append(Phrase(rest or label))
         end = match.end()
-    out.append(Segment(raw[end:]))
+    out.append(Phrase(raw[end:]))
     return tuple(part for part in out if part.text)
 
 

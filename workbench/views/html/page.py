@@ -1,0 +1,68 @@
+"""A page of the site: what it is made from, what rendering it gave, what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from workbench.model import Record
+
+
+class Rendered(Record, frozen=True):
+    """A page's text and, for the index, what is worth saying about it there.
+
+    `beside` are files in the page's folder that belong to it alone, by name.
+    """
+
+    html: str
+    summary: dict[str, object] = msgspec.field(default_factory=dict)
+    beside: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+class Page(Record, frozen=True):
+    """A page that should exist.
+
+    `owner` groups the pages that come and go together; neighbours of one `group` are
+    rendered together, because they are made of the same profiles.
+    """
+
+    path: str  # relative to the site, forward slashes
+    key: str
+    owner: str
+    render: Callable[[], Rendered]
+    group: str = ""
+
+
+class Kept(Record, frozen=True):
+    """What the manifest remembers of a page; sizes tell a page that a crash has cut short."""
+
+    key: str
+    owner: str
+    size: int = 0
+    beside: dict[str, int] = msgspec.field(default_factory=dict)
+    summary: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class PageCount(NamedTuple):
+    """How many pages were written, left alone because unchanged, and removed."""
+
+    written: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+    def plus(self, other: PageCount) -> PageCount:
+        """The sum of two counts."""
+        return PageCount(*map(sum, zip(self, other, strict=True)))
+
+
+def digest(*parts: str | bytes) -> str:
+    """A content key; parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
+    state = blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
