@@ -19,7 +19,7 @@ from workbench.emulator.ptx.instructions import SIZES, Instr, Loc, Module, Vec
 from workbench.emulator.state.context import Context, Registers, Run
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
-from workbench.emulator.state.spaces import Arena
+from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
 from workbench.emulator.state.values import Array, truth
 
 Bits = NDArray[np.uint64]
@@ -97,17 +97,14 @@ class Origins:
         out[0, 0, number // 64] = np.uint64(1) << np.uint64(number % 64)
         return out
 
-    def touch(
-        self, kind: str, space: str, start: int, index: Array, width: int, count: int, mask: Mask
-    ) -> None:
-        """Told of an access: `count` elements of `width` bytes from element start + index."""
-        first = (index.astype(np.int64) + start) * width // _WORD
-        words = max(width * count // _WORD, 1)
+    def touch(self, kind: str, space: str, first: Array, width: int, mask: Mask) -> None:
+        """Told of an access: `width` bytes of each lane, from byte `first` of the space on."""
+        words, each = first // _WORD, max(width // _WORD, 1)
         if kind != "store":
-            self._touched.append(_Touch(True, space, first, words, False, mask))
+            self._touched.append(_Touch(True, space, words, each, False, mask))
         if kind != "load":
-            partly = kind == "atomic" or width * count < _WORD
-            self._touched.append(_Touch(False, space, first, words, partly, mask))
+            partly = kind == "atomic" or width < _WORD
+            self._touched.append(_Touch(False, space, words, each, partly, mask))
 
     def _memory(self, space: str) -> Bits:
         return self.known if space == "global" else self._local[space]
@@ -236,9 +233,7 @@ class Origins:
         return len(self._writers) - 1
 
     def _array_at(self, word: int) -> str:
-        from workbench.emulator.faults.words import global_address
-
-        allocation = self.arena.allocation_of(global_address(word * _WORD))
+        allocation = self.arena.allocation_of(GLOBAL_BASE + word * _WORD)
         return allocation.name if allocation is not None else ""
 
     def _put(self, slot: int, value: Bits, mask: Mask) -> None:
@@ -250,9 +245,7 @@ class Origins:
     # --- answers
 
     def _words(self, name: str, flat: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-        from workbench.emulator.faults.words import global_address
-
-        return (self.arena.address(name) - global_address(0) + flat * size) // _WORD
+        return (self.arena.address(name) - GLOBAL_BASE + flat * size) // _WORD
 
     def of(self, name: str, flat: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """The lines behind elements of an array: (elements, lines)."""

@@ -10,16 +10,36 @@ inside a warp are not found; neither are races between blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from workbench.emulator.faults.words import first_lane, who
 from workbench.emulator.state.context import CodeSite, Context
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.spaces import Reach
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError
 
 _SEVERAL = 255  # a block has at most 32 warps
+
+
+class _Piece(NamedTuple):
+    """One granule of every lane of an access."""
+
+    site: CodeSite
+    rows: Array  # block of each lane
+    at: Array  # granule
+    me: Array  # warp, from 1 on
+    on: Array  # which lanes of the batch these are
+
+
+class _Marks(NamedTuple):
+    """The warp that last did something to each granule, and where in the code."""
+
+    warp: Array
+    site: Array
+    done: str
 
 
 class SharedWatcher:
@@ -29,84 +49,78 @@ class SharedWatcher:
         self.ctx, self.lanes, self.sites = ctx, lanes, sites
         widths = [site.width for site in sites if site.space in ("shared", "generic")]
         self.grain = min([4, *(width for width in widths if width)])
-        self.size = -(-size // self.grain)
-        shape = (lanes.B, self.size)
+        shape = (lanes.B, -(-size // self.grain))
         self.number = {id(site): index for index, site in enumerate(sites)}
         self.written = np.zeros(shape, np.bool_)
-        self.writer = np.zeros(shape, np.uint8)
-        self.reader = np.zeros(shape, np.uint8)
-        self.atomic = np.zeros(shape, np.uint8)
-        self.writer_site = np.zeros(shape, np.int32)
-        self.reader_site = np.zeros(shape, np.int32)
+        changed = np.zeros(shape, np.int32)
+        self.writer = _Marks(np.zeros(shape, np.uint8), changed, "written")
+        self.atomic = _Marks(np.zeros(shape, np.uint8), changed, "changed")
+        self.reader = _Marks(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), "read")
         warp = np.arange(lanes.T) // WARP + 1
         self.me = np.broadcast_to(warp.astype(np.uint8), lanes.shape)
 
-    def access(
-        self, site: CodeSite, low: int, rel: Array, mask: Mask, width: int, kind: str
-    ) -> None:
+    def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """Check one access of all lanes of the mask, then remember it."""
         lanes = self.lanes
-        first = np.broadcast_to((rel + low) // self.grain, lanes.shape)
-        on = lanes.full(mask)
+        first = np.broadcast_to((reach.pattern.rel + reach.low) // self.grain, lanes.shape)
+        on = lanes.full(reach.mask)
         rows = np.nonzero(on)[0]
         me = self.me[on]
         start = first[on]
-        for piece in range(max(width // self.grain, 1)):
-            at = start + piece
+        for number in range(max(site.width // self.grain, 1)):
+            piece = _Piece(site, rows, start + number, me, on)
             if kind == "load":
-                self._load(site, rows, at, me, on)
+                self._load(piece)
             else:
-                self._store(site, rows, at, me, on, plain=kind == "store")
+                self._store(piece, plain=kind == "store")
 
-    def _load(self, site: CodeSite, rows: Array, at: Array, me: Array, on: Array) -> None:
-        unset = ~self.written[rows, at]
-        if unset.any():
-            self._uninitialised(site, at, unset, on)
-        self._meet(site, rows, at, me, on, self.writer, self.writer_site, "reads", "written")
-        self._meet(site, rows, at, me, on, self.atomic, self.writer_site, "reads", "changed")
-        known = self.reader[rows, at]
-        self.reader[rows, at] = np.where((known == 0) | (known == me), me, _SEVERAL)
-        others = self.reader[rows, at] != me
-        self.reader[rows[others], at[others]] = _SEVERAL
-        self.reader_site[rows, at] = self.number[id(site)]
+    def _load(self, piece: _Piece) -> None:
+        _, rows, at, me, _ = piece
+        self._check_defined(piece)
+        self._meet(piece, self.writer, "reads")
+        self._meet(piece, self.atomic, "reads")
+        readers = self.reader.warp
+        known = readers[rows, at]
+        readers[rows, at] = np.where((known == 0) | (known == me), me, _SEVERAL)
+        others = readers[rows, at] != me
+        readers[rows[others], at[others]] = _SEVERAL
+        self.reader.site[rows, at] = self.number[id(piece.site)]
 
-    def _store(
-        self, site: CodeSite, rows: Array, at: Array, me: Array, on: Array, *, plain: bool
-    ) -> None:
+    def _store(self, piece: _Piece, *, plain: bool) -> None:
+        _, rows, at, me, _ = piece
         verb = "writes" if plain else "changes"
-        self._meet(site, rows, at, me, on, self.writer, self.writer_site, verb, "written")
-        self._meet(site, rows, at, me, on, self.reader, self.reader_site, verb, "read")
+        self._meet(piece, self.writer, verb)
+        self._meet(piece, self.reader, verb)
         if plain:
-            self._meet(site, rows, at, me, on, self.atomic, self.writer_site, verb, "changed")
-        elif (~self.written[rows, at]).any():
-            self._uninitialised(site, at, ~self.written[rows, at], on)
+            self._meet(piece, self.atomic, verb)
+        else:
+            self._check_defined(piece)
         target = self.writer if plain else self.atomic
-        target[rows, at] = me
-        self.writer_site[rows, at] = self.number[id(site)]
+        target.warp[rows, at] = me
+        target.site[rows, at] = self.number[id(piece.site)]
         self.written[rows, at] = True
         if plain:
             # Two warps that write one word in the same instruction: the later one is in.
-            self._meet(site, rows, at, me, on, self.writer, self.writer_site, verb, "written")
-        elif (target[rows, at] != me).any():
-            target[rows, at] = _SEVERAL
+            self._meet(piece, self.writer, verb)
+        elif (target.warp[rows, at] != me).any():
+            target.warp[rows, at] = _SEVERAL
 
-    def _meet(
-        self, site: CodeSite, rows: Array, at: Array, me: Array, on: Array,
-        whose: Array, where: Array, verb: str, done: str,
-    ) -> None:  # fmt: skip
-        known = whose[rows, at]
+    def _meet(self, piece: _Piece, marks: _Marks, verb: str) -> None:
+        """Raise where another warp has left its mark since the last barrier."""
+        site, rows, at, me, on = piece
+        known = marks.warp[rows, at]
         clash = (known != 0) & (known != me)
         if not clash.any():
             return
         index = int(np.argmax(clash))
-        other = self.sites[int(where[rows[index], at[index]])]
+        other = self.sites[int(marks.site[rows[index], at[index]])]
         row, thread = self._lane(on, index)
         address = int(at[index]) * self.grain
-        known_warp = int(known[index])
-        by = "several warps" if known_warp == _SEVERAL else f"warp {known_warp - 1}"
+        warp = int(known[index])
+        by = "several warps" if warp == _SEVERAL else f"warp {warp - 1}"
         raise KernelError(
             f"{self.ctx.where(site.instr)}: shared-memory race: {who(self.lanes, row, thread)} "
-            f"{verb} {self.ctx.variable_at('shared', address)}, which was {done} by {by} at "
+            f"{verb} {self.ctx.variable_at('shared', address)}, which was {marks.done} by {by} at "
             f"{self.ctx.where(other.instr)} without a barrier between",
             "Put a __syncthreads() between the two, or use an atomic.",
         )
@@ -115,7 +129,12 @@ class SharedWatcher:
         row, thread = (int(axis[index]) for axis in np.nonzero(on))
         return row, thread
 
-    def _uninitialised(self, site: CodeSite, at: Array, unset: Array, on: Array) -> None:
+    def _check_defined(self, piece: _Piece) -> None:
+        """Raise where nobody has written what is read."""
+        site, rows, at, _, on = piece
+        unset = ~self.written[rows, at]
+        if not unset.any():
+            return
         index = int(np.argmax(unset))
         row, thread = self._lane(on, index)
         address = int(at[index]) * self.grain
@@ -129,8 +148,8 @@ class SharedWatcher:
     def barrier(self, mask: Mask) -> None:
         """Forget who touched what in the blocks that have passed a barrier."""
         blocks = self.lanes.full(mask).any(axis=1)
-        for array in (self.writer, self.reader, self.atomic):
-            array[blocks] = 0
+        for marks in (self.writer, self.reader, self.atomic):
+            marks.warp[blocks] = 0
 
     def warp_barrier(self, mask: Mask) -> None:
         """A warp's own barrier orders nothing between warps."""

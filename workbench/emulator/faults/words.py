@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.emulator.ptx.instructions import Instr
-from workbench.emulator.state.context import Context, Runtime
-from workbench.emulator.state.lanes import Dim3, Lanes, Mask
-from workbench.emulator.state.spaces import GLOBAL_BASE, Pattern
+from workbench.emulator.state.context import Context
+from workbench.emulator.state.lanes import Dim3, Lanes
+from workbench.emulator.state.spaces import Arena, Reach
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError
 
@@ -35,80 +35,61 @@ def _bytes(count: int) -> str:
     return f"{count} byte{'' if count == 1 else 's'}"
 
 
-def _misaligned(addresses: Array, mask: Mask, lanes: Lanes, width: int) -> Array:
-    return np.asarray(lanes.full(mask) & (addresses % width != 0))
+def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: str) -> None:
+    """Raise where a lane misses every array or is misaligned; return where all is well.
 
-
-def check_global(
-    ctx: Context, rt: Runtime, instr: Instr, view: Pattern, off: int, mask: Mask, width: int
-) -> None:
-    """Raise where a lane misses every array or is misaligned; return where all is well."""
-    lanes = rt.lanes
-    addresses = np.broadcast_to(view.rel + (view.low + off), lanes.shape)
-    live = lanes.full(mask)
-    verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
-    crooked = _misaligned(addresses, mask, lanes, width)
-    if crooked.any():
-        row, thread = first_lane(lanes, crooked)
-        address = int(addresses[row, thread])
-        allocation = rt.arena.allocation_of(address)
-        place = f"{allocation.name} + {address - allocation.start}" if allocation else hex(address)
-        raise KernelError(
-            f"{ctx.where(instr)}: misaligned access: {who(lanes, row, thread)} {verb} "
-            f"{_bytes(width)} at {place}, which is not a multiple of {width}",
-            "Vector loads and casts to wider types need addresses aligned to their size.",
-        )
-    out = live & ~rt.arena.inside(addresses.reshape(-1), width).reshape(lanes.shape)
-    if not out.any():
-        return
-    row, thread = first_lane(lanes, out)
-    address = int(addresses[row, thread])
-    near = rt.arena.nearest(address)
-    count = int(out.sum())
-    others = f"; {count - 1} more threads of this batch do the same" if count > 1 else ""
-    if address < 4096:
-        place = f"at address {hex(address)} (a null pointer?)"
-    elif near is None or near[1] > 1 << 40:
-        place = f"at address {hex(address)}, in no array"
-    else:
-        allocation, gap = near
-        side = "before" if address < allocation.start else "past the end of"
-        place = f"{_bytes(gap)} {side} {allocation.name} ({_bytes(allocation.size)})"
-    raise KernelError(
-        f"{ctx.where(instr)}: out of bounds: {who(lanes, row, thread)} {verb} {_bytes(width)} "
-        f"{place}{others}",
-        "Check the index against the array's size, or guard the access.",
-    )
-
-
-def check_window(
-    ctx: Context, rt: Runtime, instr: Instr, view: Pattern, off: int, mask: Mask, width: int,
-    space: str,
-) -> None:  # fmt: skip
-    """The same for shared and local memory, whose addresses start at 0."""
-    lanes = rt.lanes
+    Addresses of shared and local memory start at 0.
+    """
+    rt, lanes = ctx.rt, ctx.rt.lanes
+    addresses = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)
+    live = lanes.full(reach.mask)
+    crooked = live & (addresses % width != 0)
     size = rt.shared_limit if space == "shared" else rt.local_limit
-    addresses = np.broadcast_to(view.rel + (view.low + off), lanes.shape)
-    verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
-    crooked = _misaligned(addresses, mask, lanes, width)
-    bad = crooked | (lanes.full(mask) & ((addresses < 0) | (addresses + width > size)))
+    if space == "global":
+        out = live & ~rt.arena.inside(addresses.reshape(-1), width).reshape(lanes.shape)
+        bad = crooked if crooked.any() else out
+    else:
+        out = live & ((addresses < 0) | (addresses + width > size))
+        bad = crooked | out
     if not bad.any():
         return
     row, thread = first_lane(lanes, bad)
     address = int(addresses[row, thread])
+    verb = "writes" if instr.op in ("st", "red", "atom") else "reads"
+    does = f"{who(lanes, row, thread)} {verb} {_bytes(width)}"
     if crooked[row, thread]:
+        place = ctx.variable_at(space, address)
+        if space == "global":
+            array = rt.arena.allocation_of(address)
+            place = f"{array.name} + {address - array.start}" if array else hex(address)
         raise KernelError(
-            f"{ctx.where(instr)}: misaligned access: {who(lanes, row, thread)} {verb} "
-            f"{_bytes(width)} at {ctx.variable_at(space, address)}, which is not a multiple of "
+            f"{ctx.where(instr)}: misaligned access: {does} at {place}, which is not a multiple of "
             f"{width}",
             "Vector loads and casts to wider types need addresses aligned to their size.",
         )
-    place = f"{space} address {address}" if address >= 0 else f"{space} address −{-address}"
-    raise KernelError(
-        f"{ctx.where(instr)}: out of bounds: {who(lanes, row, thread)} {verb} {_bytes(width)} at "
-        f"{place} ({ctx.variable_at(space, address)}); the block has {_bytes(size)}",
-        "Check the index against the array's size.",
-    )
+    if space == "global":
+        count = int(out.sum())
+        place = _missed(rt.arena, address)
+        place += f"; {count - 1} more threads of this batch do the same" if count > 1 else ""
+        hint = "Check the index against the array's size, or guard the access."
+    else:
+        sign = "" if address >= 0 else "−"
+        place = f"at {space} address {sign}{abs(address)} ({ctx.variable_at(space, address)})"
+        place += f"; the block has {_bytes(size)}"
+        hint = "Check the index against the array's size."
+    raise KernelError(f"{ctx.where(instr)}: out of bounds: {does} {place}", hint)
+
+
+def _missed(arena: Arena, address: int) -> str:
+    """How far an address of global memory is off."""
+    if address < 4096:
+        return f"at address {hex(address)} (a null pointer?)"
+    near = arena.nearest(address)
+    if near is None or near[1] > 1 << 40:
+        return f"at address {hex(address)}, in no array"
+    array, gap = near
+    side = "before" if address < array.start else "past the end of"
+    return f"{_bytes(gap)} {side} {array.name} ({_bytes(array.size)})"
 
 
 def endless(kernel: str, where: str, limit: int) -> KernelError:
@@ -118,8 +99,3 @@ def endless(kernel: str, where: str, limit: int) -> KernelError:
         "an endless loop, or a wait for a block that cannot run",
         "Check the loop's end condition; --instruction-limit raises the limit.",
     )
-
-
-def global_address(offset: int) -> int:
-    """The address of a byte of the arena."""
-    return GLOBAL_BASE + offset

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from workbench.emulator.cost.addresses import (
+    LINE,
+    GlobalCost,
     SharedCost,
     atomic_cost,
     global_cost,
@@ -21,17 +23,9 @@ from workbench.emulator.cost.addresses import (
     shared_store_cost,
 )
 from workbench.emulator.faults.watching import check_written
-from workbench.emulator.faults.words import check_global, check_window
+from workbench.emulator.faults.words import check_access
 from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Vec
-from workbench.emulator.state.context import (
-    CodeSite,
-    Context,
-    Registers,
-    Run,
-    Runtime,
-    put,
-    writes_itself,
-)
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.spaces import (
     GLOBAL_BASE,
@@ -39,7 +33,7 @@ from workbench.emulator.state.spaces import (
     LOCAL_WINDOW,
     SHARED_WINDOW,
     WINDOW,
-    Pattern,
+    Reach,
     flat_index,
     pattern_of,
 )
@@ -55,13 +49,11 @@ from workbench.emulator.state.values import (
     unsigned,
 )
 
-SharedCostOf = Callable[[Any, Any, int], SharedCost]
+Cost = Callable[[Any, Any, int], SharedCost | GlobalCost]
 #: What an access of shared memory costs, by its kind.
-_SHARED_COST: dict[str, SharedCostOf] = {
-    "load": shared_load_cost,
-    "store": shared_store_cost,
-    "atomic": atomic_cost,
-}
+_SHARED_COST: dict[str, Cost] = {
+    "load": shared_load_cost, "store": shared_store_cost, "atomic": atomic_cost,
+}  # fmt: skip
 SPACES = ("global", "shared", "local", "const", "param")
 
 
@@ -98,10 +90,16 @@ def _rows(array: Array, lanes: Lanes) -> tuple[Array, int]:
     return array.reshape(-1, WARP), lanes.B if rows == 1 else 1
 
 
-def _cost(
-    function: Callable[[Any, Any, int], Any], rel: Array, low: int, mask: Mask, lanes: Lanes,
-    width: int,
-) -> tuple[int, ...]:  # fmt: skip
+def cost_of(
+    function: Cost, reach: Reach, width: int, lanes: Lanes, period: int = 4
+) -> tuple[int, ...]:
+    """What a request costs over the batch; moving all lanes by `period` bytes changes nothing."""
+    mask, low = reach.mask, reach.low % period
+    key = (function, width, low, mask)
+    known: tuple[int, ...] | None = reach.base.memo.get(key)
+    if known is not None:
+        return known
+    rel = reach.pattern.rel
     if mask.arr is None:
         addresses, times = _rows(rel, lanes)
         cost = function(addresses + low, None, width)
@@ -109,62 +107,11 @@ def _cost(
         times = 1
         addresses = np.broadcast_to(rel, lanes.shape).reshape(-1, WARP) + low
         cost = function(addresses, mask.arr.reshape(-1, WARP), width)
+    total = tuple(value * times for value in cost)
     if isinstance(cost, SharedCost):
-        return (*(value * times for value in cost[:3]), cost.ways)
-    return tuple(value * times for value in cost)
-
-
-def count_global(
-    site: CodeSite, base: Base, view: Pattern, low: int, mask: Mask, rt: Runtime
-) -> None:
-    """Add the cost of a global access whose least address is `low`."""
-    key = ("global", site.width, low & 127, mask)
-    cost = base.memo.get(key)
-    if cost is None:
-        cost = _cost(global_cost, view.rel, low & 127, mask, rt.lanes, site.width)
-        base.remember(key, cost)
-    site.requests += cost[0]
-    site.tags += cost[3]
-    site.bytes += cost[4]
-    site.sectors += cost[1]
-    site.ideal += cost[2]
-
-
-def count_shared(
-    site: CodeSite, base: Base, view: Pattern, low: int, mask: Mask, rt: Runtime, width: int,
-    function: SharedCostOf,
-) -> None:  # fmt: skip
-    """Add the cost of a shared access; moving all lanes by whole words changes nothing."""
-    key = (function, width, low & 3, mask)
-    cost = base.memo.get(key)
-    if cost is None:
-        cost = _cost(function, view.rel, low & 3, mask, rt.lanes, width)
-        base.remember(key, cost)
-    add_shared(site, cost)
-
-
-def add_shared(site: CodeSite, cost: tuple[int, ...]) -> None:
-    """Add what a request of shared memory cost: a `SharedCost`."""
-    site.shared_requests += cost[0]
-    site.wavefronts += cost[1]
-    site.wideal += cost[2]
-    site.ways = max(site.ways, cost[3])
-
-
-def count_local(
-    site: CodeSite, base: Base, view: Pattern, low: int, mask: Mask, rt: Runtime
-) -> None:
-    """Add the cost of a local access."""
-    key = ("local", site.width, low, mask)
-    cost = base.memo.get(key)
-    if cost is None:
-        cost = _cost(local_cost, view.rel, low, mask, rt.lanes, site.width)
-        base.remember(key, cost)
-    site.requests += cost[0]
-    site.sectors += cost[1]
-    site.ideal += cost[2]
-    site.tags += cost[3]
-    site.bytes += cost[4]
+        total = (*total[:3], cost.ways)
+    reach.base.remember(key, total)
+    return total
 
 
 class Access:
@@ -198,108 +145,86 @@ class Access:
         self.charged = ctx.merged.get(id(instr), site.width)
         site.joined = self.charged == 0
 
+    def reach(self, R: Registers, M: Mask) -> Reach:
+        """Where the lanes of a mask go."""
+        base, off = where_of(R, self.slot, self.size)
+        pattern = pattern_of(base, self.width, M, self.rt.lanes)
+        off += self.imm
+        return Reach(base, pattern, pattern.low + off, pattern.high + off, M)
+
     def locate(self, R: Registers, M: Mask) -> tuple[Array, Array, str]:
         """Memory from the access's first element on, indices into it, and the space."""
-        base, off = where_of(R, self.slot, self.size)
-        off += self.imm
-        space = self.space
-        view = base.memo.get(("view", self.width, M)) or pattern_of(
-            base, self.width, M, self.rt.lanes
-        )
-        low = view.low + off
+        reach, space = self.reach(R, M), self.space
         if not space:
-            space, shift = self._window(low, view.high + off)
-            off -= shift
-            low -= shift
-        if space == "global":
-            return self._global(base, view, low, off, M)
-        return self._window_memory(base, view, low, off, M, space)
+            space, start = self._window(reach)
+            reach = reach.back(start)
+        return self._global(reach) if space == "global" else self._own(reach, space)
 
-    def _window(self, low: int, high: int) -> tuple[str, int]:
+    def _window(self, reach: Reach) -> tuple[str, int]:
         for space, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
-            if start <= low < start + WINDOW:
-                if high >= start + WINDOW:
+            if start <= reach.low < start + WINDOW:
+                if reach.high >= start + WINDOW:
                     raise self.ctx.unsupported(self.instr, "lanes point to different spaces")
                 return space, start
         return "global", 0
 
-    def _aligned(self, base: Base, view: Pattern, low: int, M: Mask) -> bool:
+    def _aligned(self, reach: Reach) -> bool:
         total = self.site.width
-        if view.cells is None or low % total:
+        if reach.pattern.cells is None or reach.low % total:
             return False
         if self.count == 1:
             return True
-        return pattern_of(base, total, M, self.rt.lanes).cells is not None
+        return pattern_of(reach.base, total, reach.mask, self.rt.lanes).cells is not None
 
-    def _global(
-        self,
-        base: Base,
-        view: Pattern,
-        low: int,
-        off: int,
-        M: Mask,
-    ) -> tuple[Array, Array, str]:
-        rt = self.rt
-        total = self.site.width
-        if not self._aligned(base, view, low, M) or not rt.arena.holds(
-            low, view.high + off + total - 1
-        ):
-            check_global(self.ctx, rt, self.instr, view, off, M, total)
-        count_global(self.site, base, view, low, M, rt)
-        start = (low - GLOBAL_BASE) // self.width
-        assert view.cells is not None
+    def _global(self, reach: Reach) -> tuple[Array, Array, str]:
+        rt, site, mask = self.rt, self.site, reach.mask
+        if not self._aligned(reach) or not rt.arena.holds(reach.low, reach.high + site.width - 1):
+            check_access(self.ctx, self.instr, reach, site.width, "global")
+        site.charge_spread(cost_of(global_cost, reach, site.width, rt.lanes, LINE))
+        start, cells = (reach.low - GLOBAL_BASE) // self.width, reach.pattern.cells
+        assert cells is not None
         if rt.arena.written is not None:
-            self._follow(view, start, low, M)
+            self._follow(reach, start, cells)
         if rt.origins is not None:
-            rt.origins.touch(self.kind, "global", start, view.cells, self.width, self.count, M)
-        return rt.arena.view(self.dtype)[start:], view.cells, "global"
+            rt.origins.touch(self.kind, "global", (cells + start) * self.width, site.width, mask)
+        return rt.arena.view(self.dtype)[start:], cells, "global"
 
-    def _follow(self, view: Pattern, start: int, low: int, M: Mask) -> None:
+    def _follow(self, reach: Reach, start: int, cells: Array) -> None:
         """Note what is written, and refuse to read what never was."""
         rt = self.rt
-        assert rt.arena.written is not None and view.cells is not None
+        assert rt.arena.written is not None
         dtype = UNSIGNED[self.width]
         size = len(rt.arena.written) // self.width * self.width
         marks = rt.arena.written[:size].view(dtype)[start:]
         full = dtype.type(int.from_bytes(b"\1" * self.width, "little"))
         for at in range(self.count):
             if self.kind == "store":
-                scatter(marks[at:], view.cells, np.full((1, 1), full), M, rt.lanes)
+                scatter(marks[at:], cells, np.full((1, 1), full), reach.mask, rt.lanes)
                 continue
-            bad = rt.lanes.full(M) & (marks[at:].take(view.cells, mode="wrap") != full)
+            bad = rt.lanes.full(reach.mask) & (marks[at:].take(cells, mode="wrap") != full)
             if bad.any():
-                check_written(self.ctx, self.site, bad, view.rel + low)
+                check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
 
-    def _window_memory(
-        self,
-        base: Base,
-        view: Pattern,
-        low: int,
-        off: int,
-        M: Mask,
-        space: str,
-    ) -> tuple[Array, Array, str]:
-        rt = self.rt
-        shared = space == "shared"
-        size = rt.shared_bytes if shared else rt.local_bytes
-        if (
-            not self._aligned(base, view, low, M)
-            or low < 0
-            or view.high + off + self.site.width > (rt.shared_limit if shared else rt.local_limit)
-        ):
-            check_window(self.ctx, rt, self.instr, view, off, M, self.site.width, space)
+    def _own(self, reach: Reach, space: str) -> tuple[Array, Array, str]:
+        """Shared memory of each block, or local memory of each thread."""
+        rt, site, shared = self.rt, self.site, space == "shared"
+        limit = rt.shared_limit if shared else rt.local_limit
+        if not self._aligned(reach) or reach.low < 0 or reach.high + site.width > limit:
+            check_access(self.ctx, self.instr, reach, site.width, space)
         if shared:
             if self.charged:
-                count_shared(self.site, base, view, low, M, rt, self.charged, self.cost)
+                site.charge_shared(cost_of(self.cost, reach, self.charged, rt.lanes))
             if rt.watcher is not None:
-                rt.watcher.access(self.site, low, view.rel, M, self.site.width, self.kind)
+                rt.watcher.access(site, reach, self.kind)
         elif self.charged:
-            count_local(self.site, base, view, low, M, rt)
-        each = "block" if space == "shared" else "thread"
-        index = flat_index(base, self.width, M, rt.lanes, size // self.width, each)
-        start = low // self.width
+            site.charge_spread(cost_of(local_cost, reach, site.width, rt.lanes))
+        stride = (rt.shared_bytes if shared else rt.local_bytes) // self.width
+        each = "block" if shared else "thread"
+        index = flat_index(reach, self.width, rt.lanes, stride, each)
+        start = reach.low // self.width
         if rt.origins is not None:
-            rt.origins.touch(self.kind, space, start, index, self.width, self.count, M)
+            first = (index + start) * self.width
+            rt.origins.touch(self.kind, space, first, site.width, reach.mask)
         return rt.memory(space, self.dtype)[start:], index, space
 
 

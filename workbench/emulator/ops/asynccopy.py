@@ -7,18 +7,27 @@ the chip.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from workbench.emulator.cost.addresses import LINE
 from workbench.emulator.cost.transfers import bypass_cost, copy_cost
-from workbench.emulator.ops.access import Access, add_shared, scatter, where_of
+from workbench.emulator.ops.access import Access, scatter
 from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Reg
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, Runtime
-from workbench.emulator.state.lanes import WARP, Mask
-from workbench.emulator.state.spaces import pattern_of
+from workbench.emulator.state.lanes import WARP, Lanes, Mask
+from workbench.emulator.state.spaces import Reach
 from workbench.emulator.state.values import Array, unsigned
 
 Write = tuple[Array, Array, Array, Mask]
+
+
+class Rule(NamedTuple):
+    """What decides on a copy's cost: does it go past the first-level cache; see `bypass_cost`."""
+
+    past: bool
+    sized: bool
 
 
 class Pipeline:
@@ -81,10 +90,10 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     write = Access(stored, ctx, site, target, "store")
     load = Access(read, ctx, site, source, "load")
     site.space = "global"
-    past = "cg" in instr.parts
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     sized = limit >= 0 and not _all_or_nothing(instr.operands[3], width, ctx, set())
+    rule = Rule("cg" in instr.parts, sized)
     rt = ctx.rt
 
     def run(R: Registers, M: Mask) -> None:
@@ -101,10 +110,11 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         if reading.count:
             counted = site.sectors, site.ideal
             origin, where, _ = load.locate(R, reading)
-            if past:
+            if rule.past:
                 site.sectors, site.ideal = counted
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
-        _charge(load, write, R, reading, M, past=past, sized=sized)
+        source = load.reach(R, reading) if reading.count else None
+        _charge(write, source, write.reach(R, M), rule)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
@@ -139,49 +149,35 @@ def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> 
     return bool(makers)
 
 
-def _charge(
-    load: Access,
-    write: Access,
-    R: Registers,
-    reading: Mask,
-    writing: Mask,
-    *,
-    past: bool,
-    sized: bool,
-) -> None:
-    """Add what follows from both of a copy's addresses.
+def _charge(write: Access, source: Reach | None, target: Reach, rule: Rule) -> None:
+    """Add what follows from both of a copy's addresses; `source` None: nobody reads.
 
-    That is its wavefronts and, if it goes `past` the first-level cache, its sectors;
-    `sized`: see `bypass_cost`.
+    That is its wavefronts and, if it goes past the first-level cache, its sectors.
     """
-    lanes, width = write.rt.lanes, write.site.width
-    source, offset = where_of(R, load.slot, load.size)
-    target, shift = where_of(R, write.slot, write.size)
-    low = 0
-    if reading.count:
-        low = (pattern_of(source, load.width, reading, lanes).low + offset + load.imm) % LINE
-    high = (pattern_of(target, write.width, writing, lanes).low + shift + write.imm) % LINE
-    key = ("copy", past, sized, source, low, high, reading, writing, width)
-    cost = target.memo.get(key)
+    lanes, site = write.rt.lanes, write.site
+    low, high = source.low % LINE if source else 0, target.low % LINE
+    where = (source.base, source.mask) if source else None
+    key = ("copy", rule, where, low, high, target.mask, site.width)
+    cost = target.base.memo.get(key)
     if cost is None:
-        places: list[Array] = []
-        for base, mask in ((source, reading), (target, writing)):
-            if mask.count:
-                rel = pattern_of(base, load.width, mask, lanes).rel
-            else:
-                rel = np.zeros((1, 1), np.int64)
-            places.append(np.broadcast_to(rel, lanes.shape).reshape(-1, WARP))
-        took, gave = (lanes.full(mask).reshape(-1, WARP) for mask in (reading, writing))
-        if past:
-            found = bypass_cost(places[0] + low, places[1] + high, took, gave, sized=sized)
+        give = _by_warp(source.pattern.rel if source else np.zeros((1, 1), np.int64), lanes) + low
+        take = _by_warp(target.pattern.rel, lanes) + high
+        reading = _by_warp(lanes.full(source.mask if source else lanes.empty), lanes)
+        writing = _by_warp(lanes.full(target.mask), lanes)
+        if rule.past:
+            found = bypass_cost(give, take, reading, writing, sized=rule.sized)
             cost = (*found.shared, found.sectors, found.ideal)
         else:
-            cost = (*copy_cost(places[0] + low, places[1] + high, took, gave, width), 0, 0)
-        target.remember(key, cost)
-    add_shared(write.site, cost[:4])
-    if past and reading.count:
-        write.site.sectors += cost[4]
-        write.site.ideal += cost[5]
+            cost = (*copy_cost(give, take, reading, writing, site.width), 0, 0)
+        target.base.remember(key, cost)
+    site.charge_shared(cost[:4])
+    if source:
+        site.sectors += cost[4]
+        site.ideal += cost[5]
+
+
+def _by_warp(array: Array, lanes: Lanes) -> Array:
+    return np.broadcast_to(array, lanes.shape).reshape(-1, WARP)
 
 
 def _kept(value: Array, limit: Array, start: int, word: int) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.emulator.cost.addresses import atomic_cost, shared_load_cost, spin_cost, swap_cost
-from workbench.emulator.ops.access import Access, SharedCostOf
+from workbench.emulator.ops.access import Access, Cost
 from workbench.emulator.ops.conversions import pack, unpack
 from workbench.emulator.ptx.instructions import SIZES, Instr
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run
@@ -106,7 +106,7 @@ def apply(
     return old
 
 
-def _shared_cost(op: str, kind: str, size: int, *, counts: bool) -> SharedCostOf:
+def _shared_cost(op: str, kind: str, size: int, *, counts: bool) -> Cost:
     """What an atomic costs in shared memory, by the machine instruction that it becomes."""
     if op == "cas":
         return swap_cost

@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 from workbench.emulator.state.lanes import Lanes, Mask, select
-from workbench.emulator.state.spaces import SHARED_WINDOW, Arena
+from workbench.emulator.state.spaces import Arena, Reach
 from workbench.emulator.state.values import MASK, Array, Value
 from workbench.errors import KernelError
 
@@ -37,28 +37,11 @@ class CodeSite:
     `on` counts lanes whose guard was true (used only where there is a guard).
     """
 
-    __slots__ = (
-        "bytes",
-        "divergent",
-        "ideal",
-        "instr",
-        "joined",
-        "on",
-        "requests",
-        "sectors",
-        "shared_requests",
-        "space",
-        "store",
-        "tags",
-        "wavefronts",
-        "ways",
-        "wideal",
-        "width",
-    )  # fmt: skip
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
         "wideal", "divergent",
     )  # fmt: skip
+    __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
 
     on: int
     requests: int
@@ -70,7 +53,6 @@ class CodeSite:
     wavefronts: int
     wideal: int
     divergent: int
-    ways: int
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
@@ -86,6 +68,21 @@ class CodeSite:
         for name in self.COUNTS:
             setattr(self, name, 0)
 
+    def charge_spread(self, cost: tuple[int, ...]) -> None:
+        """Add what a request of global or local memory cost: a `GlobalCost`."""
+        self.requests += cost[0]
+        self.sectors += cost[1]
+        self.ideal += cost[2]
+        self.tags += cost[3]
+        self.bytes += cost[4]
+
+    def charge_shared(self, cost: tuple[int, ...]) -> None:
+        """Add what a request of shared memory cost: a `SharedCost`."""
+        self.shared_requests += cost[0]
+        self.wavefronts += cost[1]
+        self.wideal += cost[2]
+        self.ways = max(self.ways, cost[3])
+
     def counts(self) -> list[int]:
         """The counters as a list, `ways` last."""
         return [*(getattr(self, name) for name in self.COUNTS), self.ways]
@@ -100,10 +97,8 @@ class CodeSite:
 class AccessWatcher(Protocol):
     """Told of shared-memory accesses, to find races and uninitialised reads."""
 
-    def access(
-        self, site: CodeSite, low: int, rel: Array, mask: Mask, width: int, kind: str
-    ) -> None:
-        """An access of `width` bytes a lane at ``low + rel``; kind: load, store or atomic."""
+    def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
+        """An access of `site.width` bytes a lane; kind: load, store or atomic."""
 
     def barrier(self, mask: Mask) -> None:
         """All lanes of the mask have passed a barrier of their whole block."""
@@ -277,11 +272,6 @@ class Context:
             return "in no variable"
         past = "" if address < best[1] + best[2] else ", past its end"
         return f"{best[0]} + {address - best[1]}{past}"
-
-    def generic(self, name: str) -> int:
-        """The generic address of a variable."""
-        space, address = self.symbols[name]
-        return address + SHARED_WINDOW if space == "shared" else address
 
 
 def literal(operand: Imm, size: int, kind: str) -> int:

@@ -136,9 +136,23 @@ class Pattern(NamedTuple):
     cells: NDArray[np.intp] | None
 
 
+class Reach(NamedTuple):
+    """Where the lanes of one access go: a base's pattern, moved so that its least is `low`."""
+
+    base: Base
+    pattern: Pattern
+    low: int
+    high: int
+    mask: Mask
+
+    def back(self, shift: int) -> Reach:
+        """The same, so many bytes before."""
+        return self._replace(low=self.low - shift, high=self.high - shift)
+
+
 def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
-    """`Pattern` of a base under a mask, remembered with the base."""
-    key = ("view", width, mask)
+    """`Pattern` of a base under a mask in elements of `width` bytes, remembered with the base."""
+    key = ("pattern", width, mask)
     found = base.memo.get(key)
     if found is not None:
         return found  # type: ignore[no-any-return]
@@ -156,19 +170,17 @@ def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
     return base.remember(key, Pattern(low, high, rel, index))  # type: ignore[no-any-return]
 
 
-def flat_index(base: Base, width: int, mask: Mask, lanes: Lanes, stride: int, each: str) -> Array:
+def flat_index(reach: Reach, width: int, lanes: Lanes, stride: int, each: str) -> Array:
     """Element indices into memory that every block (or thread) has for itself.
 
-    `stride` is in elements; `each` is ``block`` or ``thread``. Remembered with the base.
+    `stride` is in elements of `width` bytes; `each` is ``block`` or ``thread``. Remembered
+    with the base.
     """
-    key = ("flat", width, mask, stride, each)
-    found = base.memo.get(key)
+    key = ("flat", width, reach.mask, stride, each)
+    found = reach.base.memo.get(key)
     if found is None:
-        index = pattern_of(base, width, mask, lanes).cells
-        assert index is not None
-        if each == "block":
-            start = np.arange(lanes.B, dtype=np.intp)[:, None] * stride
-        else:
-            start = np.arange(lanes.B * lanes.T, dtype=np.intp).reshape(lanes.shape) * stride
-        found = base.remember(key, start + index)
+        assert reach.pattern.cells is not None
+        count, shape = (lanes.B, (-1, 1)) if each == "block" else (lanes.B * lanes.T, lanes.shape)
+        start = np.arange(count, dtype=np.intp).reshape(shape) * stride
+        found = reach.base.remember(key, start + reach.pattern.cells)
     return found  # type: ignore[no-any-return]

@@ -159,25 +159,11 @@ def double(value: Value) -> Array:
     return unsigned(value, 8).view(F64)
 
 
-def half(value: Value) -> Array:
-    """A 16-bit register, read as float16."""
-    return unsigned(value, 2).view(np.float16)
-
-
 def truth(value: Value) -> Array:
     """A predicate register as a bool array."""
     if isinstance(value, np.ndarray):
         return value
     return np.array([[bool(value)]])
-
-
-def based(value: Value, size: int) -> tuple[Base, int]:
-    """A register as base and offset; the base of an int is one zero."""
-    if type(value) is Affine:
-        return value.base, value.off
-    if type(value) is int:
-        return ZERO[size], value
-    return Base(unsigned(value, size)), 0
 
 
 def to_signed(bits: int, size: int) -> int:

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.emulator.cost.addresses import matrix_cost
-from workbench.emulator.ops.access import Access, count_shared, where_of
+from workbench.emulator.ops.access import Access, cost_of
 from workbench.emulator.ops.conversions import pack, unpack
 from workbench.emulator.ops.tensor.fragments import Layout, a_layout, b_layout, c_layout
 from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Instr, Operand, Vec
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
-from workbench.emulator.state.spaces import pattern_of
 from workbench.emulator.state.values import F32, F64, Array, unsigned
 
 #: Input type -> elements in a 32-bit register.
@@ -163,7 +162,8 @@ def _ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             np.broadcast_to(memory[piece:].take(index, mode="wrap"), lanes.shape)
             for piece in range(4)
         ]
-        _charge(access, R, rows, site)
+        # Each matrix of 8 rows of 16 bytes is one pass.
+        site.charge_shared(cost_of(matrix_cost, access.reach(R, rows), 16, lanes))
         # (blocks, warps, 32 rows, 8 halves)
         held = np.stack(words, axis=-1).reshape(lanes.B, lanes.W, WARP, 4)
         halves = np.ascontiguousarray(held).view(np.uint16)
@@ -176,13 +176,6 @@ def _ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             put(R, M, target, np.ascontiguousarray(out).reshape(lanes.shape), 4)
 
     return many
-
-
-def _charge(access: Access, R: Registers, rows: Mask, site: CodeSite) -> None:
-    """Each matrix of 8 rows of 16 bytes is one pass."""
-    base, off = where_of(R, access.slot, access.size)
-    view = pattern_of(base, access.width, rows, access.rt.lanes)
-    count_shared(site, base, view, view.low + off + access.imm, rows, access.rt, 16, matrix_cost)
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.emulator.cost.addresses import matrix_cost
-from workbench.emulator.ops.access import Access, count_shared, scatter, where_of
+from workbench.emulator.ops.access import Access, cost_of, scatter, where_of
 from workbench.emulator.ops.tensor.fragments import Layout, wmma_layout
 from workbench.emulator.ops.tensor.mma import Result, operand, product, slots_of, targets_of
 from workbench.emulator.ops.warp import by_warp
@@ -21,7 +21,7 @@ from workbench.emulator.ptx.instructions import Instr, Vec
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.integers import add
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
-from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW, pattern_of
+from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW
 from workbench.emulator.state.values import UNSIGNED, Affine, Array, Base, Value, unsigned
 
 Ints = NDArray[np.int64]
@@ -143,10 +143,7 @@ class _Fragment:
         access, lanes = self.access, self.ctx.rt.lanes
         row, column = _LANE % 8 + _LANE // 8 % 2 * 8, _LANE // 16 * 8
         R[access.slot] = add(kept, self.offsets(R, row, column, -1), access.size)
-        base, off = where_of(R, access.slot, access.size)
-        view = pattern_of(base, access.width, M, lanes)
-        low = view.low + off + access.imm
-        count_shared(self.site, base, view, low, M, access.rt, 16, matrix_cost)
+        self.site.charge_shared(cost_of(matrix_cost, access.reach(R, M), 16, lanes))
 
 
 def _load(memory: _Fragment) -> Run:
