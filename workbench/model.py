@@ -83,16 +83,10 @@ class Expectation(Record, frozen=True):
     line: int = 0
 
 
-class Version(Record, frozen=True):
-    """One implementation in a study: one file that says what it is."""
+class Description(Record, frozen=True):
+    """What the front matter of a version's file says of it."""
 
-    study: str
-    id: str  # "v3", "cublas"
-    name: str  # file stem, "v3_padded"
-    path: str  # relative to the project root, forward slashes
-    kind: Literal["cuda", "python"]
     title: str
-    text: str  # the whole file
     parent: str | None = None
     change: str = ""
     baseline: bool = False
@@ -105,7 +99,17 @@ class Version(Record, frozen=True):
     tolerance: float | None = None  # of this version alone; None: the study's
     tolerance_why: str = ""
     expectations: tuple[Expectation, ...] = ()
-    front_matter_lines: tuple[int, int] = (0, 0)  # first and last line, 1-based; (0, 0): none
+
+
+class Version(Description, frozen=True, kw_only=True):
+    """One implementation in a study: one file that says what it is."""
+
+    study: str
+    id: str  # "v3", "cublas"
+    name: str  # file stem, "v3_padded"
+    path: str  # relative to the project root, forward slashes
+    kind: Literal["cuda", "python"]
+    text: str  # the whole file
 
 
 # --- builds --------------------------------------------------------------------

@@ -28,7 +28,7 @@ from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Build, Record, SourceFile, Version
 from workbench.nearest import did_you_mean
 from workbench.project import Project
-from workbench.study.launches import place
+from workbench.study.frontmatter import place
 from workbench.study.sources import local_sources
 
 #: ``-lineinfo`` links counters to lines. Nothing here changes results: fast math is

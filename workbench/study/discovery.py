@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
 
 from workbench.errors import UsageError
-from workbench.model import Version
+from workbench.model import Description, Version
 from workbench.nearest import did_you_mean
 from workbench.project import Project
 from workbench.study import frontmatter
-from workbench.study.frontmatter import FrontMatter
+from workbench.study.frontmatter import Kind, place
 from workbench.study.sources import local_sources, read_source
 
 _NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
@@ -37,39 +36,31 @@ def load_versions(project: Project, study: str) -> dict[str, Version]:
         UsageError: wrong front matter, two files with one id, an unknown parent, a
             cycle of parents, a kernel or counter that does not exist.
     """
-    folder = project.kernels / study
-    numbered: list[tuple[int, Version, FrontMatter]] = []
-    others: list[tuple[Version, FrontMatter]] = []
-    for path in sorted(folder.iterdir()):
+    numbered: list[tuple[int, str, Version]] = []
+    others: list[Version] = []
+    for path in sorted((project.kernels / study).iterdir()):
         if path.suffix not in (".cu", ".py") or path.name == "study.py" or not path.is_file():
             continue
         match = _NAME.match(path.stem)
-        found = _read(path, study, f"v{int(match[1])}" if match else path.stem, bool(match))
-        if found is None:
+        version = _read(path, study, f"v{int(match[1])}" if match else path.stem, bool(match))
+        if version is None:
             continue
         if match:
-            numbered.append((int(match[1]), *found))
+            numbered.append((int(match[1]), version.name, version))
         else:
-            others.append(found)
-    numbered.sort(key=lambda entry: (entry[0], entry[1].name))
-    ordered = [(version, front) for _, version, front in numbered] + others
-    _check_unique([version for version, _ in ordered])
-    linked = _link([version for version, _ in ordered], dict(_fronts(ordered)))
-    for version, front in ordered:
-        _check_kernels(project, version, front)
-        _check_counters(version, front)
+            others.append(version)
+    versions = [version for *_, version in sorted(numbered, key=lambda entry: entry[:2])] + others
+    _check_unique(versions)
+    linked = _link(versions)
+    for version in versions:
+        _check_kernels(project, version)
+        _check_counters(version)
     return linked
 
 
-def _fronts(ordered: list[tuple[Version, FrontMatter]]) -> list[tuple[str, FrontMatter]]:
-    return [(version.id, front) for version, front in ordered]
-
-
-def _read(
-    path: Path, study: str, version_id: str, numbered: bool
-) -> tuple[Version, FrontMatter] | None:
+def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | None:
     shown = f"kernels/{study}/{path.name}"
-    kind: Literal["cuda", "python"] = "cuda" if path.suffix == ".cu" else "python"
+    kind: Kind = "cuda" if path.suffix == ".cu" else "python"
     text = read_source(path, shown)
     # A file that is neither numbered nor described is a helper of the others.
     if not numbered and not frontmatter.present(text, path=shown, kind=kind):
@@ -80,29 +71,10 @@ def _read(
             f"{shown}:{front.lines[0]}: neither a version nor a baseline",
             f"Name it v<number>_{path.stem}{path.suffix}, or write baseline = true.",
         )
-    version = Version(
-        study=study,
-        id=version_id,
-        name=path.stem,
-        path=shown,
-        kind=kind,
-        title=front.title,
-        text=text,
-        parent=front.parent,
-        change=front.change,
-        baseline=front.baseline,
-        launches=front.launches,
-        scratch=front.scratch,
-        defines=front.defines,
-        flags=front.flags,
-        requires=front.requires,
-        requires_why=front.requires_why,
-        tolerance=front.tolerance,
-        tolerance_why=front.tolerance_why,
-        expectations=front.expectations,
-        front_matter_lines=front.lines,
+    said = {name: getattr(front, name) for name in Description.__struct_fields__}
+    return Version(
+        study=study, id=version_id, name=path.stem, path=shown, kind=kind, text=text, **said
     )
-    return version, front
 
 
 def _check_unique(versions: list[Version]) -> None:
@@ -116,10 +88,11 @@ def _check_unique(versions: list[Version]) -> None:
             )
 
 
-def _link(versions: list[Version], fronts: dict[str, FrontMatter]) -> dict[str, Version]:
+def _link(versions: list[Version]) -> dict[str, Version]:
     """Fill in each version's parent: named, or the version before it in the ladder."""
     import msgspec
 
+    ids = [version.id for version in versions]
     by_name = {version.name: version.id for version in versions}
     linked: dict[str, Version] = {}
     before: str | None = None
@@ -129,22 +102,21 @@ def _link(versions: list[Version], fronts: dict[str, FrontMatter]) -> dict[str, 
             parent = None if version.baseline else before
         elif parent == "":
             parent = None  # parent = "": the first of a ladder of its own
-        elif parent not in fronts:
+        elif parent not in ids:
             if parent not in by_name:
                 raise UsageError(
-                    f"{version.path}:{fronts[version.id].key_lines['parent']}: "
-                    f"unknown parent `{parent}`",
-                    did_you_mean(parent, fronts, "versions"),
+                    f"{place(version, 'parent')}: unknown parent `{parent}`",
+                    did_you_mean(parent, ids, "versions"),
                 )
             parent = by_name[parent]
         if not version.baseline:
             before = version.id
         linked[version.id] = msgspec.structs.replace(version, parent=parent)
-    _check_cycles(linked, fronts)
+    _check_cycles(linked)
     return linked
 
 
-def _check_cycles(versions: dict[str, Version], fronts: dict[str, FrontMatter]) -> None:
+def _check_cycles(versions: dict[str, Version]) -> None:
     for version in versions.values():
         path = [version.id]
         parent = version.parent
@@ -152,15 +124,13 @@ def _check_cycles(versions: dict[str, Version], fronts: dict[str, FrontMatter]) 
             path.append(parent)
             parent = versions[parent].parent
         if parent == version.id:
-            front = fronts[version.id]
-            line = front.key_lines.get("parent", front.lines[0])
             raise UsageError(
-                f"{version.path}:{line}: a cycle of parents: {' → '.join([*path, parent])}",
+                f"{place(version, 'parent')}: a cycle of parents: {' → '.join([*path, parent])}",
                 "A ladder has a first version: name an earlier one as parent.",
             )
 
 
-def _check_kernels(project: Project, version: Version, front: FrontMatter) -> None:
+def _check_kernels(project: Project, version: Version) -> None:
     """Refuse a kernel that is named nowhere in the version's code or its includes.
 
     Any mention counts, so that a kernel that a macro defines is accepted; the
@@ -173,14 +143,14 @@ def _check_kernels(project: Project, version: Version, front: FrontMatter) -> No
     plain = _COMMENT.sub(" ", "\n".join(texts))
     for index, launch in enumerate(version.launches):
         if not re.search(rf"\b{launch.kernel}\b", plain):
-            line = front.key_lines[f"launch[{index}].kernel"]
             raise UsageError(
-                f"{version.path}:{line}: there is no kernel `{launch.kernel}` in this file",
+                f"{place(version, f'launch[{index}].kernel')}: there is no kernel "
+                f"`{launch.kernel}` in this file",
                 did_you_mean(launch.kernel, kernel_names(plain), "kernels"),
             )
 
 
-def _check_counters(version: Version, front: FrontMatter) -> None:
+def _check_counters(version: Version) -> None:
     if not version.expectations:
         return
     # Only a version that expects something pays for reading the catalog.
@@ -189,8 +159,8 @@ def _check_counters(version: Version, front: FrontMatter) -> None:
     known = catalog()
     for index, expectation in enumerate(version.expectations):
         if expectation.counter not in known:
-            line = front.key_lines[f"expect[{index}].counter"]
             raise UsageError(
-                f"{version.path}:{line}: unknown counter `{expectation.counter}`",
+                f"{place(version, f'expect[{index}].counter')}: unknown counter "
+                f"`{expectation.counter}`",
                 did_you_mean(expectation.counter, [each.id for each in known], "counters"),
             )

@@ -20,6 +20,7 @@ from workbench.project import Project, studies_in
 from workbench.study.discovery import load_versions
 from workbench.study.expressions import evaluate
 from workbench.study.file import StudyFile
+from workbench.study.frontmatter import place
 from workbench.study.launches import (
     BufferArg,
     ResolvedLaunch,
@@ -27,7 +28,6 @@ from workbench.study.launches import (
     ScalarArg,
     check_names,
     defined_integers,
-    place,
     resolve_launches,
     resolve_scratch,
 )

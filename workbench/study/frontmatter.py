@@ -16,9 +16,9 @@ from typing import Literal
 import msgspec
 
 from workbench.errors import UsageError
-from workbench.model import Expectation, LaunchSpec, Record, ScratchSpec
+from workbench.model import Description, Expectation, LaunchSpec, Record, ScratchSpec, Version
 from workbench.nearest import did_you_mean
-from workbench.study.frontkeys import Reader
+from workbench.study.keys import ExpectTable, Keys, LaunchTable, ScratchTable
 from workbench.study.predictions import parse as parse_prediction
 
 Kind = Literal["cuda", "python"]
@@ -26,69 +26,28 @@ Kind = Literal["cuda", "python"]
 _OPEN = re.compile(r"\A\s*/\*[ \t]*---[ \t]*\n")
 _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
-#: The keys of the front matter and of its tables.
-TOP_KEYS = (
-    "title",
-    "parent",
-    "change",
-    "baseline",
-    "launch",
-    "expect",
-    "scratch",
-    "defines",
-    "flags",
-    "requires",
-    "requires_why",
-    "tolerance",
-    "tolerance_why",
-)
-LAUNCH_KEYS = ("kernel", "grid", "block", "args", "dynamic_shared", "cluster")
-EXPECT_KEYS = ("counter", "change", "why", "learned")
-SCRATCH_KEYS = ("name", "dtype", "shape")
 #: Keys that only code compiled by nvcc has.
 _CUDA_ONLY = ("launch", "scratch", "defines", "flags")
 #: Element types of scratch buffers, by their NumPy names.
 DTYPES = (
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    *(f"float{bits}" for bits in (16, 32, 64)),
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
-class FrontMatter(Record, frozen=True):
+class FrontMatter(Description, frozen=True):
     """What a version's file says of itself, checked but not yet evaluated.
 
     `lines` are the first and last line of the front matter; `key_lines` gives the
     line of each key by its path, for example ``launch[0].grid``.
     """
 
-    title: str
-    parent: str | None = None
-    change: str = ""
-    baseline: bool = False
-    launches: tuple[LaunchSpec, ...] = ()
-    scratch: tuple[ScratchSpec, ...] = ()
-    defines: dict[str, str] = msgspec.field(default_factory=dict)
-    flags: tuple[str, ...] = ()
-    requires: str = ""
-    requires_why: str = ""
-    tolerance: float | None = None
-    tolerance_why: str = ""
-    expectations: tuple[Expectation, ...] = ()
     lines: tuple[int, int] = (0, 0)
     key_lines: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class _Block(Record, frozen=True):
+class _Header(Record, frozen=True):
     """Where the TOML stands: its text, its first line, the block's own lines."""
 
     toml: str
@@ -100,7 +59,7 @@ def _line(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def _cuda_block(text: str, path: str) -> _Block | None:
+def _cuda_block(text: str, path: str) -> _Header | None:
     start = _OPEN.match(text)
     if start is None:
         return None
@@ -118,7 +77,7 @@ def _cuda_block(text: str, path: str) -> _Block | None:
             f"{path}:{line}: `*/` inside the front matter ends the comment early",
             "Remove it: the compiler takes what follows for code.",
         )
-    return _Block(
+    return _Header(
         toml=toml,
         first=_line(text, start.end()),
         lines=(opened, _line(text, end.end())),
@@ -142,7 +101,7 @@ def _docstring(text: str, path: str) -> ast.Expr | None:
     return None
 
 
-def _python_block(text: str, path: str) -> _Block | None:
+def _python_block(text: str, path: str) -> _Header | None:
     node = _docstring(text, path)
     if node is None or node.end_lineno is None:
         return None
@@ -158,14 +117,14 @@ def _python_block(text: str, path: str) -> _Block | None:
             "End it with a second line `---` in the docstring.",
         )
     first, last = marks[0], marks[1]
-    return _Block(
+    return _Header(
         toml="\n".join(rows[first + 1 : last]) + "\n",
         first=node.lineno + first + 1,
         lines=(node.lineno + first, node.lineno + last),
     )
 
 
-def _block(text: str, path: str, kind: Kind) -> _Block | None:
+def _block(text: str, path: str, kind: Kind) -> _Header | None:
     return _cuda_block(text, path) if kind == "cuda" else _python_block(text, path)
 
 
@@ -191,118 +150,77 @@ def code(text: str, *, kind: Kind) -> str:
     return "\n".join(rows[: node.lineno - 1] + rows[node.end_lineno :])
 
 
-def _launches(reader: Reader, table: dict[str, object]) -> tuple[LaunchSpec, ...]:
-    launches = []
-    for index, entry in enumerate(reader.tables(table, "launch")):
-        prefix = f"launch[{index}]."
-        reader.check_keys(entry, LAUNCH_KEYS, prefix)
-        kernel = reader.required(entry, "kernel", prefix)
-        if not _IDENTIFIER.match(kernel):
-            reader.fail(
-                prefix + "kernel",
-                f"`{kernel}` is no function name",
-                'Write the name alone; the kernel is declared extern "C" __global__.',
-            )
-        for key in ("grid", "block"):
-            if not entry.get(key):
-                reader.fail(
-                    prefix + key, f"`{key}` is missing in [[launch]]", f"Add {key} = [256]."
-                )
-        (shared,) = reader.expressions(
-            {"dynamic_shared": entry.get("dynamic_shared", 0)}, "dynamic_shared", prefix, 1
-        ) or ("0",)
-        launches.append(
-            LaunchSpec(
-                kernel=kernel,
-                grid=reader.expressions(entry, "grid", prefix, 3),
-                block=reader.expressions(entry, "block", prefix, 3),
-                args=reader.expressions(entry, "args", prefix, None, floats=True),
-                dynamic_shared=shared,
-                cluster=reader.expressions(entry, "cluster", prefix, 3),
-                line=reader.line(f"launch[{index}]"),
-            )
+def _launch(keys: Keys, index: int, table: LaunchTable) -> LaunchSpec:
+    key = f"launch[{index}]"
+    kernel = keys.required(f"{key}.kernel", table.kernel)
+    if not _IDENTIFIER.match(kernel):
+        keys.fail(
+            f"{key}.kernel",
+            f"`{kernel}` is no function name",
+            'Write the name alone; the kernel is declared extern "C" __global__.',
         )
-    return tuple(launches)
+    for name, value in (("grid", table.grid), ("block", table.block)):
+        if not value:
+            keys.fail(f"{key}.{name}", f"`{name}` is missing in [[launch]]", f"Add {name} = [256].")
+    (shared,) = keys.texts(f"{key}.dynamic_shared", table.dynamic_shared, 1) or ("0",)
+    return LaunchSpec(
+        kernel=kernel,
+        grid=keys.texts(f"{key}.grid", table.grid),
+        block=keys.texts(f"{key}.block", table.block),
+        args=keys.texts(f"{key}.args", table.args, None),
+        dynamic_shared=shared,
+        cluster=keys.texts(f"{key}.cluster", table.cluster),
+        line=keys.line(key),
+    )
 
 
-def _scratch(reader: Reader, table: dict[str, object]) -> tuple[ScratchSpec, ...]:
-    buffers: list[ScratchSpec] = []
-    for index, entry in enumerate(reader.tables(table, "scratch")):
-        prefix = f"scratch[{index}]."
-        reader.check_keys(entry, SCRATCH_KEYS, prefix)
-        name = reader.required(entry, "name", prefix)
-        if not _IDENTIFIER.match(name) or name in {each.name for each in buffers}:
-            reader.fail(
-                prefix + "name",
-                f"`{name}` is no name or taken twice",
-                "Give every scratch buffer a name of its own, of letters, digits and _.",
-            )
-        dtype = reader.required(entry, "dtype", prefix)
-        if dtype not in DTYPES:
-            reader.fail(
-                prefix + "dtype",
-                f"unknown dtype `{dtype}`",
-                did_you_mean(dtype, DTYPES, "types"),
-            )
-        if not entry.get("shape"):
-            reader.fail(
-                prefix + "shape", "`shape` is missing in [[scratch]]", 'Add shape = ["M", "N"].'
-            )
-        buffers.append(
-            ScratchSpec(
-                name=name,
-                dtype=dtype,
-                shape=reader.expressions(entry, "shape", prefix, None),
-                line=reader.line(f"scratch[{index}]"),
-            )
+def _scratch(keys: Keys, index: int, table: ScratchTable, taken: set[str]) -> ScratchSpec:
+    key = f"scratch[{index}]"
+    name = keys.required(f"{key}.name", table.name)
+    if not _IDENTIFIER.match(name) or name in taken:
+        keys.fail(
+            f"{key}.name",
+            f"`{name}` is no name or taken twice",
+            "Give every scratch buffer a name of its own, of letters, digits and _.",
         )
-    return tuple(buffers)
+    taken.add(name)
+    dtype = keys.required(f"{key}.dtype", table.dtype)
+    if dtype not in DTYPES:
+        keys.fail(f"{key}.dtype", f"unknown dtype `{dtype}`", did_you_mean(dtype, DTYPES, "types"))
+    if not table.shape:
+        keys.fail(f"{key}.shape", "`shape` is missing in [[scratch]]", 'Add shape = ["M", "N"].')
+    shape = keys.texts(f"{key}.shape", table.shape, None)
+    return ScratchSpec(name=name, dtype=dtype, shape=shape, line=keys.line(key))
 
 
-def _expectations(reader: Reader, table: dict[str, object]) -> tuple[Expectation, ...]:
-    expectations = []
-    for index, entry in enumerate(reader.tables(table, "expect")):
-        prefix = f"expect[{index}]."
-        reader.check_keys(entry, EXPECT_KEYS, prefix)
-        counter = reader.required(entry, "counter", prefix)
-        change = reader.required(entry, "change", prefix)
-        try:
-            parse_prediction(change)
-        except UsageError as error:
-            reader.fail(prefix + "change", error.message, error.hint)
-        expectations.append(
-            Expectation(
-                counter=counter,
-                change=change,
-                why=reader.string(entry, "why", prefix),
-                learned=reader.string(entry, "learned", prefix),
-                line=reader.line(f"expect[{index}]"),
-            )
+def _expectation(keys: Keys, index: int, table: ExpectTable) -> Expectation:
+    key = f"expect[{index}]"
+    change = keys.required(f"{key}.change", table.change)
+    try:
+        parse_prediction(change)
+    except UsageError as error:
+        keys.fail(f"{key}.change", error.message, error.hint)
+    return Expectation(
+        counter=keys.required(f"{key}.counter", table.counter),
+        change=change,
+        why=table.why.strip(),
+        learned=table.learned.strip(),
+        line=keys.line(key),
+    )
+
+
+def _define(keys: Keys, name: str, value: object) -> str:
+    key = f"defines.{name}"
+    if not _IDENTIFIER.match(name):
+        keys.fail(key, f"`{name}` is no macro name", "Use letters, digits, _.")
+    if not isinstance(value, str | int | float):
+        keys.fail(
+            key, f"`{name}` must be a number or a string, not {value!r}", f"Write {name} = 32."
         )
-    return tuple(expectations)
+    return str(int(value) if isinstance(value, bool) else value)
 
 
-def _defines(reader: Reader, table: dict[str, object]) -> dict[str, str]:
-    value = table.get("defines", {})
-    if not isinstance(value, dict):
-        reader.fail("defines", "`defines` must be a table", "Write [defines] and TILE = 32.")
-    defines = {}
-    for name, content in value.items():
-        if not _IDENTIFIER.match(name):
-            reader.fail(f"defines.{name}", f"`{name}` is no macro name", "Use letters, digits, _.")
-        if isinstance(content, bool):
-            content = int(content)
-        if not isinstance(content, str | int | float):
-            reader.fail(
-                f"defines.{name}",
-                f"`{name}` must be a number or a string, not {content!r}",
-                f"Write {name} = 32.",
-            )
-        defines[name] = str(content)
-    return defines
-
-
-def _load(block: _Block, path: str) -> dict[str, object]:
+def _load(block: _Header, path: str) -> dict[str, object]:
     try:
         return tomllib.loads(block.toml)
     except tomllib.TOMLDecodeError as error:
@@ -342,39 +260,46 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
             f"A version's file starts with {form}; `workbench new` writes one.",
         )
     table = _load(block, path)
-    reader = Reader(path, block.toml, block.first, block.lines[0])
-    reader.check_keys(table, TOP_KEYS, "")
+    keys = Keys(path, block.toml, block.first, block.lines[0])
+    said = keys.read(table)
     if kind == "python":
         for key in _CUDA_ONLY:
             if key in table:
-                reader.fail(
+                keys.fail(
                     key,
                     f"`{key}` has no meaning in a .py version",
                     "Its prepare() launches what it needs.",
                 )
-    elif not table.get("launch"):
-        reader.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
-    tolerance = reader.fraction(table, "tolerance")
-    if tolerance is not None and not reader.string(table, "tolerance_why"):
-        reader.fail(
+    elif not said.launch:
+        keys.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
+    if said.tolerance is not None and not said.tolerance_why.strip():
+        keys.fail(
             "tolerance",
             "`tolerance` without `tolerance_why`",
             "Say why this version may be further off than the study's tolerance.",
         )
+    taken: set[str] = set()
     return FrontMatter(
-        title=reader.required(table, "title"),
-        parent=reader.string(table, "parent") if "parent" in table else None,
-        change=reader.string(table, "change"),
-        baseline=reader.flag(table, "baseline"),
-        launches=_launches(reader, table),
-        scratch=_scratch(reader, table),
-        defines=_defines(reader, table),
-        flags=reader.strings(table, "flags"),
-        requires=reader.string(table, "requires"),
-        requires_why=reader.string(table, "requires_why"),
-        tolerance=tolerance,
-        tolerance_why=reader.string(table, "tolerance_why"),
-        expectations=_expectations(reader, table),
+        title=keys.required("title", said.title),
+        parent=None if said.parent is None else said.parent.strip(),
+        change=said.change.strip(),
+        baseline=said.baseline,
+        launches=tuple(_launch(keys, *each) for each in enumerate(said.launch)),
+        scratch=tuple(_scratch(keys, *each, taken) for each in enumerate(said.scratch)),
+        defines={name: _define(keys, name, value) for name, value in said.defines.items()},
+        flags=said.flags,
+        requires=said.requires.strip(),
+        requires_why=said.requires_why.strip(),
+        tolerance=said.tolerance,
+        tolerance_why=said.tolerance_why.strip(),
+        expectations=tuple(_expectation(keys, *each) for each in enumerate(said.expect)),
         lines=block.lines,
-        key_lines=reader.lines,
+        key_lines=keys.lines,
     )
+
+
+def place(version: Version, key: str) -> str:
+    """``kernels/sgemm/v3_padded.cu:7``: where a key of the front matter stands."""
+    front = parse(version.text, path=version.path, kind=version.kind)
+    line = front.key_lines.get(key) or front.key_lines.get(key.rpartition(".")[0])
+    return f"{version.path}:{line or front.lines[0]}"

@@ -11,8 +11,8 @@ from typing import Protocol
 from workbench.errors import UsageError
 from workbench.model import Dim3, Number, Problem, Record, Version
 from workbench.nearest import did_you_mean
-from workbench.study import frontmatter
 from workbench.study.expressions import evaluate, names_in
+from workbench.study.frontmatter import place
 
 #: Limits that hold on every chip since compute capability 3.0 (CUDA C++ Programming
 #: Guide, "Technical Specifications per Compute Capability").
@@ -76,13 +76,6 @@ class Scope(Protocol):
     def buffer_names(self, version: Version) -> set[str]:
         """Inputs, outputs and the version's scratch buffers."""
         ...
-
-
-def place(version: Version, key: str) -> str:
-    """``kernels/sgemm/v3_padded.cu:7``: where a key of the front matter stands."""
-    front = frontmatter.parse(version.text, path=version.path, kind=version.kind)
-    line = front.key_lines.get(key) or front.key_lines.get(key.rpartition(".")[0])
-    return f"{version.path}:{line or front.lines[0]}"
 
 
 def _fail(version: Version, key: str, what: str, hint: str) -> UsageError:

@@ -1,0 +1,179 @@
+"""The keys of front matter and their types; every complaint names its line."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, NoReturn
+
+import msgspec
+
+from workbench.errors import UsageError
+from workbench.nearest import did_you_mean
+from workbench.study.tomllines import key_lines
+
+#: An integer, or an expression that gives one.
+Size = int | str
+#: What an argument of a launch may be.
+Scalar = int | float | str
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table as it is written; what was left out is empty."""
+
+
+class LaunchTable(Table, frozen=True):
+    """``[[launch]]``."""
+
+    kernel: str = ""
+    grid: Size | tuple[Size, ...] = ()
+    block: Size | tuple[Size, ...] = ()
+    args: Scalar | tuple[Scalar, ...] = ()
+    dynamic_shared: Size | tuple[Size, ...] = 0
+    cluster: Size | tuple[Size, ...] = ()
+
+
+class ScratchTable(Table, frozen=True):
+    """``[[scratch]]``."""
+
+    name: str = ""
+    dtype: str = ""
+    shape: Size | tuple[Size, ...] = ()
+
+
+class ExpectTable(Table, frozen=True):
+    """``[[expect]]``."""
+
+    counter: str = ""
+    change: str = ""
+    why: str = ""
+    learned: str = ""
+
+
+class VersionTable(Table, frozen=True):
+    """The whole front matter. The values of `defines` are still to be checked."""
+
+    title: str = ""
+    parent: str | None = None
+    change: str = ""
+    baseline: bool = False
+    launch: tuple[LaunchTable, ...] = ()
+    expect: tuple[ExpectTable, ...] = ()
+    scratch: tuple[ScratchTable, ...] = ()
+    defines: dict[str, object] = {}
+    flags: tuple[str, ...] = ()
+    requires: str = ""
+    requires_why: str = ""
+    tolerance: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
+    tolerance_why: str = ""
+
+
+#: The tables by the name in their headers.
+TABLES: dict[str, type[Table]] = {
+    "": VersionTable,
+    "launch": LaunchTable,
+    "scratch": ScratchTable,
+    "expect": ExpectTable,
+}
+_SIZES = ("must hold integers or expressions, not {value!r}", "{key} = {example}")
+_EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
+_TABLES = ("must be a list of tables", "[[{key}]], with two brackets")
+#: Key -> what it must be, and what to write; of all others a string.
+_FORMS = {
+    "baseline": ("must be true or false, not {value!r}", "{key} = true"),
+    "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
+    "defines": ("must be a table", "[defines] and TILE = 32"),
+    "tolerance": ("must be a number between 0 and 1, not {value!r}", "{key} = 1e-3"),
+    "args": ("must hold strings or numbers, not {value!r}", "{key} = {example}"),
+    **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
+    **dict.fromkeys(("launch", "scratch", "expect"), _TABLES),
+}
+_STRING = ("must be a string, not {value!r}", '{key} = "…"')
+#: msgspec's messages: what is wrong, and the path to it, `$.launch[0].grid[1]`.
+_MESSAGE = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]+)`)?\Z", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
+
+
+class Keys:
+    """The keys of a file's front matter: their lines, their values, what is wrong with them.
+
+    Args:
+        path: Name of the file in messages.
+        toml: The TOML.
+        first: Its first line in the file.
+        opened: The line on which the front matter begins.
+    """
+
+    def __init__(self, path: str, toml: str, first: int, opened: int) -> None:
+        self.path = path
+        self.lines = {key: line + first - 1 for key, line in key_lines(toml).items()}
+        self.opened = opened
+
+    def line(self, key: str) -> int:
+        """The line of a key, of the nearest table around it, or of the front matter."""
+        while key not in self.lines and "." in key:
+            key = key.rpartition(".")[0]
+        return self.lines.get(key, self.opened)
+
+    def fail(self, key: str, what: str, hint: str) -> NoReturn:
+        """Raise the UsageError for the key's line."""
+        raise UsageError(f"{self.path}:{self.line(key)}: {what}", hint)
+
+    def read(self, table: dict[str, Any]) -> VersionTable:
+        """The table with every value of its type.
+
+        Raises:
+            UsageError: an unknown key or a wrong type.
+        """
+        try:
+            return msgspec.convert(table, VersionTable)
+        except msgspec.ValidationError as error:
+            message = str(error)
+        return self._fail_type(table, message)
+
+    def _fail_type(self, table: dict[str, Any], message: str) -> NoReturn:
+        """Say msgspec's complaint in our words."""
+        match = _MESSAGE.match(message)
+        what, place = (match[1], match[2] or "") if match else (message, "")
+        if unknown := _UNKNOWN.match(what):
+            self._fail_unknown(place, unknown[1])
+        # An element of a list: its key has the line.
+        path = re.sub(r"\[\d+\]\Z", "", place)
+        key = path.rpartition(".")[2]
+        must, write = _FORMS.get(key, _STRING)
+        value: Any = table
+        for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", path if key == "flags" else place):
+            value = value[name][int(index)] if index else value[name]
+        self.fail(
+            path,
+            f"`{key}` {must.format(value=value)}",
+            f"Write {write.format(key=key, example=_EXAMPLE)}.",
+        )
+
+    def _fail_unknown(self, table: str, key: str) -> NoReturn:
+        name = table.partition("[")[0]
+        self.fail(
+            f"{table}.{key}" if table else key,
+            f"unknown key `{key}`" + (f" in [[{name}]]" if name else ""),
+            did_you_mean(key, TABLES[name].__struct_fields__, "keys"),
+        )
+
+    def required(self, key: str, value: str) -> str:
+        """The string, stripped; it must not be blank."""
+        if not (value := value.strip()):
+            table, _, name = key.rpartition(".")
+            inside = f" in [[{table.partition('[')[0]}]]" if table else ""
+            self.fail(key, f"`{name}` is missing{inside}", f'Add {name} = "…".')
+        return value
+
+    def texts(
+        self, key: str, value: Scalar | tuple[Scalar, ...], most: int | None = 3
+    ) -> tuple[str, ...]:
+        """Expressions (or one alone), at most `most` of them, as text."""
+        values = value if isinstance(value, tuple) else (value,)
+        if most is not None and len(values) > most:
+            self.fail(
+                key,
+                f"`{key.rpartition('.')[2]}` has {len(values)} dimensions",
+                f"A launch has at most {most}: x, y, z.",
+            )
+        return tuple(str(each).strip() for each in values)
