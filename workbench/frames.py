@@ -9,6 +9,7 @@ reason in `missing`, never zero and never silently absent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from workbench.counters import Missing, catalog, read
@@ -136,6 +137,13 @@ def launches(profiles: Iterable[Profile]) -> pd.DataFrame:
     return _frame(rows, KEYS + LAUNCH_COLUMNS, integers=shape, times=("captured",))
 
 
+_MEASURED = attrgetter(
+    *("device.name", "study", "version", "problem", "cache", "method"),
+    *("time.value", "time.low", "time.high", "time.n"),
+    *("converged", "first_launch", "flops", "bytes"),
+)
+
+
 def times(timings: Iterable[Timing]) -> pd.DataFrame:
     """One row per timing: median seconds with its 95% interval, and rates.
 
@@ -148,20 +156,7 @@ def times(timings: Iterable[Timing]) -> pd.DataFrame:
         seconds = timing.time.value
         rows.append(
             (
-                timing.device.name,
-                timing.study,
-                timing.version,
-                timing.problem,
-                timing.cache,
-                timing.method,
-                seconds,
-                timing.time.low,
-                timing.time.high,
-                timing.time.n,
-                timing.converged,
-                timing.first_launch,
-                timing.flops,
-                timing.bytes,
+                *_MEASURED(timing),
                 timing.flops / seconds if timing.flops and seconds else None,
                 timing.bytes / seconds if timing.bytes and seconds else None,
                 timing.baseline,
@@ -182,15 +177,9 @@ def times(timings: Iterable[Timing]) -> pd.DataFrame:
 
 
 def _key(profile: Profile, launch: Launch) -> tuple[Any, ...]:
-    return (
-        profile.device.name,
-        profile.engine,
-        profile.study,
-        profile.version,
-        profile.problem,
-        launch.kernel,
-        launch.index,
-    )
+    """The values of `KEYS`."""
+    of = attrgetter("device.name", "engine", "study", "version", "problem")(profile)
+    return (*of, launch.kernel, launch.index)
 
 
 def _counter(launch: Launch, name: str) -> tuple[Any, ...]:

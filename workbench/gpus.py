@@ -65,17 +65,9 @@ class Chip(Record, frozen=True):
         """FLOP/s of float32 multiply-adds: 2 x lanes x SMs x clock (default: the device's)."""
         return 2.0 * self.fp32_lanes * self.sms * (clock or self.sm_clock)
 
-    def fp64_peak(self, clock: float | None = None) -> float:
-        """FLOP/s of float64 multiply-adds, outside of the tensor pipe."""
-        return 2.0 * self.fp64_lanes * self.sms * (clock or self.sm_clock)
-
     def tensor_peak(self, operations: int, clock: float | None = None) -> float:
         """Operations per second of matrix units that do `operations` a cycle and SM."""
         return float(operations) * self.sms * (clock or self.sm_clock)
-
-    def shared_bandwidth_peak(self, clock: float | None = None) -> float:
-        """Bytes per second of all SMs' shared memory: one word of every bank a cycle."""
-        return float(self.banks * self.bank_bytes) * self.sms * (clock or self.sm_clock)
 
 
 @lru_cache(maxsize=1)

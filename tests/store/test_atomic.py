@@ -109,6 +109,16 @@ def test_the_lock_leaves_no_file_and_can_be_taken_again(tmp_path: Path) -> None:
         assert names(tmp_path) == []
 
 
+def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """A folder from elsewhere may hold one, and what it leads to is not ours to write."""
+    (tmp_path / "precious").write_bytes(b"kept")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(MissingError, match="cannot write"), locked(tmp_path / "store", 0.1):
+        pytest.fail("the link was followed")
+    assert (tmp_path / "precious").read_bytes() == b"kept"
+
+
 def hold(root: Path, ready: Event, seconds: float) -> None:
     with locked(root, 5):
         ready.set()

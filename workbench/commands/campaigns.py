@@ -169,7 +169,7 @@ class Campaign:
     def _device(self) -> str:
         from workbench.engines.host import presence
         from workbench.engines.host.client import describe
-        from workbench.store.devices import device_slug
+        from workbench.store import device_slug
 
         where = self._runner.where
         if where.launcher:

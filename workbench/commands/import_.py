@@ -43,8 +43,7 @@ def command(
     from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
     from workbench.ncurep.scrub import scrub
     from workbench.project import require_project
-    from workbench.store import Store
-    from workbench.store.devices import device_slug
+    from workbench.store import Store, device_slug
     from workbench.study.folder import (
         load_study,
         local_sources,

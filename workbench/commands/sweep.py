@@ -238,7 +238,7 @@ def _recorded(
     """
     from workbench.errors import MissingError, UsageError
     from workbench.measure.plan import recorded, recorded_devices
-    from workbench.store.devices import device_slug
+    from workbench.store import device_slug
 
     devices = recorded_devices(project, study.name)
     if not devices:

@@ -22,8 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from workbench.compile import compilers
-from workbench.compile import messages as buildlog
+from workbench.compile import compilers, messages
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Build, Record, SourceFile, Version
 from workbench.nearest import did_you_mean
@@ -70,7 +69,7 @@ class BuildResult(Record, frozen=True):
     cached: bool
 
 
-class _Entry(Record, frozen=True):
+class _Kept(Record, frozen=True):
     cubin_sha256: str
     build: Build
 
@@ -161,14 +160,14 @@ def _compile(
         ) from error
     if output.failed:
         _refuse_options(tool, version, arch, output.log)
-        raise buildlog.compile_error(version.path, output.log, sources, name, arch)
+        raise messages.compile_error(version.path, output.log, sources, name, arch)
     return output.cubin, Build(
         compiler=name,
         arch=arch,
         flags=flags,
-        resources=buildlog.resources(output.log),
+        resources=messages.resources(output.log),
         ptx=output.ptx,
-        log=buildlog.warnings(output.log),
+        log=messages.warnings(output.log),
     )
 
 
@@ -216,22 +215,22 @@ def _check_kernels(version: Version, made: Build) -> None:
 # --- the cache ------------------------------------------------------------------
 
 
-def _read(folder: Path) -> _Entry | None:
+def _read(folder: Path) -> _Kept | None:
     """The entry in a folder, or None where it is absent or damaged."""
     try:
         checksum, _, record = (folder / _RECORD).read_bytes().partition(b"\n")
         if hashlib.sha256(record).hexdigest().encode() != checksum:
             return None
-        entry = msgspec.json.decode(record, type=_Entry)
+        entry = msgspec.json.decode(record, type=_Kept)
         cubin = (folder / _CUBIN).read_bytes()
     except (OSError, msgspec.DecodeError):
         return None
     return entry if hashlib.sha256(cubin).hexdigest() == entry.cubin_sha256 else None
 
 
-def _keep(folder: Path, cubin: bytes, made: Build) -> _Entry:
+def _keep(folder: Path, cubin: bytes, made: Build) -> _Kept:
     """Put an entry into the cache; another process may do the same at the same time."""
-    entry = _Entry(cubin_sha256=hashlib.sha256(cubin).hexdigest(), build=made)
+    entry = _Kept(cubin_sha256=hashlib.sha256(cubin).hexdigest(), build=made)
     record = msgspec.json.encode(entry)
     temporary = None
     try:

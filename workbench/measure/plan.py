@@ -139,7 +139,7 @@ def recorded(
         project: Where the store is.
         study: The study.
         keys: The combinations.
-        device: Slug of the device (`workbench.store.devices.device_slug`).
+        device: Slug of the device (`workbench.store.device_slug`).
         cache: State of the caches that the times must be of.
         since: ISO time; what was captured before it does not hold any more.
 

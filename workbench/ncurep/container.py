@@ -58,7 +58,7 @@ _COMMAND_SINCE = 2022
 
 
 @dataclass(frozen=True)
-class Block:
+class FileBlock:
     """One block: where it starts and ends in the file, and its parts."""
 
     start: int
@@ -235,7 +235,7 @@ def _sized(data: bytes, at: int, path: Path, where: str) -> tuple[bytes, int]:
     return data[start:end], end
 
 
-def read_blocks(data: bytes, path: Path) -> Iterator[Block]:
+def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
     """The blocks of a report, one after the other.
 
     Raises:
@@ -261,11 +261,11 @@ def read_blocks(data: bytes, path: Path) -> Iterator[Block]:
                 raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
         # Behind them a block may hold entries of kinds that do not matter here.
         at = end
-        yield Block(start, end, header, tuple(entries[:sources]), tuple(entries[sources:]))
+        yield FileBlock(start, end, header, tuple(entries[:sources]), tuple(entries[sources:]))
         number += 1
 
 
-def _read_header(block: Block, container: Container) -> None:
+def _read_header(block: FileBlock, container: Container) -> None:
     for number, value in block.header:
         if not isinstance(value, bytes):
             continue

@@ -41,7 +41,7 @@ from workbench.model import (
 from workbench.ncurep.instructions import read_table
 from workbench.ncurep.notices import lacks
 from workbench.ncurep.values import clean, is_static, read_metrics
-from workbench.store.devices import device_slug
+from workbench.store import device_slug
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
 

@@ -198,13 +198,10 @@ def _capture(container: Container, passes: int) -> Capture:
 
 def _with_session(profile: Profile, container: Container) -> Profile:
     """Add what only the file's frame tells: versions, command line, time of capture."""
-    names = {
-        "CUDA Version": "cuda",
-        "Display Driver Version": "driver",
-        "PerfWorks": "perfworks",
-    }
     tools = {
-        ours: container.tools[theirs] for theirs, ours in names.items() if theirs in container.tools
+        ours: container.tools[theirs]
+        for theirs, ours in _TOOLS.items()
+        if theirs in container.tools
     }
     if container.ncu_version:
         tools["ncu"] = container.ncu_version

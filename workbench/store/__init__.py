@@ -22,9 +22,6 @@ from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
 from workbench.store.atomic import locked, write_files
 from workbench.store.codec import decode, encode, pack_raw
-from workbench.store.devices import device_slug
-
-__all__ = ["Entry", "Store", "device_slug", "natural_key"]
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
 _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
@@ -42,6 +39,16 @@ class Entry(Record, frozen=True):
     version: str
     problem: str
     engine: EngineName
+
+
+def device_slug(name: str) -> str:
+    """The folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
+
+    The vendor's and the brand's words are dropped because they carry nothing;
+    an empty name gives ``unknown``.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return re.sub(r"^(?:(?:nvidia|tesla|geforce)-)+", "", slug) or "unknown"
 
 
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:

@@ -52,7 +52,9 @@ def locked(root: Path, timeout_s: float) -> Iterator[None]:
     while True:
         try:
             root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            # A link in a project from elsewhere must not lead us to write another file.
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            handle = os.open(path, flags, 0o666)
         except OSError as error:
             raise _refused(path, error) from error
         try:

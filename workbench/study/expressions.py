@@ -21,7 +21,7 @@ MAX_LENGTH = 500
 LIMIT = 2**63
 
 
-class _RefusedError(Exception):
+class _BoundsError(Exception):
     """An operation whose operands are out of bounds; becomes a UsageError."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -33,22 +33,22 @@ class _RefusedError(Exception):
 def cdiv(a: int, b: int) -> int:
     """Quotient rounded up: how many tiles of `b` cover `a`."""
     if b == 0:
-        raise _RefusedError("division by zero")
+        raise _BoundsError("division by zero")
     return -(-a // b)
 
 
 def _bounded(value: int) -> int:
     if abs(value) >= LIMIT:
-        raise _RefusedError("a value does not fit into 63 bits")
+        raise _BoundsError("a value does not fit into 63 bits")
     return value
 
 
 def _power(base: int, exponent: int) -> int:
     if exponent < 0:
-        raise _RefusedError("a negative exponent gives no integer")
+        raise _BoundsError("a negative exponent gives no integer")
     # Checked before the power is taken: the result has at most this many bits.
     if abs(base) > 1 and abs(base).bit_length() * exponent > 128:
-        raise _RefusedError("a power does not fit into 63 bits")
+        raise _BoundsError("a power does not fit into 63 bits")
     return _bounded(int(base**exponent))
 
 
@@ -57,7 +57,7 @@ def _division(name: str) -> Callable[[int, int], int]:
 
     def divide(a: int, b: int) -> int:
         if b == 0:
-            raise _RefusedError("division by zero")
+            raise _BoundsError("division by zero")
         return function(a, b)
 
     return divide
@@ -220,7 +220,7 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
     evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(names))
     try:
         return _bounded(int(evaluator.eval(expression, previously_parsed=tree)))
-    except _RefusedError as refused:
-        raise _error(expression, refused.message, refused.hint, where) from None
+    except _BoundsError as beyond:
+        raise _error(expression, beyond.message, beyond.hint, where) from None
     except RecursionError:
         raise _error(expression, "nested too deeply", "Shorten it.", where) from None

@@ -6,7 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from workbench.errors import UsageError
 from workbench.model import Dim3, Number, Problem, Record, Version
@@ -78,8 +78,32 @@ class Scope(Protocol):
         ...
 
 
-def _fail(version: Version, key: str, what: str, hint: str) -> UsageError:
-    return UsageError(f"{place(version, key)}: {what}", hint)
+class _Key(NamedTuple):
+    """A key of a version's front matter, by its path: ``launch[0].grid``."""
+
+    version: Version
+    path: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    def error(self, what: str, hint: str) -> UsageError:
+        return UsageError(f"{place(self.version, self.path)}: {what}", hint)
+
+    def names_in(self, text: str) -> list[str]:
+        """What an expression of the key uses; a complaint names the key's line."""
+        try:
+            return names_in(text)
+        except UsageError as error:
+            raise self.error(f"{self.name}: {error.message}", error.hint) from None
+
+    def value(self, text: str, names: dict[str, int]) -> int:
+        """The value of an expression of the key; a complaint names the key's line."""
+        try:
+            return evaluate(text, names)
+        except UsageError as error:
+            raise self.error(f"{self.name}: {error.message}", error.hint) from None
 
 
 def defined_integers(version: Version) -> dict[str, int]:
@@ -124,93 +148,62 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
         UsageError: at file and line, with the nearest right name.
     """
     for key, text in _expressions(version):
-        if key.endswith(".args"):
+        if key.name == "args":
             if text in buffers:
                 continue
             ctype, text = split_cast(text)
             if _FLOAT.match(text) and CTYPES[ctype] is None:
                 continue
-        if unknown := _unknown(version, key, text, names):
-            known = [*names, *(sorted(buffers) if key.endswith(".args") else ())]
-            raise _fail(
-                version,
-                key,
-                f"unknown name `{unknown}` in {key.rpartition('.')[2]}",
-                did_you_mean(unknown, known, "names"),
-            )
+        for used in key.names_in(text):
+            if used not in names:
+                known = [*names, *(sorted(buffers) if key.name == "args" else ())]
+                raise key.error(
+                    f"unknown name `{used}` in {key.name}", did_you_mean(used, known, "names")
+                )
 
 
-def _unknown(version: Version, key: str, text: str, names: dict[str, int]) -> str:
-    try:
-        used = names_in(text)
-    except UsageError as error:
-        raise _fail(
-            version, key, f"{key.rpartition('.')[2]}: {error.message}", error.hint
-        ) from None
-    return next((name for name in used if name not in names), "")
-
-
-def _expressions(version: Version) -> Iterator[tuple[str, str]]:
-    """Every (key path, expression) of a version's front matter."""
+def _expressions(version: Version) -> Iterator[tuple[_Key, str]]:
+    """Every expression of a version's front matter, and its key."""
     for index, launch in enumerate(version.launches):
-        for key in ("grid", "block", "args", "cluster"):
-            for text in getattr(launch, key):
-                yield f"launch[{index}].{key}", text
-        yield f"launch[{index}].dynamic_shared", launch.dynamic_shared
+        for name in ("grid", "block", "args", "cluster"):
+            for text in getattr(launch, name):
+                yield _Key(version, f"launch[{index}].{name}"), text
+        yield _Key(version, f"launch[{index}].dynamic_shared"), launch.dynamic_shared
     for index, buffer in enumerate(version.scratch):
         for text in buffer.shape:
-            yield f"scratch[{index}].shape", text
+            yield _Key(version, f"scratch[{index}].shape"), text
     if version.requires:
-        yield "requires", version.requires
-
-
-def _value(version: Version, key: str, text: str, names: dict[str, int]) -> int:
-    try:
-        return evaluate(text, names)
-    except UsageError as error:
-        raise _fail(
-            version, key, f"{key.rpartition('.')[2]}: {error.message}", error.hint
-        ) from None
+        yield _Key(version, "requires"), version.requires
 
 
 def _extent(
-    version: Version,
-    key: str,
-    texts: tuple[str, ...],
-    names: dict[str, int],
-    limits: Dim3,
-    problem: Problem,
+    key: _Key, texts: tuple[str, ...], names: dict[str, int], limits: Dim3, problem: Problem
 ) -> Dim3:
-    values = [_value(version, key, text, names) for text in texts]
-    short = key.rpartition(".")[2]
-    for axis, (value, text, limit) in enumerate(zip(values, texts, limits, strict=False)):
+    values = [key.value(text, names) for text in texts]
+    for axis, value, text, limit in zip("xyz", values, texts, limits, strict=False):
         if not 1 <= value <= limit:
-            raise _fail(
-                version,
-                key,
-                f"{short}.{'xyz'[axis]} is {value} for problem {problem.name} (`{text}`)",
+            raise key.error(
+                f"{key.name}.{axis} is {value} for problem {problem.name} (`{text}`)",
                 f"It must be from 1 to {limit}.",
             )
-    x, y, z = (*values, 1, 1)[:3] if len(values) < 3 else values
+    x, y, z = (*values, 1, 1)[:3]
     return (x, y, z)
 
 
 def _argument(
-    version: Version, key: str, text: str, names: dict[str, int], buffers: set[str]
+    key: _Key, text: str, names: dict[str, int], buffers: set[str]
 ) -> BufferArg | ScalarArg:
     if text in buffers:
         return BufferArg(name=text)
     ctype, inner = split_cast(text)
     bounds = CTYPES[ctype]
     if bounds is None:
-        number = float(inner) if _FLOAT.match(inner) else float(_value(version, key, inner, names))
+        number = float(inner) if _FLOAT.match(inner) else float(key.value(inner, names))
         return ScalarArg(value=number, ctype=ctype)
-    value = _value(version, key, inner, names)
+    value = key.value(inner, names)
     low, high = bounds
     if not low <= value <= high:
-        raise _fail(
-            version,
-            key,
+        raise key.error(
             f"argument `{text}` is {value}, which no `{ctype}` holds",
             f"Write long({inner}) and take it as `long long` in the kernel.",
         )
@@ -231,62 +224,51 @@ def resolve_launches(
     buffers = study.buffer_names(version)
     launches = []
     for index, spec in enumerate(version.launches):
-        key = f"launch[{index}]"
-        grid = _extent(version, f"{key}.grid", spec.grid, names, MAX_GRID, problem)
-        block = _extent(version, f"{key}.block", spec.block, names, MAX_BLOCK, problem)
+        grid_key, block_key, args_key, shared_key, cluster_key = (
+            _Key(version, f"launch[{index}].{name}")
+            for name in ("grid", "block", "args", "dynamic_shared", "cluster")
+        )
+        grid = _extent(grid_key, spec.grid, names, MAX_GRID, problem)
+        block = _extent(block_key, spec.block, names, MAX_BLOCK, problem)
         if (threads := math.prod(block)) > MAX_THREADS:
-            raise _fail(
-                version,
-                f"{key}.block",
+            raise block_key.error(
                 f"{threads} threads a block for problem {problem.name}",
                 f"No chip runs more than {MAX_THREADS}.",
             )
-        shared = _value(version, f"{key}.dynamic_shared", spec.dynamic_shared, names)
+        shared = shared_key.value(spec.dynamic_shared, names)
         if shared < 0:
-            raise _fail(
-                version,
-                f"{key}.dynamic_shared",
+            raise shared_key.error(
                 f"dynamic_shared is {shared} bytes for problem {problem.name}",
                 "It must be 0 or more.",
             )
+        args = tuple(_argument(args_key, text, names, buffers) for text in spec.args)
+        cluster = None
+        if spec.cluster:
+            limits = (MAX_CLUSTER, MAX_CLUSTER, MAX_CLUSTER)
+            cluster = _extent(cluster_key, spec.cluster, names, limits, problem)
+            _check_cluster(cluster_key, cluster, grid, problem)
         launches.append(
             ResolvedLaunch(
                 kernel=spec.kernel,
                 grid=grid,
                 block=block,
-                args=tuple(
-                    _argument(version, f"{key}.args", text, names, buffers) for text in spec.args
-                ),
+                args=args,
                 dynamic_shared=shared,
-                cluster=_cluster(version, key, spec.cluster, names, grid, problem),
+                cluster=cluster,
             )
         )
     return tuple(launches)
 
 
-def _cluster(
-    version: Version,
-    key: str,
-    texts: tuple[str, ...],
-    names: dict[str, int],
-    grid: Dim3,
-    problem: Problem,
-) -> Dim3 | None:
-    if not texts:
-        return None
-    limits = (MAX_CLUSTER, MAX_CLUSTER, MAX_CLUSTER)
-    cluster = _extent(version, f"{key}.cluster", texts, names, limits, problem)
+def _check_cluster(key: _Key, cluster: Dim3, grid: Dim3, problem: Problem) -> None:
     blocks = math.prod(cluster)
     uneven = any(size % part for size, part in zip(grid, cluster, strict=True))
     if blocks > MAX_CLUSTER or uneven:
         why = "is not a divisor of the grid" if uneven else f"has {blocks} blocks"
-        raise _fail(
-            version,
-            f"{key}.cluster",
+        raise key.error(
             f"cluster {cluster} {why} for problem {problem.name}",
             f"Each dimension must divide the grid's, {grid}; at most {MAX_CLUSTER} blocks in all.",
         )
-    return cluster
 
 
 def resolve_scratch(
@@ -300,12 +282,10 @@ def resolve_scratch(
     names = study.names(version, problem)
     buffers = []
     for index, spec in enumerate(version.scratch):
-        key = f"scratch[{index}].shape"
-        shape = tuple(_value(version, key, text, names) for text in spec.shape)
+        key = _Key(version, f"scratch[{index}].shape")
+        shape = tuple(key.value(text, names) for text in spec.shape)
         if any(size < 1 for size in shape):
-            raise _fail(
-                version,
-                key,
+            raise key.error(
                 f"scratch `{spec.name}` has shape {shape} for problem {problem.name}",
                 "Every dimension must be 1 or more.",
             )
