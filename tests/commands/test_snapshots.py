@@ -1,10 +1,11 @@
-"""What every command says of itself, and every JSON document, held against golden files."""
+"""What every command says of itself, and every document, held against golden files."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from tests import goldens
 from tests.factories import make_project
+from tests.views import site_data
 from workbench.cli import COMMANDS, app
 
 DOCUMENTS = {
@@ -19,14 +21,10 @@ DOCUMENTS = {
     "show": ["show", "v3"],
     "diff": ["diff", "v2", "v3"],
     "check": ["check", "v2", "v3"],
+    "sweep": ["sweep", "--recorded"],
 }
-
-
-def said(*arguments: str) -> str:
-    result = CliRunner().invoke(app, arguments, prog_name="workbench", terminal_width=80)
-    assert not result.exception or isinstance(result.exception, SystemExit), result.exception
-    assert result.stdout, result.stderr
-    return result.stdout
+#: Of a command, where it has others than most.
+FORMATS = {"check": ("json", "junit", "github")}
 
 
 @pytest.mark.parametrize("name", ["workbench", *COMMANDS])
@@ -42,8 +40,23 @@ def test_help(name: str) -> None:
     goldens.same(f"help/{name}.txt", text)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_project(tmp_path)
+def test_there_is_help_for_every_command_and_no_other() -> None:
+    goldens.no_others("help", {f"{name}.txt" for name in ("workbench", *COMMANDS)})
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [(name, each) for name in DOCUMENTS for each in FORMATS.get(name, ("json", "csv", "markdown"))],
+)
+def test_documents(
+    name: str, format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make: Callable[[Path], object] = site_data.wide if name == "sweep" else make_project
+    make(tmp_path)
     monkeypatch.chdir(tmp_path)
-    goldens.same(f"json/{name}.json", said(*DOCUMENTS[name], "--format", "json"))
+    words = [*DOCUMENTS[name], "--format", format_]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout
+    suffix = {"markdown": "md", "junit": "xml", "github": "txt"}.get(format_, format_)
+    goldens.same(f"{format_}/{name}.{suffix}", result.stdout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,7 +17,7 @@ VOID = frozenset(("meta", "link", "img", "br", "input", "hr", "col", "wbr"))
 _CELLS = frozenset(("td", "th"))
 #: Element -> those that it ends where they were left open, and where the search for them ends.
 #: https://html.spec.whatwg.org/multipage/syntax.html#optional-tags
-_ENDS = {
+_ENDS: dict[str, tuple[Set[str], Set[str]]] = {
     "td": (_CELLS, {"tr"}),
     "th": (_CELLS, {"tr"}),
     "tr": (_CELLS | {"tr"}, {"table"}),
@@ -81,7 +81,7 @@ class Outline(HTMLParser):
     def _indent(self) -> str:
         return " " * len(self._open)
 
-    def _end_implied(self, ended: frozenset[str] | set[str], within: set[str]) -> None:
+    def _end_implied(self, ended: Set[str], within: Set[str]) -> None:
         names = [name for name, _ in self._open]
         start = max((n + 1 for n, name in enumerate(names) if name in within), default=0)
         if any(name in ended for name in names[start:]):

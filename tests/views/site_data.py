@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from tests.factories import (
     make_project,
     make_timing,
 )
-from workbench.model import Notice, Profile, RuleFocus, SourceFile, Verification
+from workbench.model import Estimate, Notice, Profile, RuleFocus, SourceFile, Verification
 from workbench.store import Store
 from workbench.study.folder import load_study, source_hash
 
@@ -45,11 +46,21 @@ def plain(root: Path) -> Path:
 def wide(root: Path) -> Path:
     """A ladder with times over several sizes, whose last version launches two kernels."""
     project = make_project(root)
+    study = root / "kernels" / "demo" / "study.py"
+    sizes = "".join(f'    "n{n}": {{"N": {n}, "uses": ("sweep",)}},\n' for n in (256, 4096))
+    text = study.read_text(encoding="utf-8").replace('("verify",)', '("verify", "sweep")')
+    text = text.replace("problems = {\n", f"problems = {{\n{sizes}", 1)
+    study.write_text(text, encoding="utf-8")
     demo, store = load_study(project, "demo"), Store(project.profiles)
     for n in (64, 256, 4096):
         for version, rate in (("v0", 1e11), ("v2", 2e11), ("v3", 4e11), ("library", 8e11)):
             if (version, n) == ("v0", 4096):
                 continue
+            ratio = Estimate(value=rate / 8e11, low=0.9 * rate / 8e11, high=rate / 8e11, n=50)
+            against: dict[str, Any] = (
+                {} if version == "library" else {"baseline": "library", "ratio": ratio}
+            )
+            old = (version, n) == ("v2", 64)
             timing = make_timing(
                 5e-6 + 2 * n * n / rate,
                 version=version,
@@ -57,7 +68,8 @@ def wide(root: Path) -> Path:
                 parameters={"N": n},
                 flops=2 * n * n,
                 bytes=8 * n * n,
-                source_hash=source_hash(project, demo.version(version)),
+                source_hash="0" * 64 if old else source_hash(project, demo.version(version)),
+                **against,
             )
             store.save_timing(timing)
     profile = store.get(study="demo", version="v3")
