@@ -74,7 +74,7 @@ def test_worse_is_worse() -> None:
             "barrier_stall",
         ),
         ("memory_l1_wavefronts_shared", 33792, 33793, "shared_wavefronts"),  # exact
-        ("smsp__pcsamp_sample_count", 1050, 1150, "warp_samples"),  # two Poisson counts
+        ("smsp__pcsamp_sample_count", 1091, 1092, "warp_samples"),  # two Poisson counts: 2·√2091
     ],
 )
 def test_a_counter_moves_when_it_leaves_its_noise(
@@ -114,6 +114,13 @@ def test_few_captures_are_not_taken_for_many() -> None:
 
     near, far = (300e-6, 302e-6), (303e-6, 305e-6)
     assert not compared(with_spread(3, *near), with_spread(3, *far))["duration"].moved
+    # Each of 2 µs is widened by 2 µs at both ends.
+    for low, moved in ((305.9e-6, False), (306.1e-6, True)):
+        other = with_spread(3, low, low + 2e-6)
+        assert compared(with_spread(3, *near), other)["duration"].moved == moved
+        assert compared(other, with_spread(3, *near))["duration"].moved == moved
+    # A single capture has no spread: the catalog's noise of 1% decides.
+    assert not compared(with_spread(1, *near), with_spread(20, *far))["duration"].moved
     assert compared(with_spread(20, *near), with_spread(20, *far))["duration"].moved
 
 
@@ -213,6 +220,9 @@ def test_different_clocks_and_drivers_are_warned_of() -> None:
     )
     warnings = " ".join(compare(old, new).warnings)
     assert "clock" in warnings and "1.40 GHz" in warnings and "drivers" in warnings
+    for clock, warned in ((1.93e9, False), (1.91e9, True)):  # 2.5% and 3.5%
+        new = with_metrics(make_profile(), **{"smsp__cycles_elapsed.avg.per_second": clock})
+        assert any("SM clock" in each for each in compare(old, new).warnings) == warned
 
 
 # --- time ----------------------------------------------------------------------------
@@ -226,6 +236,11 @@ def test_the_interval_of_a_speedup_holds_both_intervals() -> None:
     assert change.speedup == pytest.approx(1.5)
     assert change.low == pytest.approx(1.5 * 0.99 / 1.02)
     assert change.high == pytest.approx(1.5 * 1.01 / 0.98)
+
+
+@pytest.mark.parametrize("widths", [(1.0, 0.1), (0.1, 1.0)])
+def test_a_time_that_may_be_nothing_is_compared_with_none(widths: tuple[float, float]) -> None:
+    assert time_change(*(make_timing(1e-3, width=width) for width in widths)) is None
 
 
 @given(*[st.floats(1e-6, 1.0)] * 2, *[st.floats(0, 0.5)] * 2, st.floats(-1, 1), st.floats(-1, 1))

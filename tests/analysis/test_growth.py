@@ -116,6 +116,17 @@ def test_a_host_that_sets_the_pace_is_told_from_idle_multiprocessors() -> None:
     assert "fill the device" in warnings(idle)[0]
 
 
+def test_every_time_of_a_run_must_be_like_the_first_launch() -> None:
+    def cause(*first: float) -> str:
+        timings = [image(s, 1e-3, first_launch=f) for s, f in zip((64, 256), first, strict=True)]
+        (flat,) = flat_times(timings)
+        return flat.cause
+
+    assert cause(1.4e-3, 0.7e-3) == "first-launch"
+    for first in (1.6e-3, 0.6e-3, 0.0):  # more than half again, either way; unknown
+        assert cause(1e-3, first) == cause(first, 1e-3) == "fixed"
+
+
 def test_studies_without_counts_say_nothing() -> None:
     assert flat_times([image(side, 1e-3, flops=0, bytes=0) for side in SIZES]) == []
     assert len(flat_times([image(side, 1e-3, flops=0) for side in SIZES])) == 1

@@ -49,6 +49,30 @@ def test_bulk_copies_leave_no_traffic_at_the_l1() -> None:
     assert isinstance(passed, Position) and "L1" not in passed.traffic and "L2" in passed.traffic
 
 
+def test_a_tenth_of_the_device_traffic_is_enough_at_the_l1() -> None:
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    for count, kept in ((4, True), (3, False)):  # 128 and 96 of 1,024 bytes
+        found = place(**{sectors: count})
+        assert isinstance(found, Position) and ("L1" in found.traffic) == kept
+
+
+def test_local_accesses_cross_the_l1_as_well() -> None:
+    metrics = {
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 32,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 16,
+        "memory_l2_theoretical_sectors_local": 8,
+    }
+    found = traffic(make_launch(metrics=make_metrics(**metrics)))
+    assert found["L1"] == 32 * (32 + 16 + 8)
+
+
+def test_no_traffic_at_any_level_is_no_place() -> None:
+    found = place(
+        **dict.fromkeys(BYTES, 0), **{"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 0}
+    )
+    assert isinstance(found, Missing) and "no memory traffic" in found.reason
+
+
 @pytest.mark.parametrize(
     ("metrics", "word"),
     [

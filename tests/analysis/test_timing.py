@@ -180,6 +180,7 @@ def test_a_step_is_a_drift_and_noise_is_not() -> None:
     noise = [1.0 + 0.01 * rng.random() for _ in range(60)]
     assert not drifted(noise)
     assert drifted([*noise[:30], *(x * 1.05 for x in noise[30:])])
+    assert drifted([*(x * 1.05 for x in noise[:30]), *noise[30:]])
     # Half a percent is apart, but too little to speak of.
     assert not drifted([1.0] * 30 + [1.005] * 30)
     assert not drifted([1.0] * 5 + [2.0] * 5)  # too few to say

@@ -9,6 +9,7 @@ import pytest
 from tests.study_maker import BASELINE, VERSION, Maker
 from workbench.errors import UsageError
 from workbench.study.folder import local_sources, source_hash
+from workbench.study.sources import include_folders
 
 
 def hashed(maker: Maker, text: str) -> str:
@@ -81,6 +82,19 @@ def test_includes_are_followed_and_hashed(maker: Maker, tmp_path: Path) -> None:
     assert len(sources[0].sha256) == 64
     b.write_text(b.read_text() + "int changed;\n")
     assert hashed(maker, text) != before
+
+
+def test_only_quoted_includes_are_looked_for_beside_the_file(maker: Maker) -> None:
+    text = VERSION.replace("extern", "#include <a.cuh>\nextern", 1)
+    maker.write("a.cuh", "int a;\n")
+    maker.write("v0.cu", text)
+    (own,) = local_sources(maker.project, maker.load().version("v0"))
+    assert own.path == "kernels/s/v0.cu"
+
+
+def test_folders_of_includes_are_named_as_compilers_take_them() -> None:
+    flags = ("-Ia", "-I=b", "-I", "c", "--include-path", "d", "--include-path=e", "-O3", "-I")
+    assert include_folders(flags) == ["a", "b", "c", "d", "e"]
 
 
 def test_an_include_outside_of_the_project(tmp_path: Path) -> None:
