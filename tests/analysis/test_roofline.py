@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.factories import make_launch, make_metrics
+from tests.factories import H200, make_launch, make_metrics
 from workbench.analysis.arithmetic import work
-from workbench.analysis.roofline import Position, position, traffic
+from workbench.analysis.roofline import Position, Roof, position, roof, roofs, traffic
 from workbench.counters import Missing
+from workbench.gpus import chip_for
 from workbench.model import Column, InstructionTable
 
 FLOPS = {
@@ -156,3 +157,29 @@ def test_the_unit_that_did_most_sets_the_roof() -> None:
     found = position(msgspec.structs.replace(launch, instructions=mixed))
     assert isinstance(found, Position)
     assert found.unit == "tensor half" and found.flops == 2048 + 40960
+
+
+def test_the_roof_is_the_units_at_the_clock_that_was_seen() -> None:
+    chip = chip_for(H200)
+    assert chip is not None
+    slow = make_launch(metrics=make_metrics(**{"smsp__cycles_elapsed.avg.per_second": 1e9}))
+    found = roof(chip, slow, "float32")
+    assert (found.flops, found.bandwidth) == (chip.fp32_peak(1e9), chip.memory_bandwidth)
+    assert roof(chip, slow, "tensor half").flops == chip.tensor_peak(chip.tensor_half, 1e9)
+    assert roof(None, slow, "float32") == Roof()
+
+
+def test_device_memory_bounds_the_rate_below_the_ridge_alone() -> None:
+    found = Roof(flops=60e12, bandwidth=4e12)
+    assert found.above(10.0, "DRAM") == 40e12 and found.above(100.0, "DRAM") == 60e12
+    assert found.above(10.0, "L1") == 60e12
+
+
+def test_launches_share_a_roof_for_each_unit_at_the_highest_clock() -> None:
+    chip, at = chip_for(H200), place()
+    assert chip is not None and isinstance(at, Position)
+    clocks = (1.2e9, 1.5e9, 1.1e9)
+    name = "smsp__cycles_elapsed.avg.per_second"
+    launches = [make_launch(metrics=make_metrics(**{name: clock})) for clock in clocks]
+    (only,) = roofs([(launch, at) for launch in launches], chip)
+    assert only.flops == chip.fp32_peak(1.5e9)

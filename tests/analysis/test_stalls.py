@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.factories import make_instructions, make_launch, make_metrics
-from workbench.analysis.stalls import breakdown, sampled_lines
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile
+from workbench.analysis.stalls import breakdown, heaviest_states, sampled_lines, state_seconds
 from workbench.counters import catalog
 from workbench.model import InstructionTable
 
@@ -111,3 +111,16 @@ def test_samples_of_a_real_report_agree_with_its_own_total(report: Callable[[str
         ]
     v2 = breakdown(read_report(report("ladder_full")).launches[2])
     assert v2.top is not None and v2.top.state.id == "mio_throttle"
+
+
+def test_the_states_of_a_profile_share_out_all_its_launches_time() -> None:
+    seconds = state_seconds(make_profile(launches=(make_launch(), make_launch(index=1))))
+    assert sum(seconds.values()) == pytest.approx(2 * 312e-6)
+    assert "Selected (issuing)" in seconds and "Barrier" in seconds
+    assert state_seconds(make_profile(launches=(make_launch(metrics={}),))) == {}
+
+
+def test_states_are_weighed_by_their_shares_and_not_by_the_slow_version() -> None:
+    slow, fast = {"a": 6.0, "b": 3.0, "c": 1.0}, {"b": 0.09, "c": 0.01}
+    assert heaviest_states([slow, fast], 1) == [("b", ["b"]), ("All others", ["a", "c"])]
+    assert [title for title, _ in heaviest_states([slow, fast], 3)] == ["b", "a", "c"]

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.analysis.roofline import Roof
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import labels as charts_labels
 from workbench.views.html.charts import roof as charts_roof
-from workbench.views.html.charts.figure import Column, Mark, Segment
+from workbench.views.html.charts.figure import IntervalBar, Layer, Mark
 from workbench.views.html.charts.labels import Spot, placed
 from workbench.views.html.charts.waterfall import Fall, Total, waterfall
 
@@ -39,7 +40,7 @@ def test_any_axis_has_a_few_ticks_within_it(top: float) -> None:
 
 
 def test_stacked_series_differ_by_pattern_as_well() -> None:
-    segments = [Segment(name=f"s{i}", marks=(Mark(1.0, "1"),)) for i in range(8)]
+    segments = [Layer(name=f"s{i}", marks=(Mark(1.0, "1"),)) for i in range(8)]
     figure = charts.stacked("x", "label", ["v0"], segments, "s", "time")
     markers = [trace["marker"] for trace in traces(figure)]
     assert len({marker["color"] for marker in markers}) == 8
@@ -47,35 +48,37 @@ def test_stacked_series_differ_by_pattern_as_well() -> None:
 
 
 def test_a_reference_bar_differs_by_pattern_as_well() -> None:
-    rows = [Column(name="v0", mark=Mark(1.0, "1")), Column("lib", Mark(2.0, "2"), reference=True)]
-    (trace,) = traces(charts.columns("x", "label", rows, "flop/s", "rate", None))
+    rows = [
+        IntervalBar(name="v0", mark=Mark(1.0, "1")),
+        IntervalBar("lib", Mark(2.0, "2"), reference=True),
+    ]
+    (trace,) = traces(charts.intervals("x", "label", rows, "flop/s", "rate", None))
     assert trace["marker"]["pattern"]["shape"] == ["", "/"]
 
 
 def test_intervals_become_error_bars() -> None:
-    rows = [Column(name="v0", mark=Mark(10.0, "10"), below=1.0, above=2.0)]
-    (trace,) = traces(charts.columns("x", "label", rows, "s", "time", None))
+    rows = [IntervalBar(name="v0", mark=Mark(10.0, "10"), below=1.0, above=2.0)]
+    (trace,) = traces(charts.intervals("x", "label", rows, "s", "time", None))
     assert (trace["error_x"]["arrayminus"], trace["error_x"]["array"]) == ([1.0], [2.0])
 
 
 @pytest.mark.parametrize(("peak", "drawn"), [(20.0, True), (100.0, False)])
 def test_a_peak_far_above_everything_is_not_drawn(peak: float, drawn: bool) -> None:
-    rows = [Column(name="v0", mark=Mark(10.0, "10"))]
-    figure = charts.columns("x", "label", rows, "s", "time", Mark(peak, "peak"))
+    rows = [IntervalBar(name="v0", mark=Mark(10.0, "10"))]
+    figure = charts.intervals("x", "label", rows, "s", "time", Mark(peak, "peak"))
     assert ("shapes" in figure.spec["layout"]) is drawn
 
 
 def test_names_cannot_carry_markup_into_a_chart() -> None:
     name = "<a href='javascript:x'>k</a>"
     figures = (
-        charts.bars("x", "label", [(name, Mark(1.0, name), True)], "%"),
-        charts.columns("x", "label", [Column(name, Mark(1.0, name))], "s", "t", None),
-        charts.stacked("x", "label", [name], [Segment(name, (Mark(1.0, name),))], "s", "t"),
+        charts.intervals("x", "label", [IntervalBar(name, Mark(1.0, name))], "s", "t", None),
+        charts.stacked("x", "label", [name], [Layer(name, (Mark(1.0, name),))], "s", "t"),
         charts_roof.roofline(
             "x",
             "label",
             [(name, [charts_roof.Dot(name, 1.0, 1.0, name)])],
-            [charts_roof.Roof(flops=0.0, bandwidth=0.0)],
+            [Roof(flops=0.0, bandwidth=0.0)],
             path=True,
         ),
     )
@@ -85,7 +88,7 @@ def test_names_cannot_carry_markup_into_a_chart() -> None:
 
 
 def test_the_roof_bends_at_the_ridge() -> None:
-    roof = charts_roof.Roof(flops=60e12, bandwidth=4e12, flops_text="peak", bandwidth_text="memory")
+    roof = Roof(flops=60e12, bandwidth=4e12)
     dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
     figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [roof], path=False)
     line, point = traces(figure)
@@ -96,18 +99,18 @@ def test_the_roof_bends_at_the_ridge() -> None:
 
 
 def test_every_unit_in_use_has_its_own_ceiling() -> None:
-    low = charts_roof.Roof(flops=60e12, bandwidth=4e12, flops_text="float32 peak")
-    high = charts_roof.Roof(flops=900e12, bandwidth=4e12, flops_text="tensor half peak")
+    low = Roof(flops=60e12, bandwidth=4e12)
+    high = Roof(flops=900e12, bandwidth=4e12, unit="tensor half")
     dot = charts_roof.Dot("v1", 100.0, 5e12, "hover")
     figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [low, high], path=True)
     tops = [max(trace["y"]) for trace in traces(figure) if trace["mode"] == "lines"]
     assert tops == [60e12, 900e12]
     texts = [note["text"] for note in figure.spec["layout"]["annotations"]]
-    assert "float32 peak" in texts and "tensor half peak" in texts
+    assert "60.0 TFLOP/s float32 peak" in texts and "900 TFLOP/s tensor half peak" in texts
 
 
 def test_without_a_known_chip_there_is_no_roof() -> None:
-    roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
+    roof = Roof(flops=0.0, bandwidth=0.0)
     dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
     figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [roof], path=False)
     assert len(traces(figure)) == 1
@@ -115,7 +118,7 @@ def test_without_a_known_chip_there_is_no_roof() -> None:
 
 
 def test_labels_of_points_that_coincide_are_left_to_hovering() -> None:
-    roof = charts_roof.Roof(flops=0.0, bandwidth=0.0)
+    roof = Roof(flops=0.0, bandwidth=0.0)
     names = [f"v{n}" for n in range(8)]
     dots = [charts_roof.Dot(name, 10.0, (5 + n / 100) * 1e12, name) for n, name in enumerate(names)]
     dots.append(charts_roof.Dot("far", 100.0, 1e11, "far"))
@@ -155,13 +158,15 @@ def test_no_label_covers_a_point_or_another_label(spots: list[Spot]) -> None:
 
 
 def test_a_point_alone_is_named_above_it() -> None:
-    assert placed([Spot(100, 100, "v0")], 400, 200) == [charts_labels.Label("v0", "top center")]
+    assert placed([Spot(100, 100, "v0")], 400, 200) == [
+        charts_labels.PointLabel("v0", "top center")
+    ]
     (label,) = placed([Spot(399, 10, "v0")], 400, 200)
     assert label.side == "middle left"
 
 
 def test_a_library_is_on_no_path() -> None:
-    roof = charts_roof.Roof(67e12, 4.8e12)
+    roof = Roof(67e12, 4.8e12)
     names = ("v0", "v1", "lib", "lib_nhwc")
     dots = [
         charts_roof.Dot(name, 10.0**place, 1e12, name, alone=name.startswith("lib"))
@@ -179,7 +184,7 @@ def test_a_library_is_on_no_path() -> None:
 
 def test_a_roof_over_integers_counts_operations() -> None:
     dot = charts_roof.Dot("DRAM", 100.0, 5e12, "hover")
-    roof = charts_roof.Roof(2e15, 4.8e12)
+    roof = Roof(2e15, 4.8e12)
     for unit, word in (("op/s", "OP"), ("flop/s", "FLOP")):
         figure = charts_roof.roofline("x", "l", [("L1", [dot])], [roof], path=False, unit=unit)
         layout = figure.spec["layout"]

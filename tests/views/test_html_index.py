@@ -89,12 +89,12 @@ def test_key_counters_grow_downwards() -> None:
     ]
     table = key_counters(named)
     assert table is not None
-    assert [row.link.text for row in table.rows] == ["v0", "v1"]
+    assert [link.text for link, _ in table.rows] == ["v0", "v1"]
     ids = [column.id for column in table.columns]
     assert "tensor_utilization" not in ids and ids[0] == "duration"
-    registers = [row.values[ids.index("registers")] for row in table.rows]
-    assert registers[0] == ("29", "")
-    assert registers[1][0] == "—" and "not collected" in registers[1][1]
+    registers = [cells[ids.index("registers")][0] for _, cells in table.rows]
+    assert (registers[0].value, registers[0].missing) == ("29", "")
+    assert registers[1].value == "—" and "not collected" in registers[1].missing
     units = {column.id: column.unit for column in table.columns}
     assert units["instructions"] == "" and units["shared_wavefronts"] == ""
     bare = make_launch(metrics={}, instructions=InstructionTable())

@@ -11,10 +11,12 @@ performance model for multicore architectures", CACM 52(4), 2009.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from workbench.analysis.arithmetic import Unit, work
 from workbench.counters import Missing, Reading, read
+from workbench.gpus import Chip
 from workbench.model import Launch, Record
 
 Level = Literal["L1", "L2", "DRAM"]
@@ -57,6 +59,43 @@ class Position(Record, frozen=True):
         """Operations per byte at a level; None where its bytes are unknown or zero."""
         moved = self.traffic.get(level)
         return self.flops / moved if moved else None
+
+
+class Roof(Record, frozen=True):
+    """Ceilings: operations a second of a unit, bytes a second of device memory. 0: unknown."""
+
+    flops: float = 0.0
+    bandwidth: float = 0.0
+    unit: Unit = "float32"
+
+    def above(self, intensity: float, level: Level) -> float:
+        """The rate that the roof allows at an intensity; levels above DRAM bound no rate here."""
+        slope = intensity * self.bandwidth
+        return min(self.flops, slope) if level == "DRAM" and self.flops else self.flops
+
+
+def roof(chip: Chip | None, launch: Launch, unit: Unit) -> Roof:
+    """The ceilings for a unit, at the clock that the profiler saw, else the device's own."""
+    if chip is None:
+        return Roof(unit=unit)
+    clock = _value(launch, "sm_clock") or None
+    tensor = {
+        "tensor half": chip.tensor_half,
+        "tensor TF32": chip.tensor_tf32,
+        "tensor int8": chip.tensor_int8,
+    }
+    fp32 = unit == "float32"
+    peak = chip.fp32_peak(clock) if fp32 else chip.tensor_peak(tensor.get(unit, 0), clock)
+    return Roof(flops=peak, bandwidth=chip.memory_bandwidth, unit=unit)
+
+
+def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple[Roof, ...]:
+    """One roof for each unit that did the work of some launch, at the highest clock seen."""
+    tops: dict[Unit, Roof] = {}
+    for launch, place in places:
+        one = roof(chip, launch, place.unit)
+        tops[place.unit] = max(tops.get(place.unit, one), one, key=lambda item: item.flops)
+    return tuple(tops.values())
 
 
 def _value(launch: Launch, counter: str) -> float | None:

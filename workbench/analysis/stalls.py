@@ -9,11 +9,12 @@ are any, so that the lines add up to the bar above them, otherwise from the rati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from workbench.analysis.weight import TELLING
 from workbench.counters import Counter, Reading, catalog, line_metric, read
-from workbench.model import Launch, LineKey, Number, Record, line_counters
+from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 
 #: Catalog ids: the group of warp states, the one state that is no stall, the samples.
 GROUP = "stalls"
@@ -33,6 +34,11 @@ class Share(Record, frozen=True):
     def stalled(self) -> bool:
         """Whether the warp waited; the one other state is issuing."""
         return self.state.id != ISSUING
+
+    @property
+    def title(self) -> str:
+        """The state's title, which says of the one other state that it is no stall."""
+        return self.state.title if self.stalled else f"{self.state.title} (issuing)"
 
 
 class Breakdown(Record, frozen=True):
@@ -130,3 +136,35 @@ def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
         out.append(HotLine(key=key, samples=count, share=count / total, stalls=tuple(stalls)))
     out.sort(key=lambda line: (-line.samples, line.key))
     return tuple(out)
+
+
+def state_seconds(profile: Profile) -> dict[str, float]:
+    """Seconds of all a profile's launches under the profiler by title of the warp state."""
+    seconds: dict[str, float] = {}
+    for launch in profile.launches:
+        duration = read(launch, "duration")
+        known = isinstance(duration, Reading) and duration.value
+        for share in breakdown(launch).shares if known else ():
+            spent = share.share * float(known)
+            seconds[share.title] = seconds.get(share.title, 0.0) + spent
+    return seconds
+
+
+def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
+    """The states of several profiles that are told apart, heaviest first; the rest as one.
+
+    Shares decide, so that a slow first version does not hide what the others do. Lists and
+    no sets: seconds are added up in this order, and the last digit of a sum depends on it.
+
+    Args:
+        profiles: From `state_seconds`, none of them empty.
+        most: States with a name of their own.
+    """
+    weight: dict[str, float] = {}
+    for seconds in profiles:
+        whole = sum(seconds.values())
+        for state, amount in seconds.items():
+            weight[state] = weight.get(state, 0.0) + amount / whole
+    order = sorted(weight, key=lambda state: -weight[state])
+    groups = [(state, [state]) for state in order[:most]]
+    return [*groups, ("All others", order[most:])] if order[most:] else groups

@@ -51,6 +51,14 @@ class Figure(Record, frozen=True):
     tall: int = 0  # on a phone, where that is another height
 
 
+class Plot(Record, frozen=True):
+    """A figure, and the table behind it."""
+
+    figure: Figure
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class Mark(Record, frozen=True):
     """One number in a chart with the text that stands for it."""
 
@@ -103,6 +111,19 @@ def axis_of(**changes: Any) -> Json:
     return axis
 
 
+def errors(below: list[float], above: list[float], color: str = "@ink") -> Json:
+    """Error bars: how far intervals reach to either side."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": above,
+        "arrayminus": below,
+        "color": color,
+        "thickness": 1,
+        "width": 3,
+    }
+
+
 def ticks(top: float, unit: str, wanted: int = 5) -> Json:
     """Linear ticks from 0 to `top` at 1, 2 or 5 times a power of ten, as formatted text."""
     if top <= 0:
@@ -114,39 +135,7 @@ def ticks(top: float, unit: str, wanted: int = 5) -> Json:
     return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
 
 
-def bars(identity: str, label: str, rows: list[tuple[str, Mark, bool]], axis: str) -> Figure:
-    """Horizontal bars in percent, first row on top; a row that is no stall is hatched."""
-    names = [plain(name) for name, _, _ in rows]
-    colors = ["@bar" if solid else "@soft" for _, _, solid in rows]
-    data = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names,
-        "x": [mark.value for _, mark, _ in rows],
-        "text": [plain(mark.text) for _, mark, _ in rows],
-        "customdata": [plain(mark.hover or mark.text) for _, mark, _ in rows],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertemplate": "%{y}: %{customdata}<extra></extra>",
-        "marker": {
-            "color": colors,
-            "pattern": {
-                "shape": ["" if solid else "/" for _, _, solid in rows],
-                **HATCHED,
-            },
-        },
-    }
-    top = max((mark.value for _, mark, _ in rows), default=1.0)
-    layout = layout_of(
-        xaxis=axis_of(title=axis, range=[0, top * 1.32], **ticks(top, "%", 4)),
-        yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),
-        bargap=0.36,
-    )
-    height = 58 + 27 * len(rows)
-    return Figure(id=identity, label=label, height=height, spec={"data": [data], "layout": layout})
-
-
-class Segment(Record, frozen=True):
+class Layer(Record, frozen=True):
     """One series of a stacked chart: a name and a value per row."""
 
     name: str
@@ -154,24 +143,24 @@ class Segment(Record, frozen=True):
 
 
 def stacked(
-    identity: str, label: str, rows: list[str], segments: list[Segment], unit: str, axis: str
+    identity: str, label: str, rows: list[str], layers: list[Layer], unit: str, axis: str
 ) -> Figure:
     """Horizontal stacked bars; each series has a colour, a pattern and labels where they fit."""
     data = []
-    totals = [sum(s.marks[i].value for s in segments) for i in range(len(rows))]
+    totals = [sum(s.marks[i].value for s in layers) for i in range(len(rows))]
     top = max(totals, default=1.0)
-    for index, segment in enumerate(segments):
+    for index, layer in enumerate(layers):
         data.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": plain(segment.name),
+                "name": plain(layer.name),
                 "y": [plain(row) for row in rows],
-                "x": [mark.value for mark in segment.marks],
+                "x": [mark.value for mark in layer.marks],
                 "text": [
-                    plain(segment.name) if mark.value > 0.14 * top else "" for mark in segment.marks
+                    plain(layer.name) if mark.value > 0.14 * top else "" for mark in layer.marks
                 ],
-                "customdata": [plain(mark.hover or mark.text) for mark in segment.marks],
+                "customdata": [plain(mark.hover or mark.text) for mark in layer.marks],
                 "hovertemplate": "%{y} · %{fullData.name}: %{customdata}<extra></extra>",
                 "textposition": "inside",
                 "insidetextanchor": "middle",
@@ -203,14 +192,14 @@ def stacked(
     height = 130 + 38 * len(rows)
     narrow = {
         "legend": {**layout["legend"], "font": {"size": 10}},
-        "margin": {"l": 4, "r": 8, "t": 20 + 13 * len(segments), "b": 36},
+        "margin": {"l": 4, "r": 8, "t": 20 + 13 * len(layers), "b": 36},
     }
     spec = {"data": data, "layout": layout, "narrow": narrow}
     return Figure(id=identity, label=label, height=height + 40, spec=spec)
 
 
-class Column(Record, frozen=True):
-    """One bar of `columns`: a value, and how far its interval reaches below and above."""
+class IntervalBar(Record, frozen=True):
+    """One bar of `intervals`: a value, and how far its interval reaches below and above."""
 
     name: str
     mark: Mark
@@ -219,8 +208,8 @@ class Column(Record, frozen=True):
     reference: bool = False
 
 
-def columns(
-    identity: str, label: str, rows: list[Column], unit: str, axis: str, peak: Mark | None
+def intervals(
+    identity: str, label: str, rows: list[IntervalBar], unit: str, axis: str, peak: Mark | None
 ) -> Figure:
     """Horizontal bars with intervals; references are hatched, a peak is a dashed line."""
     names = [plain(row.name) for row in rows]
@@ -238,15 +227,7 @@ def columns(
         "textposition": "outside",
         "cliponaxis": False,
         "hovertemplate": "%{y}: %{customdata}<extra></extra>",
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [row.above for row in rows],
-            "arrayminus": [row.below for row in rows],
-            "color": "@ink",
-            "thickness": 1,
-            "width": 3,
-        },
+        "error_x": errors([row.below for row in rows], [row.above for row in rows]),
         "marker": {
             "color": colors,
             "pattern": {
@@ -262,33 +243,34 @@ def columns(
         bargap=0.36,
     )
     if drawn and peak:
-        layout["shapes"] = [
-            {
-                "type": "line",
-                "x0": peak.value,
-                "x1": peak.value,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": "@soft", "dash": "dash", "width": 1},
-            }
-        ]
-        layout["annotations"] = [
-            {
-                "x": peak.value,
-                "yref": "paper",
-                "y": 1,
-                "yanchor": "bottom",
-                "xanchor": "right",
-                "showarrow": False,
-                "text": plain(peak.text),
-                "font": {"color": "@soft", "size": 11},
-            }
-        ]
-        layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 36}
+        layout |= _peak_line(peak)
     # On a phone a label takes more than half of the plot that long names leave.
     room = max(limit, top * 2.2)
     narrow = {"xaxis": axis_of(range=[0, room], **ticks(room, unit, 3))}
     height = 74 + 32 * len(rows)
     spec = {"data": [data], "layout": layout, "narrow": narrow}
     return Figure(id=identity, label=label, height=height, spec=spec)
+
+
+def _peak_line(peak: Mark) -> Json:
+    line = {
+        "type": "line",
+        "x0": peak.value,
+        "x1": peak.value,
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": "@soft", "dash": "dash", "width": 1},
+    }
+    name = {
+        "x": peak.value,
+        "yref": "paper",
+        "y": 1,
+        "yanchor": "bottom",
+        "xanchor": "right",
+        "showarrow": False,
+        "text": plain(peak.text),
+        "font": {"color": "@soft", "size": 11},
+    }
+    margin = {"l": 8, "r": 16, "t": 24, "b": 36}
+    return {"shapes": [line], "annotations": [name], "margin": margin}

@@ -25,7 +25,7 @@ class Spot(NamedTuple):
     label: str
 
 
-class Label(NamedTuple):
+class PointLabel(NamedTuple):
     """What is written beside a point ("" for nothing), and on which side."""
 
     text: str
@@ -65,7 +65,7 @@ def box(spot: Spot, side: str) -> Box:
     return Box(spot.x - wide / 2, top, spot.x + wide / 2, top + _LINE)
 
 
-def placed(spots: Sequence[Spot], width: float, height: float) -> list[Label]:
+def placed(spots: Sequence[Spot], width: float, height: float) -> list[PointLabel]:
     """A label for each point that has room for one.
 
     Args:
@@ -84,8 +84,8 @@ def placed(spots: Sequence[Spot], width: float, height: float) -> list[Label]:
         )
         side, chosen = next(free, ("", None))
         if chosen is None:
-            out.append(Label("", _SIDES[0]))
+            out.append(PointLabel("", _SIDES[0]))
         else:
             taken.append(chosen)
-            out.append(Label(spot.label, side))
+            out.append(PointLabel(spot.label, side))
     return out

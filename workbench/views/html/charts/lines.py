@@ -12,6 +12,7 @@ from workbench.views.html.charts.figure import (
     Figure,
     Json,
     axis_of,
+    errors,
     layout_of,
     plain,
     ticks,
@@ -237,17 +238,8 @@ def _named(line: Series, name: str) -> Json:
 def _errors(line: Series, colour: str) -> Json:
     if not any(point.above or point.below for point in line.points):
         return {}
-    return {
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [point.above for point in line.points],
-            "arrayminus": [point.below for point in line.points],
-            "color": colour,
-            "thickness": 1,
-            "width": 3,
-        }
-    }
+    below = [point.below for point in line.points]
+    return {"error_y": errors(below, [point.above for point in line.points], colour)}
 
 
 def round_places(values: Sequence[float], unit: str = "") -> tuple[tuple[float, str], ...]:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench import units
+from workbench.analysis.arithmetic import Unit
+from workbench.analysis.roofline import LEVELS, Level, Position, Roof
 from workbench.model import Record
 from workbench.views.html.charts.figure import COLORS, Figure, Json, axis_of, layout_of, plain
-from workbench.views.html.charts.labels import Label, Spot, placed
+from workbench.views.html.charts.labels import PointLabel, Spot, placed
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
 #: Widths of the plot for which labels are placed, and what is around it, in pixels.
@@ -27,15 +29,6 @@ class Dot(Record, frozen=True):
     rate: float
     hover: str
     alone: bool = False  # on no path
-
-
-class Roof(Record, frozen=True):
-    """The ceilings: FLOP/s, and bytes per second of device memory. Zero: unknown."""
-
-    flops: float
-    bandwidth: float
-    flops_text: str = ""
-    bandwidth_text: str = ""
 
 
 def decades(low: float, high: float, unit: str = "") -> Json:
@@ -56,6 +49,29 @@ def work_word(unit: str) -> str:
     return units.symbol(unit).removesuffix("/s")
 
 
+def rate_unit(unit: Unit) -> str:
+    """How the work of a unit is written: integers are no floating-point operations."""
+    return "op/s" if unit in ("tensor int8", "dp4a") else "flop/s"
+
+
+def peak_text(roof: Roof) -> str:
+    """``67 TFLOP/s float32 peak``."""
+    return f"{units.quantity(roof.flops, rate_unit(roof.unit))} {roof.unit} peak"
+
+
+def dots(place: Position, label: str) -> dict[Level, Dot]:
+    """A position as one dot per memory level that was measured."""
+    unit = rate_unit(place.unit)
+    out: dict[Level, Dot] = {}
+    for level in LEVELS:
+        intensity = place.intensity(level)
+        if intensity is not None:
+            per_byte = f"{units.digits3(intensity)} {work_word(unit)}/B"
+            hover = f"{label} at {level}: {units.quantity(place.rate, unit)}, {per_byte}"
+            out[level] = Dot(label=label, intensity=intensity, rate=place.rate, hover=hover)
+    return out
+
+
 def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
     ridge = roof.flops / roof.bandwidth
     xs = [low, max(low, min(ridge, high)), high]
@@ -71,7 +87,7 @@ def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
     return [line]
 
 
-def _labels(series: Sequence[list[Dot]], view: _View, width: float) -> list[list[Label]]:
+def _labels(series: Sequence[list[Dot]], view: _Window, width: float) -> list[list[PointLabel]]:
     """Labels of all points; the ends of a path come first, libraries last."""
     places = [(number, place) for number, dots in enumerate(series) for place in range(len(dots))]
 
@@ -86,7 +102,7 @@ def _labels(series: Sequence[list[Dot]], view: _View, width: float) -> list[list
     return [[found[n, place] for place in range(len(dots))] for n, dots in enumerate(series)]
 
 
-class _View(NamedTuple):
+class _Window(NamedTuple):
     """What the axes show, as powers of ten, and the plot's height in pixels."""
 
     x: tuple[float, float]
@@ -116,7 +132,7 @@ def _broken(values: list[Any], gaps: list[int], nothing: object) -> list[Any]:
     return out
 
 
-def _texts(labels: list[Label], gaps: list[int]) -> Json:
+def _texts(labels: list[PointLabel], gaps: list[int]) -> Json:
     return {
         "text": _broken([plain(label.text) for label in labels], gaps, ""),
         "textposition": _broken([label.side for label in labels], gaps, labels[0].side),
@@ -130,7 +146,7 @@ def _ceiling_text(roof: Roof, right: float) -> Json:
         "xanchor": "right",
         "yanchor": "bottom",
         "showarrow": False,
-        "text": plain(roof.flops_text),
+        "text": plain(peak_text(roof)),
         "font": {"color": "@soft", "size": 11},
     }
 
@@ -138,7 +154,7 @@ def _ceiling_text(roof: Roof, right: float) -> Json:
 def roofline(
     identity: str,
     label: str,
-    series: list[tuple[str, list[Dot]]],
+    series: Sequence[tuple[str, list[Dot]]],
     roofs: Sequence[Roof],
     *,
     path: bool,
@@ -163,7 +179,7 @@ def roofline(
     log_x = [math.log10(low_x), math.log10(high_x)]
     log_y = [math.log10(low_y), math.log10(high_y)]
     height = 330 if len(dots) <= _CROWD else 440
-    view = _View((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
+    view = _Window((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
     points = [found for _, found in series]
     wide, small = (_labels(points, view, width) for width in (_WIDE, _NARROW))
     data = [line for roof in known for line in _roof_lines(roof, low_x, high_x)]
@@ -216,7 +232,7 @@ def roofline(
                 "xanchor": "left",
                 "yanchor": "top",
                 "showarrow": False,
-                "text": plain(known[0].bandwidth_text),
+                "text": f"{units.quantity(known[0].bandwidth, 'byte/s')} device memory",
                 "font": {"color": "@soft", "size": 11},
             },
         ]

@@ -3,96 +3,81 @@
 from __future__ import annotations
 
 from workbench import units
-from workbench.analysis import roofline
-from workbench.analysis.roofline import Position
+from workbench.analysis.roofline import Position, Roof, position, roofs
 from workbench.gpus import chip_for
-from workbench.measure.ladder import Ladder, Rung
+from workbench.measure.ladder import Ladder
+from workbench.model import Estimate, Timing
 from workbench.views.html.charts import figure as charts
-from workbench.views.html.pages.launch import roof
+from workbench.views.html.charts import roof as charts_roof
+from workbench.views.html.charts.figure import IntervalBar, Mark, Plot
 from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import main_launch
 
+_HEAD = ("Version", "Time", "from", "to", "Repetitions", "Throughput")
 
-def speed(
-    ladder: Ladder,
-) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
+
+def speed(ladder: Ladder) -> Plot | None:
     """Speed by version, as FLOP/s where the work is known, and the table behind it."""
-    flops = max((rung.timing.flops for rung in ladder.order if rung.timing), default=0)
-    timed = [rung for rung in ladder.order if rung.timing]
+    timed = [(rung, rung.timing) for rung in ladder.order if rung.timing]
     if not timed:
         return _durations(ladder)
+    flops = max(timing.flops for _, timing in timed)
     unit = f"{ladder.study.work}/s" if flops else "s"
-    columns, rows = [], []
-    for rung in timed:
-        assert rung.timing is not None
-        time = rung.timing.time
-        middle, low, high = time.value, time.low, time.high
+    bars, rows = [], []
+    for rung, timing in timed:
+        time = timing.time
+        shown = time
         if flops:
-            middle, low, high = flops / time.value, flops / time.high, flops / time.low
-        mark = charts.Mark(middle, units.quantity(middle, unit), _hover(rung, middle, unit))
-        columns.append(
-            charts.Column(
+            shown = Estimate(flops / time.value, flops / time.high, flops / time.low)
+        said = units.quantity(shown.value, unit)
+        bars.append(
+            IntervalBar(
                 name=rung.id,
-                mark=mark,
-                below=middle - low,
-                above=high - middle,
+                mark=Mark(shown.value, said, _hover(timing, said, unit)),
+                below=shown.value - shown.low,
+                above=shown.high - shown.value,
                 reference=rung.is_baseline,
             )
         )
-        rows.append(
-            (
-                rung.id,
-                units.quantity(time.value, "s"),
-                units.quantity(time.low, "s"),
-                units.quantity(time.high, "s"),
-                units.count(time.n),
-                units.quantity(middle, unit) if flops else units.quantity(None),
-            )
-        )
+        seconds = (units.quantity(each, "s") for each in (time.value, time.low, time.high))
+        rate = units.quantity(shown.value if flops else None, unit)
+        rows.append((rung.id, *seconds, units.count(time.n), rate))
     axis = f"{units.symbol(unit)} of the job's work" if flops else "time"
-    figure = charts.columns(
-        "speed", f"{axis} by version, with 95% intervals", columns, unit, axis, _peak(ladder, flops)
-    )
-    return figure, tuple(rows)
+    label = f"{axis} by version, with 95% intervals"
+    figure = charts.intervals("speed", label, bars, unit, axis, _peak(ladder) if flops else None)
+    return Plot(figure=figure, head=_HEAD, rows=tuple(rows))
 
 
-def _hover(rung: Rung, value_: float, unit: str) -> str:
-    assert rung.timing is not None
-    parts = [units.quantity(value_, unit)]
-    if unit != "s":
-        parts.append(units.quantity(rung.timing.time.value, "s"))
-    return " · ".join([*parts, interval(rung.timing)])
+def _hover(timing: Timing, said: str, unit: str) -> str:
+    seconds = [units.quantity(timing.time.value, "s")] if unit != "s" else []
+    return " · ".join([said, *seconds, interval(timing)])
 
 
-def _peak(ladder: Ladder, flops: int) -> charts.Mark | None:
+def _peak(ladder: Ladder) -> Mark | None:
     """The highest roof of the units that any version works on."""
-    roofs = []
-    for rung in ladder.order if flops else ():
+    found: list[Roof] = []
+    for rung in ladder.order:
         launch = main_launch(rung.profile) if rung.profile else None
-        if rung.profile is None or launch is None:
-            continue
-        place = roofline.position(launch)
-        if isinstance(place, Position):
-            roofs.append(roof(chip_for(rung.profile.device), launch, place.unit))
-    top = max(roofs, key=lambda item: item.flops, default=None)
-    return charts.Mark(top.flops, top.flops_text) if top and top.flops else None
+        if rung.profile and launch and isinstance(place := position(launch), Position):
+            found += roofs([(launch, place)], chip_for(rung.profile.device))
+    top = max(found, key=lambda roof: roof.flops, default=None)
+    return Mark(top.flops, charts_roof.peak_text(top)) if top and top.flops else None
 
 
-def _durations(ladder: Ladder) -> tuple[charts.Figure | None, tuple[tuple[str, ...], ...]]:
+def _durations(ladder: Ladder) -> Plot | None:
     known = [(rung, time) for rung in ladder.order if (time := rung.seconds) is not None]
     if not known:
-        return None, ()
-    columns = [
-        charts.Column(
+        return None
+    bars = [
+        IntervalBar(
             name=rung.id,
-            mark=charts.Mark(time, units.quantity(time, "s")),
+            mark=Mark(time, units.quantity(time, "s")),
             reference=rung.is_baseline,
         )
         for rung, time in known
     ]
-    figure = charts.columns(
-        "speed", "Duration under the profiler by version", columns, "s", "duration", None
-    )
-    none = units.quantity(None)
-    rows = tuple((r.id, units.quantity(t, "s"), none, none, none, none) for r, t in known)
-    return figure, rows
+    label = "Duration under the profiler by version"
+    figure = charts.intervals("speed", label, bars, "s", "duration", None)
+    none = [units.quantity(None)] * 4
+    rows = tuple((rung.id, units.quantity(time, "s"), *none) for rung, time in known)
+    return Plot(figure=figure, head=_HEAD, rows=rows)

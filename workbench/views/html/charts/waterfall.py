@@ -12,6 +12,7 @@ from workbench.views.html.charts.figure import (
     Figure,
     Json,
     axis_of,
+    errors,
     layout_of,
     plain,
     ticks,
@@ -92,15 +93,10 @@ def waterfall(
             )
         ],
         "hovertemplate": "%{customdata[0]}<extra></extra>",
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [0.0, *(fall.above for fall in falls), 0.0],
-            "arrayminus": [0.0, *(fall.below for fall in falls), 0.0],
-            "color": "@ink",
-            "thickness": 1,
-            "width": 3,
-        },
+        "error_x": errors(
+            [0.0, *(fall.below for fall in falls), 0.0],
+            [0.0, *(fall.above for fall in falls), 0.0],
+        ),
         "marker": {
             "color": [_COLOURS[tone] for tone in tones],
             "pattern": {

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 from workbench import units
 from workbench.measure.ladder import Ladder, Rung
-from workbench.model import Launch, Record
-from workbench.views.html.charts import figure as charts
-from workbench.views.html.charts.migration import (
-    RoofPath,
-    StallSplit,
-    Throughputs,
-    roof_path,
-    stack_stalls,
-    throughputs,
-)
+from workbench.model import Record
+from workbench.views.html.charts.figure import Plot
+from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.charts.speed import speed
 from workbench.views.html.pages.launch import Bottleneck, bottleneck
 from workbench.views.html.pages.sweep import Sweep, sweep
@@ -33,7 +26,7 @@ from workbench.views.html.parts.common import (
     sentence,
     width,
 )
-from workbench.views.html.parts.keys import KeyCounters, key_counters
+from workbench.views.html.parts.keys import CounterTable, key_counters, peaks
 from workbench.views.html.parts.moved import MovedTile, most_moved, tile
 from workbench.views.html.render import rung_page, step_page
 
@@ -88,12 +81,11 @@ class LadderView(Record, frozen=True):
     timed: bool  # some version has a time that was taken without the profiler
     pairs: tuple[Link, ...]
     sweep: Sweep | None
-    speed_chart: charts.Figure | None
-    speed_rows: tuple[tuple[str, ...], ...]
+    speed: Plot | None
     stalls: StallSplit | None
-    roof: RoofPath | None
-    throughput: Throughputs | None
-    counters: KeyCounters | None
+    roof: Plot | None
+    peaks: CounterTable | None
+    counters: CounterTable | None
     captured: str
 
 
@@ -155,21 +147,15 @@ def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
     )
 
 
-def named_launches(ladder: Ladder) -> list[tuple[Rung, Launch]]:
-    """Each profiled version with the launch that stands for it."""
-    out = []
-    for rung in ladder.order:
-        launch = main_launch(rung.profile) if rung.profile else None
-        if launch is not None:
-            out.append((rung, launch))
-    return out
-
-
 def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> LadderView:
     """The page of one ladder."""
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
-    launches = [(rung.id, launch) for rung, launch in named_launches(ladder)]
-    speed_chart, speed_rows = speed(ladder)
+    launches = [
+        (rung, launch)
+        for rung in ladder.order
+        if rung.profile and (launch := main_launch(rung.profile)) is not None
+    ]
+    linked = [(Link(rung.id, rung_page(rung)), launch) for rung, launch in launches]
     top = ladder.top
     rows = tuple(_row(ladder, rung, top) for rung in ladder.order)
     notices = (
@@ -197,21 +183,18 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
             {rung.id for rung in ladder.order if rung.is_baseline},
             ladder.study.work,
         ),
-        speed_chart=speed_chart,
-        speed_rows=speed_rows,
+        speed=speed(ladder),
         stalls=stack_stalls("stalls", profiles),
         roof=roof_path(
             "roofline",
-            launches,
+            [(rung.id, launch) for rung, launch in launches],
             profiles[0][1],
             apart=frozenset(rung.id for rung in ladder.order if rung.is_baseline),
         )
         if profiles
         else None,
-        throughput=throughputs(launches),
-        counters=key_counters(
-            [(Link(rung.id, rung_page(rung)), launch) for rung, launch in named_launches(ladder)]
-        ),
+        peaks=peaks(linked),
+        counters=key_counters(linked),
         captured=_dates(ladder),
     )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from workbench import units
-from workbench.analysis import arithmetic, roofline, stalls
-from workbench.analysis.roofline import Position
+from workbench.analysis import roofline, stalls
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, Profile, Record
-from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
+from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.whatif import WhatIf, what_if
 from workbench.views.html.code.source import CodeView, code_view
 from workbench.views.html.parts.common import CounterCell, cell, dims, percent, text, value, width
@@ -28,10 +29,9 @@ _PIPES = (
 )
 _OCCUPANCY = ("warps_per_sm", "eligible_warps", "waves", "tail_idle")
 _FACTS = ("blocks", "threads_per_block", "registers", "static_shared", "dynamic_shared", "stack")
-_MAX_STATES = 9
 
 
-class Bar(Record, frozen=True):
+class CounterBar(Record, frozen=True):
     """A counter in percent with a bar; the largest of its table leads."""
 
     cell: CounterCell
@@ -40,11 +40,13 @@ class Bar(Record, frozen=True):
 
 
 class StallRow(Record, frozen=True):
-    """A row of the table behind the stall chart."""
+    """A warp state with the bar of its share; the one in which a warp issues is no stall."""
 
     id: str
     title: str
     meaning: str
+    stalled: bool
+    width: str
     share: str
     samples: str
     cycles: str
@@ -65,19 +67,17 @@ class LaunchView(Record, frozen=True):
     signature: str
     shape: str
     duration: str
-    light: tuple[Bar, ...]
-    pipes: tuple[Bar, ...]
-    roofline: charts.Figure | None
+    light: tuple[CounterBar, ...]
+    pipes: tuple[CounterBar, ...]
+    roofline: Plot | None
     roofline_missing: str
-    roofline_rows: tuple[tuple[str, ...], ...]
-    stall_chart: charts.Figure | None
     stall_rows: tuple[StallRow, ...]
     stall_source: str
     code: CodeView
     accesses: tuple[Access, ...]
     levels: tuple[LevelRow, ...]
     limits: tuple[Limit, ...]
-    occupancy: tuple[Bar, ...]
+    occupancy: tuple[CounterBar, ...]
     occupancy_facts: tuple[CounterCell, ...]
     whatif: WhatIf | None
     facts: tuple[CounterCell, ...]
@@ -87,11 +87,11 @@ class LaunchView(Record, frozen=True):
     missing: tuple[CounterCell, ...]
 
 
-def _bars(launch: Launch, ids: tuple[str, ...], *, lead: bool = True) -> tuple[Bar, ...]:
+def _bars(launch: Launch, ids: tuple[str, ...], *, lead: bool = True) -> tuple[CounterBar, ...]:
     found = [(i, number) for i in ids if (number := value(launch, i)) is not None]
     top = max((number for _, number in found), default=0)
     return tuple(
-        Bar(
+        CounterBar(
             cell=cell(launch, catalog()[i]),
             width=width(number / 100),
             lead=lead and number == top > 0,
@@ -105,77 +105,27 @@ def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
     return tuple(item for item in cells if not item.missing)
 
 
-def rate_unit(unit: arithmetic.Unit) -> str:
-    """How the work of a unit is written: integers are no floating-point operations."""
-    return "op/s" if unit in ("tensor int8", "dp4a") else "flop/s"
-
-
-def roof(chip: Chip | None, launch: Launch, unit: arithmetic.Unit) -> charts_roof.Roof:
-    """The ceilings for a unit, at the clock that the profiler saw, else the device's own."""
-    if chip is None:
-        return charts_roof.Roof(flops=0.0, bandwidth=0.0)
-    seen = value(launch, "sm_clock")
-    clock = float(seen) if seen else None
-    if unit == "float32":
-        flops = chip.fp32_peak(clock)
-    else:
-        flops = chip.tensor_peak(
-            {
-                "tensor half": chip.tensor_half,
-                "tensor TF32": chip.tensor_tf32,
-                "tensor int8": chip.tensor_int8,
-            }.get(unit, 0),
-            clock,
-        )
-    bandwidth = chip.memory_bandwidth
-    return charts_roof.Roof(
-        flops=flops,
-        bandwidth=bandwidth,
-        flops_text=f"{units.quantity(flops, rate_unit(unit))} {unit} peak",
-        bandwidth_text=f"{units.quantity(bandwidth, 'byte/s')} device memory",
-    )
-
-
-def dots(place: Position, label: str) -> list[tuple[str, charts_roof.Dot]]:
-    """A position as one dot per memory level."""
-    out: list[tuple[str, charts_roof.Dot]] = []
-    for level in roofline.LEVELS:
-        intensity = place.intensity(level)
-        if intensity is None:
-            continue
-        unit = rate_unit(place.unit)
-        rate = units.quantity(place.rate, unit)
-        per_byte = f"{units.digits3(intensity)} {charts_roof.work_word(unit)}/B"
-        hover = f"{label} at {level}: {rate}, {per_byte}"
-        out.append(
-            (level, charts_roof.Dot(label=label, intensity=intensity, rate=place.rate, hover=hover))
-        )
-    return out
-
-
-def _roofline(
-    launch: Launch, chip: Chip | None, identity: str
-) -> tuple[charts.Figure | None, str, tuple[tuple[str, ...], ...]]:
+def _roofline(launch: Launch, chip: Chip | None, identity: str) -> tuple[Plot | None, str]:
+    """The launch under its roof, or why it has no place there."""
     place = roofline.position(launch)
     if isinstance(place, Missing):
-        return None, place.reason, ()
-    top = roof(chip, launch, place.unit)
+        return None, place.reason
+    top = roofline.roof(chip, launch, place.unit)
+    unit = charts_roof.rate_unit(place.unit)
     rows: list[tuple[str, ...]] = []
     series = []
-    for level, dot in dots(place, launch.kernel):
-        series.append((level, [charts_roof.Dot(level, dot.intensity, dot.rate, dot.hover)]))
-        slope = dot.intensity * top.bandwidth
-        limit = min(top.flops, slope) if level == "DRAM" and top.flops else top.flops
+    for level, dot in charts_roof.dots(place, launch.kernel).items():
+        series.append((level, [replace(dot, label=level)]))
+        limit = top.above(dot.intensity, level)
         rows.append(
             (
                 level,
-                units.quantity(place.traffic[level], "byte"),  # type: ignore[index]
+                units.quantity(place.traffic[level], "byte"),
                 units.digits3(dot.intensity),
-                units.quantity(dot.rate, rate_unit(place.unit)),
+                units.quantity(dot.rate, unit),
                 percent(dot.rate / limit) if limit else units.quantity(None),
             )
         )
-    unit = rate_unit(place.unit)
     work = charts_roof.work_word(unit)
     figure = charts_roof.roofline(
         identity,
@@ -186,47 +136,30 @@ def _roofline(
         path=False,
         unit=unit,
     )
-    return figure, "", tuple(rows)
+    head = ("Level", "Traffic", "Operations per byte", "Rate", "Of its roof")
+    return Plot(figure=figure, head=head, rows=tuple(rows)), ""
 
 
-def _stalls(
-    launch: Launch, identity: str
-) -> tuple[charts.Figure | None, tuple[StallRow, ...], str]:
+def _stalls(launch: Launch) -> tuple[tuple[StallRow, ...], str]:
+    """What the warps were doing, and what the shares are made of."""
     found = stalls.breakdown(launch)
-    if not found.shares:
-        return None, (), ""
-    rows = [
-        (
-            share.state.title if share.stalled else f"{share.state.title} (issuing)",
-            charts.Mark(
-                100 * share.share,
-                percent(share.share),
-                f"{percent(share.share)} of warp time. {share.state.meaning}",
-            ),
-            share.stalled,
-        )
-        for share in found.shares[:_MAX_STATES]
-    ]
-    figure = charts.bars(
-        identity, f"What the warps of {launch.kernel} were doing", rows, "% of warp time"
-    )
-    table = tuple(
+    most = found.shares[0].share if found.shares else 1.0
+    rows = tuple(
         StallRow(
             id=share.state.id,
             title=share.state.title,
             meaning=share.state.meaning,
+            stalled=share.stalled,
+            width=width(share.share / most),
             share=percent(share.share),
             samples=units.count(share.samples) if share.samples is not None else "—",
             cycles=units.digits3(float(share.cycles)) if share.cycles is not None else "—",
         )
         for share in found.shares
     )
-    source = (
-        f"{units.count(found.samples)} warp samples"
-        if found.source == "samples"
-        else "cycles per issued instruction; the report holds no samples"
-    )
-    return figure, table, source
+    if found.source == "samples":
+        return rows, f"{units.count(found.samples)} warp samples"
+    return rows, "cycles per issued instruction; the report holds no samples"
 
 
 def _groups(launch: Launch) -> tuple[tuple[Group, ...], tuple[CounterCell, ...]]:
@@ -250,8 +183,8 @@ def shape(launch: Launch) -> str:
 def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | None) -> LaunchView:
     """Everything that a page says about one launch."""
     prefix = f"k{position}"
-    stall_chart, stall_rows, stall_source = _stalls(launch, f"{prefix}-stalls")
-    figure, why, rows = _roofline(launch, chip, f"{prefix}-roofline")
+    stall_rows, stall_source = _stalls(launch)
+    roof, why = _roofline(launch, chip, f"{prefix}-roofline")
     rules, quiet = rule_rows(launch)
     groups, missing = _groups(launch)
     return LaunchView(
@@ -262,10 +195,8 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
         duration=text(launch, "duration") if value(launch, "duration") else "",
         light=_bars(launch, _LIGHT),
         pipes=_bars(launch, _PIPES),
-        roofline=figure,
+        roofline=roof,
         roofline_missing=why,
-        roofline_rows=rows,
-        stall_chart=stall_chart,
         stall_rows=stall_rows,
         stall_source=stall_source,
         code=code_view(profile, launch, position),

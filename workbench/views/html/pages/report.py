@@ -9,11 +9,12 @@ import msgspec
 from workbench import units
 from workbench.analysis.misread import remarks
 from workbench.model import Launch, Profile, Record
-from workbench.views.html.charts.migration import RoofPath, StallSplit, roof_path, stack_stalls
+from workbench.views.html.charts.figure import Plot
+from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
 from workbench.views.html.parts.common import Chip, Link, neighbours, profiled, text, value
-from workbench.views.html.parts.keys import KeyCounters, key_counters
+from workbench.views.html.parts.keys import CounterTable, key_counters
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12
@@ -42,8 +43,8 @@ class ReportView(Record, frozen=True):
     notices: tuple[str, ...]
     launches: tuple[LaunchRow, ...]
     stalls: StallSplit | None
-    roof: RoofPath | None
-    counters: KeyCounters | None
+    roof: Plot | None
+    counters: CounterTable | None
 
 
 def _names(launches: tuple[Launch, ...]) -> list[str]:
