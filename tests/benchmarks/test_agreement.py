@@ -122,7 +122,7 @@ def test_a_line_that_differs_is_named() -> None:
     assert compare({("k.cu", 3): 99.5}, {("k.cu", 3): 98.9}, {}, least=0.01).same == 1
 
 
-#: Versions with lines that differ from the recording: docs/emulator.md says what is known.
+#: Versions with lines that differ from the recording: docs/emulator-rules.md says what is known.
 DIFFER = {"conv2d_half": {"v11"}, "conv2d_int8": {"v8"}}
 
 
@@ -137,7 +137,7 @@ SMALL = {"conv2d": "c32_h64_k128", "sgemm": "n1024"}
     ("study", "part"), [(study, part) for study, parts in PARTS.items() for part in range(parts)]
 )
 def test_recorded_profiles_of_the_shipped_studies_agree(study: str, part: int) -> None:
-    """What docs/emulator.md claims of sectors and wavefronts, by small samples."""
+    """What docs/emulator-rules.md claims of sectors and wavefronts, by small samples."""
     project = require_project(REPO)
     entries = [
         entry

@@ -1,7 +1,9 @@
 """The least cycles a launch can take on a named chip, by each of its throughputs.
 
 Not a time: latency, dependencies, caches and clocks are left out. A kernel cannot be
-faster than the largest of these bounds, and which one that is says what to work on.
+faster than the largest of these bounds, and which one that is says what to work on. The
+bound by issue slots alone rests on an estimate, that of machine instructions
+(`workbench.emulator.ptxas`), and is as uncertain.
 """
 
 from __future__ import annotations

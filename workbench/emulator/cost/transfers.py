@@ -15,7 +15,7 @@ the target, its halves exchanged or not:
 Zeros are written the first way: a request of which some lanes get zeros costs both. So does
 every request whose number of bytes is known to no one but the register it is in.
 
-Found by the counters of an H200. docs/emulator.md says on which recordings, and on which
+Found by the counters of an H200. docs/emulator-rules.md says on which recordings, and on which
 others this was checked.
 """
 

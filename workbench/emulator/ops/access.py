@@ -24,7 +24,7 @@ from workbench.emulator.cost.addresses import (
 )
 from workbench.emulator.faults.watching import check_written
 from workbench.emulator.faults.words import check_access
-from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Vec
+from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Vec, space_of
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.spaces import (
@@ -54,16 +54,6 @@ Cost = Callable[[Any, Any, int], SharedCost | GlobalCost]
 _SHARED_COST: dict[str, Cost] = {
     "load": shared_load_cost, "store": shared_store_cost, "atomic": atomic_cost,
 }  # fmt: skip
-SPACES = ("global", "shared", "local", "const", "param")
-
-
-def space_of(instr: Instr) -> str:
-    """The state space that an opcode names; "" for a generic address."""
-    for part in instr.parts[1:]:
-        name = part.partition("::")[0]
-        if name in SPACES:
-            return name
-    return ""
 
 
 def where_of(R: Registers, slot: int, size: int) -> tuple[Base, int]:

@@ -1,4 +1,4 @@
-"""Integer, logic and comparison instructions."""
+"""Integer and logic instructions, with and without the carry flag."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from workbench.emulator.ptx.instructions import SIZES, Instr, Pair, Reg
+from workbench.emulator.ptx.instructions import SIZES, Instr
 from workbench.emulator.state.context import Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.integers import (
+    TRUTH,
     Binary,
     add,
     boxed,
-    compare,
     flags,
     high,
     invert,
@@ -35,8 +35,12 @@ from workbench.emulator.state.values import (
 )
 
 
-def _binary(function: Binary, size: int, is_signed: bool) -> Callable[[Value, Value], Value]:
+def _binary(
+    function: Binary, size: int, is_signed: bool, second: int = 0
+) -> Callable[[Value, Value], Value]:
+    """A function of register values; the other operand has `second` bytes, if not as many."""
     get = signed if is_signed else unsigned
+    other, width = (unsigned, second) if second else (get, size)
 
     def apply(x: Value, y: Value) -> Value:
         # What depends on the thread alone is worth remembering: blocks repeat it.
@@ -44,9 +48,9 @@ def _binary(function: Binary, size: int, is_signed: bool) -> Callable[[Value, Va
             key = (function, x.off, y, is_signed)
             found = x.base.memo.get(key)
             if found is None:
-                found = x.base.remember(key, boxed(function(get(x, size), get(y, size))))
+                found = x.base.remember(key, boxed(function(get(x, size), other(y, width))))
             return found  # type: ignore[no-any-return]
-        return boxed(function(get(x, size), get(y, size)))
+        return boxed(function(get(x, size), other(y, width)))
 
     return apply
 
@@ -83,14 +87,12 @@ def _shift_right(x: Array, y: Array) -> Array:
 
 
 _LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-_TRUTH: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def _arithmetic(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
     size, op = SIZES[kind], instr.op
-    a = ctx.slot(instr.operands[1], size)
-    b = ctx.slot(instr.operands[2], size)
+    a, b = ctx.sources(instr, 2, size)
     if op == "add" and "sat" not in instr.parts:
         return lambda R, M: add(R[a], R[b], size)
     if op == "sub" and "sat" not in instr.parts:
@@ -116,10 +118,9 @@ def _logic(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
     op = instr.op
     if kind == "pred":
-        a = ctx.slot(instr.operands[1], 0)
-        b = ctx.slot(instr.operands[2], 0)
-        na, nb = _negated(instr, 1), _negated(instr, 2)
-        on_truth = _TRUTH[op]
+        a, b = ctx.sources(instr, 2, 0)
+        na, nb = (getattr(operand, "negated", False) for operand in instr.operands[1:3])
+        on_truth = TRUTH[op]
 
         def run(R: Registers, M: Mask) -> Value:
             x, y = R[a], R[b]
@@ -129,14 +130,9 @@ def _logic(instr: Instr, ctx: Context) -> Run:
 
         return run
     size = SIZES[kind]
-    a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], size)
+    a, b = ctx.sources(instr, 2, size)
     apply = _binary(_LOGIC[op], size, False)
     return lambda R, M: apply(R[a], R[b])
-
-
-def _negated(instr: Instr, index: int) -> bool:
-    operand = instr.operands[index]
-    return isinstance(operand, Reg) and operand.negated
 
 
 def _not(instr: Instr, ctx: Context) -> Run:
@@ -160,30 +156,17 @@ def _shift(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
     size = SIZES[kind]
     a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], 4)
-    if instr.op == "shl":
+    if instr.op == "shr":
+        shift = _binary(_shift_right, size, kind[0] == "s", 4)
+        return lambda R, M: shift(R[a], R[b])
 
-        def left(R: Registers, M: Mask) -> Value:
-            amount = R[b]
-            if type(amount) is int:
-                return scale(R[a], 1 << amount, size) if amount < 8 * size else 0
-            return boxed(_shift_left(unsigned(R[a], size), unsigned(amount, 4)))
+    def left(R: Registers, M: Mask) -> Value:
+        amount = R[b]
+        if type(amount) is int:
+            return scale(R[a], 1 << amount, size) if amount < 8 * size else 0
+        return boxed(_shift_left(unsigned(R[a], size), unsigned(amount, 4)))
 
-        return left
-    is_signed = kind[0] == "s"
-    get = signed if is_signed else unsigned
-
-    def right(R: Registers, M: Mask) -> Value:
-        x, amount = R[a], R[b]
-        if type(x) is Affine and type(amount) is int and x.base.arr.shape[0] == 1:
-            key = ("shr", x.off, amount, is_signed)
-            found = x.base.memo.get(key)
-            if found is None:
-                result = boxed(_shift_right(get(x, size), unsigned(amount, 4)))
-                found = x.base.remember(key, result)
-            return found  # type: ignore[no-any-return]
-        return boxed(_shift_right(get(x, size), unsigned(amount, 4)))
-
-    return right
+    return left
 
 
 def _product(instr: Instr, ctx: Context) -> Run:
@@ -191,36 +174,20 @@ def _product(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
     size, is_signed = SIZES[kind], kind[0] == "s"
     mode = instr.parts[1]
-    a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], size)
+    a, b = ctx.sources(instr, 2, size)
     get = signed if is_signed else unsigned
-    if mode == "lo":
-
-        def product(x: Value, y: Value) -> Value:
-            return multiply(x, y, size)
-
-        out = size
-    elif mode == "wide":
-
-        def product(x: Value, y: Value) -> Value:
-            return multiply(widen(x, size, is_signed), widen(y, size, is_signed), 2 * size)
-
-        out = 2 * size
-    elif mode == "hi":
-
-        def product(x: Value, y: Value) -> Value:
-            return boxed(high(get(x, size), get(y, size)))
-
-        out = size
-    else:
-        raise ctx.unsupported(instr)
+    out = 2 * size if mode == "wide" else size
+    products: dict[str, Callable[[Value, Value], Value]] = {
+        "lo": lambda x, y: multiply(x, y, size),
+        "hi": lambda x, y: boxed(high(get(x, size), get(y, size))),
+        "wide": lambda x, y: multiply(widen(x, size, is_signed), widen(y, size, is_signed), out),
+    }
+    product = products[mode]
     if instr.op in ("mul24", "mad24"):
         if mode != "lo":
             raise ctx.unsupported(instr)
-        whole = product
-
-        def product(x: Value, y: Value) -> Value:  # the lowest 24 bits of each
-            return whole(_low24(x, is_signed), _low24(y, is_signed))
-
+        # The lowest 24 bits of each.
+        product = lambda x, y: multiply(_low24(x, is_signed), _low24(y, is_signed), size)  # noqa: E731
     if instr.op in ("mul", "mul24"):
         return lambda R, M: product(R[a], R[b])
     if "sat" in instr.parts or "cc" in instr.parts:
@@ -238,8 +205,7 @@ def _select(instr: Instr, ctx: Context) -> Run:
     """``selp``."""
     kind = instr.parts[-1]
     size = SIZES[kind]
-    a = ctx.slot(instr.operands[1], size, kind)
-    b = ctx.slot(instr.operands[2], size, kind)
+    a, b = ctx.sources(instr, 2, size, kind)
     p = ctx.slot(instr.operands[3], 0)
 
     def run(R: Registers, M: Mask) -> Value:
@@ -252,67 +218,54 @@ def _select(instr: Instr, ctx: Context) -> Run:
     return run
 
 
-def _setp(instr: Instr, ctx: Context) -> Run:
+# --- the carry flag
+
+#: Name of the hidden register of each lane that ``.cc`` writes; no PTX name has parentheses.
+_FLAG = "(carry)"
+
+
+def uses_carry(instr: Instr) -> bool:
+    """Does the instruction read or write the carry flag?"""
+    return "cc" in instr.parts or instr.op in ("addc", "subc", "madc")
+
+
+def _add_carry(x: Array, y: Array, carry: Array) -> tuple[Array, Array]:
+    first = x + y
+    total = first + carry
+    return total, ((first < x) | (total < first)).astype(np.uint32)
+
+
+def _subtract_borrow(x: Array, y: Array, borrow: Array) -> tuple[Array, Array]:
+    first = x - y
+    total = first - borrow
+    return total, ((x < y) | (first < borrow)).astype(np.uint32)
+
+
+def with_carry(instr: Instr, ctx: Context) -> Run:
+    """``add``, ``sub`` and ``mad`` with carry, of 32 and 64 bits."""
     kind = instr.parts[-1]
-    size, is_signed = SIZES[kind], kind[0] == "s"
-    how = instr.parts[1]
-    a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], size)
-    return combine(
-        instr,
-        ctx,
-        lambda R, M: compare(how, R[a], R[b], size, is_signed),
-    )
-
-
-def combine(instr: Instr, ctx: Context, test: Run) -> Run:
-    """The rest of ``setp``: a boolean operator with a third operand, and ``p|q``."""
-    target = instr.operands[0]
-    third: int | None = None
-    negated = False
-    mix = next((p for p in instr.parts[2:-1] if p in _TRUTH), "")
-    if mix:
-        third = ctx.slot(instr.operands[3], 0)
-        negated = _negated(instr, 3)
-    if third is None and not isinstance(target, Pair):
-        return test
-
-    def full(R: Registers, M: Mask) -> tuple[Value, Value]:
-        first = test(R, M)
-        second = invert(first)
-        if third is not None:
-            other = truth(invert(R[third]) if negated else R[third])
-            first = flags(_TRUTH[mix](truth(first), other))
-            second = flags(_TRUTH[mix](truth(second), other))
-        return first, second
-
-    if not isinstance(target, Pair):
-        return lambda R, M: full(R, M)[0]
-    p, q = ctx.target(target.first), ctx.target(target.second)
+    size = SIZES[kind]
+    operation = instr.op.rstrip("c")
+    target, flag = ctx.target(instr.operands[0]), ctx.register(_FLAG)
+    slots = ctx.sources(instr, 3, size)
+    reads, writes = instr.op.endswith("c"), "cc" in instr.parts
+    upper = "hi" in instr.parts
+    get = signed if kind[0] == "s" else unsigned
+    combine = _subtract_borrow if operation == "sub" else _add_carry
 
     @writes_itself
-    def both(R: Registers, M: Mask) -> None:
-        one, two = full(R, M)
-        put(R, M, p, one, 0)
-        put(R, M, q, two, 0)
+    def many(R: Registers, M: Mask) -> None:
+        known: Value = R[flag] if reads and R[flag] is not None else 0
+        carry = unsigned(known, 4).astype(UNSIGNED[size])
+        first, *others = (get(R[slot], size) for slot in slots)
+        if operation == "mad":
+            first = high(first, others.pop(0)) if upper else first * others.pop(0)
+        total, out = combine(first.view(UNSIGNED[size]), others[0].view(UNSIGNED[size]), carry)
+        put(R, M, target, boxed(total), size)
+        if writes:
+            put(R, M, flag, boxed(out), 4)
 
-    return both
-
-
-def _set(instr: Instr, ctx: Context) -> Run:
-    """``set.cmp.dtype.stype`` of integers: all bits set, or 1.0f."""
-    to, kind = instr.parts[-2], instr.parts[-1]
-    size, is_signed = SIZES[kind], kind[0] == "s"
-    how = instr.parts[1]
-    a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], size)
-    yes = 0x3F800000 if to == "f32" else 0xFFFFFFFF
-
-    def run(R: Registers, M: Mask) -> Value:
-        result = compare(how, R[a], R[b], size, is_signed)
-        if type(result) is int:
-            return yes if result else 0
-        return Affine(Base(np.where(truth(result), np.uint32(yes), np.uint32(0))), 0)
-
-    return run
+    return many
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
@@ -320,5 +273,4 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "div": _arithmetic, "rem": _arithmetic, "and": _logic, "or": _logic, "xor": _logic,
     "not": _not, "neg": _not, "abs": _not, "cnot": _not, "shl": _shift, "shr": _shift,
     "mul": _product, "mad": _product, "mul24": _product, "mad24": _product, "selp": _select,
-    "setp": _setp, "set": _set,
 }  # fmt: skip

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.emulator.ops.arithmetic import combine
 from workbench.emulator.ops.exact import (
     canonical,
     directed,
@@ -26,7 +25,6 @@ from workbench.emulator.ops.exact import (
 )
 from workbench.emulator.ptx.instructions import SIZES, Instr
 from workbench.emulator.state.context import Context, Registers, Run
-from workbench.emulator.state.integers import flags
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import F32, F64, Array, Value, double, single, unsigned
 
@@ -37,7 +35,7 @@ def _mode(instr: Instr) -> str:
     return next((part for part in instr.parts if part in _MODES), "rn")
 
 
-def _saturate(x: Array) -> Array:
+def saturated(x: Array) -> Array:
     """To [0, 1]; NaN becomes 0."""
     one = x.dtype.type
     return np.where(np.isnan(x), one(0), np.clip(x, one(0), one(1)))
@@ -49,12 +47,13 @@ def _finish(instr: Instr) -> Callable[[Array], Array]:
     def finish(out: Array) -> Array:
         if ftz:
             out = flushed(out)
-        return _saturate(out) if sat else canonical(out)
+        return saturated(out) if sat else canonical(out)
 
     return finish
 
 
-def _getter(kind: str, ftz: bool) -> Callable[[Value], Array]:
+def getter(kind: str, ftz: bool) -> Callable[[Value], Array]:
+    """What reads a register as numbers of float32 or float64."""
     if kind == "f64":
         return double
     return (lambda value: flushed(single(value))) if ftz else single
@@ -76,10 +75,10 @@ def wide(R: Registers, slot: int, cache: list[tuple[Any, Any]]) -> Array:
 def _fma(instr: Instr, ctx: Context) -> Run:
     kind, mode = instr.parts[-1], _mode(instr)
     size = SIZES[kind]
-    a, b, c = (ctx.slot(operand, size, kind) for operand in instr.operands[1:4])
+    a, b, c = ctx.sources(instr, 3, size, kind)
     finish = _finish(instr)
     ftz = "ftz" in instr.parts
-    get = _getter(kind, ftz)
+    get = getter(kind, ftz)
     if kind == "f64":
         if mode != "rn":
             raise ctx.unsupported(instr, f"rounding {mode}")
@@ -138,7 +137,7 @@ def _root(x: Array, mode: str) -> Array:
     return directed(r, np.where(np.isfinite(r), np.sign(gap), 0), mode)
 
 
-def _minimum(x: Array, y: Array, *, largest: bool, nan: bool) -> Array:
+def extreme(x: Array, y: Array, *, largest: bool, nan: bool) -> Array:
     """IEEE minimumNumber/maximumNumber (or, with `nan`, NaN wins); -0 < +0."""
     choose = np.signbit(x) > np.signbit(y)
     first = np.where(x == y, choose, x < y)
@@ -153,25 +152,25 @@ def _minimum(x: Array, y: Array, *, largest: bool, nan: bool) -> Array:
 def _binary(instr: Instr, ctx: Context) -> Run:
     kind, mode, op = instr.parts[-1], _mode(instr), instr.op
     size = SIZES[kind]
-    a, b = ctx.slot(instr.operands[1], size, kind), ctx.slot(instr.operands[2], size, kind)
+    a, b = ctx.sources(instr, 2, size, kind)
     finish = _finish(instr)
-    get = _getter(kind, "ftz" in instr.parts)
+    get = getter(kind, "ftz" in instr.parts)
     if op in ("min", "max"):
         third = ctx.slot(instr.operands[3], size, kind) if len(instr.operands) > 3 else -1
         largest, nan = op == "max", "NaN" in instr.parts
         magnitude = "abs" in instr.parts
 
-        def extreme(R: Registers, M: Mask) -> Value:
+        def least(R: Registers, M: Mask) -> Value:
             x, y = get(R[a]), get(R[b])
             if magnitude:
                 x, y = np.abs(x), np.abs(y)
-            out = _minimum(x, y, largest=largest, nan=nan)
+            out = extreme(x, y, largest=largest, nan=nan)
             if third >= 0:
                 z = get(R[third])
-                out = _minimum(out, z, largest=largest, nan=nan)
+                out = extreme(out, z, largest=largest, nan=nan)
             return finish(out)
 
-        return extreme
+        return least
     plain: dict[str, Callable[[Array, Array], Array]] = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     }  # fmt: skip
@@ -206,7 +205,7 @@ def _unary(instr: Instr, ctx: Context) -> Run:
     size, mode = SIZES[kind], _mode(instr)
     a = ctx.slot(instr.operands[1], size, kind)
     ftz = "ftz" in instr.parts
-    get, finish = _getter(kind, ftz), _finish(instr)
+    get, finish = getter(kind, ftz), _finish(instr)
     if op in ("abs", "neg"):
         sign = 1 << (8 * size - 1)
         word: Any = np.uint32 if size == 4 else np.uint64
@@ -248,66 +247,10 @@ def _unary(instr: Instr, ctx: Context) -> Run:
     return narrow
 
 
-_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal,
-}  # fmt: skip
-
-
-def compare(how: str, x: Array, y: Array) -> Array:
-    """``setp``'s float comparisons: ordered, unordered (``…u``), ``num`` and ``nan``."""
-    unordered = np.isnan(x) | np.isnan(y)
-    if how == "nan":
-        return unordered
-    if how == "num":
-        return ~unordered
-    base = how[:-1] if how not in _COMPARE else how
-    result = _COMPARE[base](x, y)
-    if how.endswith("u") and how not in _COMPARE:
-        return result | unordered
-    # NumPy's != is true for NaN; PTX's ordered ne is not.
-    return result & ~unordered if base == "ne" else result
-
-
-def _setp(instr: Instr, ctx: Context) -> Run:
-    kind, how = instr.parts[-1], instr.parts[1]
-    size = SIZES[kind]
-    a, b = ctx.slot(instr.operands[1], size, kind), ctx.slot(instr.operands[2], size, kind)
-    get = _getter(kind, "ftz" in instr.parts)
-    return combine(
-        instr,
-        ctx,
-        lambda R, M: flags(compare(how, get(R[a]), get(R[b]))),
-    )
-
-
-def _set(instr: Instr, ctx: Context) -> Run:
-    to, kind, how = instr.parts[-2], instr.parts[-1], instr.parts[1]
-    size = SIZES[kind]
-    a, b = ctx.slot(instr.operands[1], size, kind), ctx.slot(instr.operands[2], size, kind)
-    get = _getter(kind, "ftz" in instr.parts)
-    yes = np.uint32(0x3F800000 if to == "f32" else 0xFFFFFFFF)
-    return lambda R, M: np.where(compare(how, get(R[a]), get(R[b])), yes, np.uint32(0))
-
-
-def _testp(instr: Instr, ctx: Context) -> Run:
-    kind, what = instr.parts[-1], instr.parts[1]
-    a = ctx.slot(instr.operands[1], SIZES[kind], kind)
-    get = _getter(kind, False)
-    least = np.finfo(F32 if kind == "f32" else F64).tiny
-    tests: dict[str, Callable[[Array], Array]] = {
-        "finite": np.isfinite, "infinite": np.isinf, "number": lambda x: ~np.isnan(x),
-        "notanumber": np.isnan, "normal": lambda x: np.isfinite(x) & (np.abs(x) >= least),
-        "subnormal": lambda x: (np.abs(x) < least) & (x != 0),
-    }  # fmt: skip
-    test = tests[what]
-    return lambda R, M: flags(test(get(R[a])))
-
-
 def _copysign(instr: Instr, ctx: Context) -> Run:
     kind = instr.parts[-1]
-    a, b = (ctx.slot(operand, SIZES[kind], kind) for operand in instr.operands[1:3])
-    get = _getter(kind, False)
+    a, b = ctx.sources(instr, 2, SIZES[kind], kind)
+    get = getter(kind, False)
     # PTX: the result has the sign of the first source and the rest of the second.
     return lambda R, M: np.copysign(get(R[b]), get(R[a]))
 
@@ -316,6 +259,5 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "fma": _fma, "mad": _fma, "add": _binary, "sub": _binary, "mul": _binary, "div": _binary,
     "min": _binary, "max": _binary, "abs": _unary, "neg": _unary, "sqrt": _unary,
     "rcp": _unary, "rsqrt": _unary, "sin": _unary, "cos": _unary, "lg2": _unary,
-    "ex2": _unary, "tanh": _unary, "setp": _setp, "set": _set, "testp": _testp,
-    "copysign": _copysign,
+    "ex2": _unary, "tanh": _unary, "copysign": _copysign,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Moves, address conversions and bit manipulation."""
+"""Moves, address conversions, bit manipulation, and what changes no register."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Sym, Vec
+from workbench.emulator.faults.words import first_lane, who
+from workbench.emulator.ptx.instructions import SIZES, Imm, Instr, Operand, Sym, Vec, space_of
 from workbench.emulator.state.context import Context, Registers, Run, put
 from workbench.emulator.state.integers import add, boxed
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.spaces import LOCAL_WINDOW, SHARED_WINDOW
-from workbench.emulator.state.values import MASK, UNSIGNED, Array, Value, signed, unsigned
+from workbench.emulator.state.values import MASK, SIGNED, UNSIGNED, Array, Value, unsigned
+from workbench.errors import KernelError
 
 _WORD = UNSIGNED[4]
 
@@ -72,8 +74,7 @@ def _pack(ctx: Context, sources: tuple[Operand, ...], size: int) -> Run:
 
 def _cvta(instr: Instr, ctx: Context) -> Run:
     """Generic addresses: shared and local memory have a window, global memory is itself."""
-    space = next(p for p in instr.parts if p.split("::")[0] in
-                 ("global", "shared", "local", "const", "param")).split("::")[0]  # fmt: skip
+    space = space_of(instr)
     size = SIZES[instr.parts[-1]]
     a = ctx.slot(instr.operands[1], size)
     shift = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
@@ -84,111 +85,107 @@ def _cvta(instr: Instr, ctx: Context) -> Run:
 
 
 def _isspacep(instr: Instr, ctx: Context) -> Run:
-    space = instr.parts[1].split("::")[0]
-    a = ctx.slot(instr.operands[1], 8)
-    start = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space)
+    (a,) = ctx.sources(instr, 1, 8)
+    windows = {"shared": SHARED_WINDOW >> 32, "local": LOCAL_WINDOW >> 32}
+    wanted = windows.get(space_of(instr))
 
     def run(R: Registers, M: Mask) -> Value:
         window = unsigned(R[a], 8) >> np.uint64(32)
-        if start is not None:
-            return np.asarray(window == np.uint64(start >> 32))
-        ours = (window == np.uint64(SHARED_WINDOW >> 32)) | (
-            window == np.uint64(LOCAL_WINDOW >> 32)
-        )
-        return np.asarray(~ours)
+        found = np.isin(window, [*windows.values()] if wanted is None else [wanted])
+        return np.asarray(~found if wanted is None else found)
 
     return run
 
 
-def _bits(instr: Instr, ctx: Context) -> Run:
-    """``popc``, ``clz``, ``brev``, ``bfind``."""
-    kind, op = instr.parts[-1], instr.op
-    size = SIZES[kind]
-    bits = 8 * size
-    a = ctx.slot(instr.operands[1], size)
+# --- functions of words
 
-    def leading(x: Array) -> Array:
-        """Index of the highest set bit; -1 for 0."""
-        out = np.full(x.shape, -1, np.int32)
-        left = x.copy()
-        for step in (32, 16, 8, 4, 2, 1):
-            if step >= bits:
-                continue
+#: Makes a function of the operands' arrays, all unsigned, for an instruction.
+Make = Callable[[Instr], Callable[..., Array]]
+
+
+def _lanewise(make: Make, *sizes: int) -> Callable[[Instr, Context], Run]:
+    """A builder for functions of as many operands; a size of 0 is that of the type."""
+
+    def build(instr: Instr, ctx: Context) -> Run:
+        function = make(instr)
+        widths = [size or SIZES[instr.parts[-1]] for size in sizes]
+        operands = zip(instr.operands[1 : 1 + len(sizes)], widths, strict=True)
+        slots = [(ctx.slot(operand, width), width) for operand, width in operands]
+        return lambda R, M: boxed(function(*(unsigned(R[slot], width) for slot, width in slots)))
+
+    return build
+
+
+def _leading(x: Array) -> Array:
+    """Index of the highest set bit; -1 for 0."""
+    out = np.full(x.shape, -1, np.int32)
+    left = x
+    for step in (32, 16, 8, 4, 2, 1):
+        if step < 8 * x.itemsize:
             big = left >> x.dtype.type(step)
-            high = big != 0
-            out = np.where(high, out + step, out)
-            left = np.where(high, big, left)
-        return np.where(x == 0, np.int32(-1), out + 1)
+            out = np.where(big != 0, out + step, out)
+            left = np.where(big != 0, big, left)
+    return np.where(x == 0, np.int32(-1), out + 1)
 
-    def run(R: Registers, M: Mask) -> Value:
-        x = unsigned(R[a], size)
-        if op == "popc":
-            return boxed(np.bitwise_count(x).astype(_WORD))
-        if op == "clz":
-            return boxed((bits - 1 - leading(x)).astype(_WORD))
-        if op == "brev":
-            octets = np.ascontiguousarray(x).view(np.uint8).reshape(*x.shape, size)
-            turned = np.packbits(np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1],
-                                 axis=-1, bitorder="little")  # fmt: skip
-            return boxed(np.ascontiguousarray(turned).view(UNSIGNED[size])[..., 0])
-        if kind[0] == "s":
-            x = np.where(signed(R[a], size) < 0, ~x, x)
-        top = leading(x)
-        if "shiftamt" in instr.parts:
+
+def _reversed(x: Array) -> Array:
+    octets = np.ascontiguousarray(x).view(np.uint8).reshape(*x.shape, x.itemsize)
+    bits = np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1]
+    turned = np.packbits(bits, axis=-1, bitorder="little")
+    return np.ascontiguousarray(turned).view(x.dtype)[..., 0]
+
+
+def _bfind(instr: Instr) -> Callable[..., Array]:
+    is_signed, shift = instr.parts[-1][0] == "s", "shiftamt" in instr.parts
+
+    def find(x: Array) -> Array:
+        bits = 8 * x.itemsize
+        if is_signed:
+            x = np.where(x >> x.dtype.type(bits - 1) != 0, ~x, x)
+        top = _leading(x)
+        if shift:
             top = np.where(top < 0, np.int32(-1), bits - 1 - top)
-        return boxed(top.astype(np.int32).view(_WORD))
+        return top.astype(np.int32).view(_WORD)
 
-    return run
-
-
-def _field(instr: Instr, ctx: Context) -> Run:
-    """``bfe`` and ``bfi``."""
-    kind = instr.parts[-1]
-    size = SIZES[kind]
-    bits = 8 * size
-    word: Any = UNSIGNED[size].type
-    if instr.op == "bfe":
-        a = ctx.slot(instr.operands[1], size)
-        b, c = (ctx.slot(operand, 4) for operand in instr.operands[2:4])
-
-        def extract(R: Registers, M: Mask) -> Value:
-            x = unsigned(R[a], size)
-            start, length = unsigned(R[b], 4) & 0xFF, unsigned(R[c], 4) & 0xFF
-            inside = start < bits
-            shift = np.minimum(start, bits - 1).astype(x.dtype)
-            keep = _low_ones(length, word, bits)
-            out = np.where(inside, (x >> shift) & keep, word(0))
-            if kind[0] == "s":
-                last = np.minimum(start.astype(np.int64) + length - 1, bits - 1)
-                sign = (x >> np.maximum(last, 0).astype(x.dtype)) & word(1)
-                fill = np.where(inside, ~(keep & (word(MASK[size]) >> shift)), word(MASK[size]))
-                negative = (sign != 0) & (length > 0)
-                out = np.where(negative, out | fill, out)
-            return boxed(out)
-
-        return extract
-    a, b = (ctx.slot(operand, size) for operand in instr.operands[1:3])
-    c, d = (ctx.slot(operand, 4) for operand in instr.operands[3:5])
-
-    def insert(R: Registers, M: Mask) -> Value:
-        x, y = unsigned(R[a], size), unsigned(R[b], size)
-        start, length = unsigned(R[c], 4) & 0xFF, unsigned(R[d], 4) & 0xFF
-        shift = np.minimum(start, bits - 1).astype(y.dtype)
-        keep = np.where(start < bits, _low_ones(length, word, bits) << shift, word(0))
-        return boxed((y & ~keep) | ((x << shift) & keep))
-
-    return insert
+    return find
 
 
-def _low_ones(length: Array, word: Any, bits: int) -> Array:
-    some = np.minimum(length, bits - 1).astype(word)
-    ones = (word(1) << some) - word(1)
+def _bfe(instr: Instr) -> Callable[..., Array]:
+    is_signed = instr.parts[-1][0] == "s"
+
+    def extract(x: Array, start: Array, length: Array) -> Array:
+        bits, word = 8 * x.itemsize, x.dtype.type
+        start, length = start & 0xFF, length & 0xFF
+        inside = start < bits
+        shift = np.minimum(start, bits - 1).astype(x.dtype)
+        keep = _low_ones(length, x.dtype)
+        out = np.where(inside, (x >> shift) & keep, word(0))
+        if is_signed:
+            last = np.minimum(start.astype(np.int64) + length - 1, bits - 1)
+            sign = (x >> np.maximum(last, 0).astype(x.dtype)) & word(1)
+            fill = np.where(inside, ~(keep & (~word(0) >> shift)), ~word(0))
+            out = np.where((sign != 0) & (length > 0), out | fill, out)
+        return np.asarray(out)
+
+    return extract
+
+
+def _bfi(x: Array, y: Array, start: Array, length: Array) -> Array:
+    start, length = start & 0xFF, length & 0xFF
+    bits = 8 * y.itemsize
+    shift = np.minimum(start, bits - 1).astype(y.dtype)
+    keep = np.where(start < bits, _low_ones(length, y.dtype) << shift, y.dtype.type(0))
+    return np.asarray((y & ~keep) | ((x << shift) & keep))
+
+
+def _low_ones(length: Array, dtype: np.dtype[Any]) -> Array:
+    bits, word = 8 * dtype.itemsize, dtype.type
+    ones = (word(1) << np.minimum(length, bits - 1).astype(dtype)) - word(1)
     return np.asarray(np.where(length >= bits, ~word(0), ones))
 
 
-def _prmt(instr: Instr, ctx: Context) -> Run:
+def _prmt(instr: Instr) -> Callable[..., Array]:
     """Byte permutation; the default mode and the five special ones."""
-    a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
     mode = instr.parts[-1] if instr.parts[-1] != "b32" else ""
     picks = {
         "f4e": lambda s, i: s + i, "b4e": lambda s, i: (s - i) % 8,
@@ -196,122 +193,127 @@ def _prmt(instr: Instr, ctx: Context) -> Run:
         "ecr": lambda s, i: np.minimum(s, i), "rc16": lambda s, i: (s & 1) * 2 + (i & 1),
     }  # fmt: skip
 
-    def run(R: Registers, M: Mask) -> Value:
-        x, y, control = np.broadcast_arrays(*(unsigned(R[s], 4) for s in (a, b, c)))
+    def permute(x: Array, y: Array, control: Array) -> Array:
         both = x.astype(np.uint64) | (y.astype(np.uint64) << np.uint64(32))
-        out = np.zeros(x.shape, np.uint32)
+        out: Array = np.uint32(0) & control
         for i in range(4):
-            if mode:
-                pick = np.asarray(picks[mode]((control & 3).astype(np.int64), i))
-                sign = np.zeros(x.shape, np.bool_)
-            else:
-                nibble = (control >> np.uint32(4 * i)) & np.uint32(15)
-                pick, sign = nibble & np.uint32(7), nibble > 7
-            octet = ((both >> (pick.astype(np.uint64) * np.uint64(8))) & np.uint64(0xFF)).astype(
-                np.uint32
-            )
-            octet = np.where(sign, np.where(octet > 127, 0xFF, 0).astype(np.uint32), octet)
-            out |= octet << np.uint32(8 * i)
-        return boxed(out)
+            nibble = (control >> np.uint32(4 * i)) & np.uint32(15)
+            pick = picks[mode]((control & 3).astype(np.int64), i) if mode else nibble & 7
+            shift = np.asarray(pick).astype(np.uint64) * np.uint64(8)
+            octet = ((both >> shift) & np.uint64(0xFF)).astype(np.uint32)
+            if not mode:  # the upper bit of the nibble spreads the byte's sign
+                sign = np.where(octet > 127, np.uint32(0xFF), np.uint32(0))
+                octet = np.where(nibble > 7, sign, octet)
+            out = out | (octet << np.uint32(8 * i))
+        return out
 
-    return run
+    return permute
 
 
-def _lop3(instr: Instr, ctx: Context) -> Run:
-    a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
-    table = ctx.constants[ctx.slot(instr.operands[4], 4)]
+def _lop3(instr: Instr) -> Callable[..., Array]:
+    table = instr.operands[4]
+    assert isinstance(table, Imm)
 
-    def run(R: Registers, M: Mask) -> Value:
-        x, y, z = (unsigned(R[s], 4) for s in (a, b, c))
-        out: Array = np.zeros(1, np.uint32)
+    def combine(x: Array, y: Array, z: Array) -> Array:
+        out: Array = np.zeros((1, 1), np.uint32)
         for row in range(8):
-            if table >> row & 1:
-                term = x if row & 4 else ~x
-                term = term & (y if row & 2 else ~y)
+            if table.bits >> row & 1:
+                term = (x if row & 4 else ~x) & (y if row & 2 else ~y)
                 out = out | (term & (z if row & 1 else ~z))
-        return boxed(np.atleast_2d(out))
+        return out
 
-    return run
+    return combine
 
 
-def _shf(instr: Instr, ctx: Context) -> Run:
+def _shf(instr: Instr) -> Callable[..., Array]:
     """Funnel shift of {b, a}."""
-    a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
     left, clamp = "l" in instr.parts, "clamp" in instr.parts
 
-    def run(R: Registers, M: Mask) -> Value:
-        low, up, n = (unsigned(R[s], 4).astype(np.uint64) for s in (a, b, c))
+    def shift(*operands: Array) -> Array:
+        low, up, n = (operand.astype(np.uint64) for operand in operands)
         n = np.minimum(n, np.uint64(32)) if clamp else n & np.uint64(31)
         both = low | (up << np.uint64(32))
         shifted = np.where(n == 32, low, (both << n) >> np.uint64(32))
-        out = shifted if left else both >> n
-        return boxed((out & np.uint64(0xFFFFFFFF)).astype(np.uint32))
+        return (shifted if left else both >> n).astype(np.uint32)
 
-    return run
+    return shift
 
 
-def _dot(instr: Instr, ctx: Context) -> Run:
+def _dot(instr: Instr) -> Callable[..., Array]:
     """``dp4a`` and ``dp2a``: dot products of packed integers, modulo 2^32."""
-    first, second = instr.parts[-2], instr.parts[-1]
-    a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
-    types: dict[str, Any] = {"s32": np.int8, "u32": np.uint8}
-    wide: dict[str, Any] = {"s32": np.int16, "u32": np.uint16}
-    four = instr.op == "dp4a"
+    first, second = (kind[0].replace("s", "i") for kind in instr.parts[-2:])
+    count = 4 if instr.op == "dp4a" else 2
+    part = slice(2, 4) if "hi" in instr.parts else slice(0, count)
 
-    def run(R: Registers, M: Mask) -> Value:
-        x, y = np.broadcast_arrays(unsigned(R[a], 4), unsigned(R[b], 4))
-        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
-        ys = y.view(types[second]).reshape(*y.shape, 4).astype(np.int64)
-        if four:
-            xs = x.view(types[first]).reshape(*x.shape, 4).astype(np.int64)
-        else:
-            xs = x.view(wide[first]).reshape(*x.shape, 2).astype(np.int64)
-            ys = ys[..., 2:] if "hi" in instr.parts else ys[..., :2]
-        total = (xs * ys).sum(axis=-1) + unsigned(R[c], 4)
-        return boxed((total & 0xFFFFFFFF).astype(np.uint32))
+    def dot(x: Array, y: Array, z: Array) -> Array:
+        x, y = (np.ascontiguousarray(each)[..., None] for each in np.broadcast_arrays(x, y))
+        xs, ys = x.view(f"{first}{4 // count}"), y.view(f"{second}1")[..., part]
+        total: Array = (xs.astype(np.int64) * ys).sum(axis=-1) + z
+        return total.astype(np.uint32)
 
-    return run
+    return dot
 
 
-def _sad(instr: Instr, ctx: Context) -> Run:
-    kind = instr.parts[-1]
-    size = SIZES[kind]
-    a, b, c = (ctx.slot(operand, size) for operand in instr.operands[1:4])
-    get = signed if kind[0] == "s" else unsigned
+def _sad(instr: Instr) -> Callable[..., Array]:
+    is_signed = instr.parts[-1][0] == "s"
 
-    def run(R: Registers, M: Mask) -> Value:
-        x, y = get(R[a], size), get(R[b], size)
-        gap = np.maximum(x, y) - np.minimum(x, y)
-        return boxed(gap.view(UNSIGNED[size]) + unsigned(R[c], size))
+    def sad(x: Array, y: Array, z: Array) -> Array:
+        if is_signed:
+            x, y = x.view(SIGNED[x.itemsize]), y.view(SIGNED[y.itemsize])
+        return (np.maximum(x, y) - np.minimum(x, y)).view(z.dtype) + z
 
-    return run
+    return sad
 
 
-def _mask(instr: Instr, ctx: Context) -> Run:
-    """``bmsk``: ones from a bit on, a number of them."""
-    a, b = (ctx.slot(operand, 4) for operand in instr.operands[1:3])
+def _bmsk(instr: Instr) -> Callable[..., Array]:
+    """Ones from a bit on, a number of them."""
     wrap = "wrap" in instr.parts
 
-    def run(R: Registers, M: Mask) -> Value:
-        start, length = (unsigned(R[s], 4).astype(np.uint64) for s in (a, b))
-        if wrap:
-            start, length = start & np.uint64(31), length & np.uint64(31)
-        start, length = (np.minimum(each, np.uint64(32)) for each in (start, length))
-        ones = (np.uint64(1) << length) - np.uint64(1)
-        return boxed(((ones << start) & np.uint64(0xFFFFFFFF)).astype(np.uint32))
+    def ones(*operands: Array) -> Array:
+        start, length = (
+            each & np.uint64(31) if wrap else np.minimum(each, np.uint64(32))
+            for each in (operand.astype(np.uint64) for operand in operands)
+        )
+        return (((np.uint64(1) << length) - np.uint64(1)) << start).astype(np.uint32)
 
-    return run
+    return ones
+
+
+# --- what changes no register
 
 
 def _nothing(instr: Instr, ctx: Context) -> Run:
     return lambda R, M: None
 
 
+def _trap(instr: Instr, ctx: Context) -> Run:
+    """``trap`` and failed assertions: an error as soon as a thread gets there."""
+    what = "an assertion failed" if "assert" in instr.parts else "the kernel trapped"
+
+    def run(R: Registers, M: Mask) -> None:
+        lanes = ctx.rt.lanes
+        row, thread = first_lane(lanes, lanes.full(M))
+        raise KernelError(
+            f"{ctx.where(instr)}: {what} in {who(lanes, row, thread)}",
+            "The kernel's own check refused what it found.",
+        )
+
+    return run
+
+
+_SILENT = (
+    "membar", "fence", "prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "pmevent",
+    "griddepcontrol",
+)  # fmt: skip
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
-    "mov": _mov, "cvta": _cvta, "isspacep": _isspacep, "popc": _bits, "clz": _bits,
-    "brev": _bits, "bfind": _bits, "bfe": _field, "bfi": _field, "prmt": _prmt, "lop3": _lop3,
-    "shf": _shf, "dp4a": _dot, "dp2a": _dot, "sad": _sad, "bmsk": _mask, "membar": _nothing,
-    "fence": _nothing, "prefetch": _nothing, "prefetchu": _nothing, "nanosleep": _nothing,
-    "discard": _nothing, "applypriority": _nothing, "pmevent": _nothing,
-    "griddepcontrol": _nothing,
+    "mov": _mov, "cvta": _cvta, "isspacep": _isspacep,
+    "popc": _lanewise(lambda _: lambda x: np.bitwise_count(x).astype(_WORD), 0),
+    "clz": _lanewise(lambda _: lambda x: (8 * x.itemsize - 1 - _leading(x)).astype(_WORD), 0),
+    "brev": _lanewise(lambda _: _reversed, 0), "bfind": _lanewise(_bfind, 0),
+    "bfe": _lanewise(_bfe, 0, 4, 4), "bfi": _lanewise(lambda _: _bfi, 0, 0, 4, 4),
+    "prmt": _lanewise(_prmt, 4, 4, 4), "lop3": _lanewise(_lop3, 4, 4, 4),
+    "shf": _lanewise(_shf, 4, 4, 4), "dp4a": _lanewise(_dot, 4, 4, 4),
+    "dp2a": _lanewise(_dot, 4, 4, 4), "sad": _lanewise(_sad, 0, 0, 0),
+    "bmsk": _lanewise(_bmsk, 4, 4), "trap": _trap, "brkpt": _trap,
+    **dict.fromkeys(_SILENT, _nothing),
 }  # fmt: skip

@@ -7,12 +7,11 @@ from workbench.emulator.ops import (
     arithmetic,
     asynccopy,
     atomics,
-    carry,
+    comparisons,
     conversions,
     floats,
     halves,
     moves,
-    traps,
     warp,
 )
 from workbench.emulator.ops.tensor import mma, wmma
@@ -49,11 +48,12 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return wmma.build(instr, ctx, site)
     if op == "cp":
         return asynccopy.build(instr, ctx, site)
-    if carry.uses_flag(instr):
-        return carry.build(instr, ctx)
-    if op in ("trap", "brkpt"):
-        return traps.build(instr, ctx)
-    tables = [moves.BUILDERS, conversions.BUILDERS, warp.BUILDERS, arithmetic.BUILDERS]
+    if arithmetic.uses_carry(instr):
+        return arithmetic.with_carry(instr, ctx)
+    tables = [
+        moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
+        arithmetic.BUILDERS,
+    ]  # fmt: skip
     if kind in halves.KINDS:
         tables.insert(0, halves.BUILDERS)
     elif kind in _FLOATS:

@@ -88,6 +88,15 @@ class Instr:
         return self.parts[0]
 
 
+SPACES = ("global", "shared", "local", "const", "param")
+
+
+def space_of(instr: Instr) -> str:
+    """The state space that an opcode names; "" for a generic address."""
+    names = (part.partition("::")[0] for part in instr.parts[1:])
+    return next((name for name in names if name in SPACES), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A jump target inside a body."""

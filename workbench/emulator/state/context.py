@@ -243,6 +243,10 @@ class Context:
             return self.constant((address + operand.offset) & MASK[max(size, 1)])
         raise KernelError(f"kernel {self.kernel}: operand {operand} is not a value")
 
+    def sources(self, instr: Instr, count: int, size: int, kind: str = "") -> list[int]:
+        """The slots of the first source operands of an instruction, all of `size` bytes."""
+        return [self.slot(operand, size, kind) for operand in instr.operands[1 : 1 + count]]
+
     def target(self, operand: Operand) -> int:
         """The slot of a result; -1 for ``_``."""
         if isinstance(operand, Reg):

@@ -165,6 +165,10 @@ def high(x: Array, y: Array) -> Array:
     return np.asarray(result.view(x.dtype))
 
 
+#: Logic of predicates.
+TRUTH: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
 def invert(x: Value) -> Value:
     """Not, of a predicate."""
     return 1 - x if type(x) is int else ~truth(x)
