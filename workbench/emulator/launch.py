@@ -9,12 +9,22 @@ from functools import lru_cache
 
 import numpy as np
 
+from workbench.emulator.cost.joined import merged
 from workbench.emulator.faults.origins import Origins
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.flow import ControlFlow, control_flow
 from workbench.emulator.ptx.inlining import FlatKernel, flatten
-from workbench.emulator.ptx.instructions import Function, Module, Variable
-from workbench.emulator.state.context import Context, Limits, Runtime
+from workbench.emulator.ptx.instructions import (
+    Addr,
+    Function,
+    Instr,
+    Module,
+    Sym,
+    Variable,
+    atoms,
+    layout,
+)
+from workbench.emulator.state.context import Context, Limits, Placement, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
 from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
 from workbench.emulator.state.values import Array
@@ -25,6 +35,7 @@ BATCH_LANES = 16_384
 _SHARED_LIMIT = 232_448
 #: The array that holds the kernel's arguments, where a kernel takes their address.
 PARAMETERS = "(parameters)"
+_OF_MODULE = ("global", "const")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,50 +92,36 @@ def _check(launch: KernelLaunch, function: Function) -> None:
             )
 
 
-def _pack(
-    params: list[Variable], launch: KernelLaunch, arena: Arena
-) -> tuple[bytes, dict[str, int]]:
-    """The parameter block, and each parameter's offset in it."""
+def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
+    """The kernel's arguments, each where its parameter lies."""
     if len(params) != len(launch.args):
         raise UsageError(
             f"kernel {launch.kernel} takes {len(params)} arguments, not {len(launch.args)}",
             "Correct `args` of the launch.",
         )
-    data = bytearray()
-    offsets: dict[str, int] = {}
-    for variable, argument in zip(params, launch.args, strict=True):
-        align = max(variable.align, 1)
-        data += bytes(-len(data) % align)
-        offsets[variable.name] = len(data)
+    places, size = layout(params)
+    data = bytearray(size)
+    for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, Buffer):
             raw = struct.pack("<Q", arena.address(argument.name))
         else:
             raw = struct.pack(_FORMS[argument.kind], argument.value)
         if len(raw) != variable.size:
             raise UsageError(
-                f"kernel {launch.kernel}: argument {len(offsets)} has {len(raw)} bytes, the kernel "
+                f"kernel {launch.kernel}: argument {number} has {len(raw)} bytes, the kernel "
                 f"expects {variable.size}",
                 "Correct its type in `args` of the launch.",
             )
-        data += raw
-    return bytes(data), offsets
-
-
-def _place(variables: list[Variable], start: int = 0) -> tuple[dict[str, int], int]:
-    at, places = start, {}
-    for variable in variables:
-        align = max(variable.align, 1)
-        at = -(-at // align) * align
-        places[variable.name] = at
-        at += variable.size
-    return places, at
+        start = places[variable.name]
+        data[start : start + len(raw)] = raw
+    return bytes(data)
 
 
 def module_buffers(module: Module) -> dict[str, Array]:
     """Module-level ``.global`` and ``.const`` variables as arrays."""
     out: dict[str, Array] = {}
     for variable in module.variables.values():
-        if variable.space in ("global", "const"):
+        if variable.space in _OF_MODULE:
             data = np.zeros(variable.size, np.uint8)
             data[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
             out[variable.name] = data
@@ -132,7 +129,12 @@ def module_buffers(module: Module) -> dict[str, Array]:
 
 
 def prepare(
-    module: Module, launch: KernelLaunch, arena: Arena, origins: Origins | None = None
+    module: Module,
+    launch: KernelLaunch,
+    arena: Arena,
+    *,
+    check: bool = False,
+    origins: Origins | None = None,
 ) -> Program:
     """Compile a kernel for one launch over an arena.
 
@@ -140,6 +142,7 @@ def prepare(
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
         arena: Global memory.
+        check: Watch for races and uninitialised shared memory.
         origins: Told of every value's lines, where they are wanted.
 
     Raises:
@@ -148,40 +151,38 @@ def prepare(
     """
     flat, graph = _flat(module, launch.kernel)
     _check(launch, module.functions[launch.kernel])
-    params, offsets = _pack(flat.params, launch, arena)
-    shared = [v for v in module.variables.values() if v.space == "shared" and v.size]
-    shared += [v for v in flat.variables if v.space == "shared" and v.size]
-    dynamic = [v for v in module.variables.values() if v.space == "shared" and not v.size]
-    dynamic += [v for v in flat.variables if v.space == "shared" and not v.size]
+    params, base = _pack(flat.params, launch, arena), arena.address(PARAMETERS)
+    arena.bytes[base - GLOBAL_BASE :][: len(params)] = np.frombuffer(params, np.uint8)
+    every = [*module.variables.values(), *flat.variables]
     used = _used(flat)
-    shared = [v for v in shared if v.name in used]
-    places, static_bytes = _place(shared)
-    start = -(-static_bytes // max([v.align for v in dynamic] or [1])) * max(
-        [v.align for v in dynamic] or [1]
-    )
+    fixed = [v for v in every if v.space == "shared" and v.size and v.name in used]
+    dynamic = [v for v in every if v.space == "shared" and not v.size]
+    places, end = layout(fixed)
+    align = max([v.align for v in dynamic], default=1)
+    start = -(-end // align) * align
     shared_bytes = start + launch.dynamic_shared
     if shared_bytes > _SHARED_LIMIT:
         raise KernelError(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
             f"A block has at most {_SHARED_LIMIT:,}.",
         )
-    local_places, local_bytes = _place([v for v in flat.variables if v.space == "local"])
-    symbols: dict[str, tuple[str, int]] = {n: ("shared", at) for n, at in places.items()}
+    local, local_bytes = layout(v for v in flat.variables if v.space == "local")
+    symbols = {name: ("shared", at) for name, at in places.items()}
     symbols |= {v.name: ("shared", start) for v in dynamic}
-    symbols |= {n: ("local", at) for n, at in local_places.items()}
-    for variable in [*module.variables.values(), *flat.variables]:
-        if variable.space in ("global", "const"):
-            symbols[variable.name] = (variable.space, arena.address(variable.name))
-    base = arena.address(PARAMETERS)
-    arena_at = base - GLOBAL_BASE
-    arena.bytes[arena_at : arena_at + len(params)] = np.frombuffer(params, np.uint8)
-    symbols |= {n: ("param", base + at) for n, at in offsets.items()}
-    rt = Runtime(arena, shared_bytes, local_bytes)
-    rt.origins = origins
-    ctx = Context(flat.registers, symbols, lambda i: module.where(i.loc), launch.kernel, rt)
-    ctx.params, ctx.param_base = params, base
-    ctx.variables = [(_plain(v.name), "shared", places[v.name], v.size) for v in shared]
-    ctx.variables += [(_plain(v.name), "shared", start, launch.dynamic_shared) for v in dynamic]
+    symbols |= {name: ("local", at) for name, at in local.items()}
+    own = {name: at for name, (_, at) in symbols.items()}
+    symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in _OF_MODULE}
+    symbols |= {name: ("param", base + at) for name, at in layout(flat.params)[0].items()}
+    named = [(_plain(v.name), places[v.name], v.size) for v in fixed]
+    named += [(_plain(v.name), start, launch.dynamic_shared) for v in dynamic]
+    ctx = Context(
+        flat,
+        graph,
+        merged(graph, own.get),
+        Placement(symbols, tuple(named), params, base),
+        lambda instr: module.where(instr.loc),
+        Runtime(arena, shared_bytes, local_bytes, check=check, origins=origins),
+    )
     return Program(flat, graph, ctx, launch.limits)
 
 
@@ -193,17 +194,11 @@ def _flat(module: Module, kernel: str) -> tuple[FlatKernel, ControlFlow]:
 
 
 def _used(flat: FlatKernel) -> set[str]:
-    from workbench.emulator.ptx.instructions import Addr, Sym, Vec
-
-    names: set[str] = set()
-    for item in flat.body:
-        for operand in getattr(item, "operands", ()):
-            for piece in operand.items if isinstance(operand, Vec) else (operand,):
-                if isinstance(piece, Sym):
-                    names.add(piece.name)
-                elif isinstance(piece, Addr) and isinstance(piece.base, Sym):
-                    names.add(piece.base.name)
-    return names
+    """Names of the variables that a kernel's operands are or have for a base."""
+    operands = [each for item in flat.body if isinstance(item, Instr) for each in item.operands]
+    pieces = (piece for operand in operands for piece in atoms(operand))
+    bases = (piece.base if isinstance(piece, Addr) else piece for piece in pieces)
+    return {base.name for base in bases if isinstance(base, Sym)}
 
 
 def _plain(name: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.emulator.cost.joined import merged
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results, walk
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, results
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
 from workbench.emulator.state.context import CodeSite, Context, Limits, Registers, Run, Runtime
@@ -66,16 +65,9 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[CodeSite] = []
-        ctx.read = {name for _, instr in walk(graph.blocks) for name in arguments(instr)}
-        ctx.makers = makers(graph.blocks)
-        ctx.merged = merged(graph, self._symbol)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
         self.slots = ctx.count + 1
-
-    def _symbol(self, name: str) -> int | None:
-        space, address = self.ctx.symbols.get(name, ("", 0))
-        return address if space in ("shared", "local") else None
 
     def _site(self, instr: Instr) -> CodeSite:
         site = CodeSite(instr)

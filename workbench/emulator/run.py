@@ -12,6 +12,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,13 +103,10 @@ def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
 
 def strata(geometry: Geometry) -> NDArray[np.int64]:
     """The stratum of each block: 0, 1, 2 for first, inner and last of each axis."""
-    index = np.arange(geometry.blocks)
     out = np.zeros(geometry.blocks, np.int64)
-    for axis, extent in enumerate(geometry.grid):
-        place = index % extent
-        index = index // extent
-        where = np.where(place == 0, 0, np.where(place == extent - 1, 2, 1))
-        out += where * 3**axis
+    places = np.unravel_index(np.arange(geometry.blocks), geometry.grid, order="F")
+    for axis, (place, extent) in enumerate(zip(places, geometry.grid, strict=True)):
+        out += np.select([place == 0, place == extent - 1], [0, 2], 1) * 3**axis
     return out
 
 
@@ -153,9 +151,23 @@ def batches(geometry: Geometry, blocks: Blocks, workers: int) -> list[Blocks]:
     return [part for part in np.array_split(blocks, count) if len(part)]
 
 
-def _counts(program: Program) -> list[list[int]]:
-    blocks = [[code.warps_run, code.lanes_run] for code in program.codes]
-    return blocks + [site.counts() for site in program.sites]
+class _Counts(NamedTuple):
+    """What a batch counted.
+
+    Attributes:
+        codes: Warps and lanes of each basic block, (blocks, 2).
+        sites: `CodeSite.counts` of each instruction, (instructions, counters).
+    """
+
+    codes: NDArray[np.int64]
+    sites: NDArray[np.int64]
+
+
+def _counts(program: Program) -> _Counts:
+    return _Counts(
+        np.array([(code.warps_run, code.lanes_run) for code in program.codes], np.int64),
+        np.array([site.counts() for site in program.sites], np.int64),
+    )
 
 
 def _reset(program: Program) -> None:
@@ -168,17 +180,21 @@ def _reset(program: Program) -> None:
 _shared: tuple[Program, Geometry] | None = None
 
 
-def _work(blocks: Blocks) -> tuple[list[list[int]] | None, tuple[type, str, str] | None]:
+#: An error of `errors`, in parts that can be sent between processes.
+_Failure = tuple[type[WorkbenchError], str, str]
+
+
+def _work(blocks: Blocks) -> _Counts | _Failure:
     assert _shared is not None
     program, geometry = _shared
     _reset(program)
     try:
         run_batch(program, Lanes(geometry, blocks))
     except WorkbenchError as error:
-        return None, (type(error), error.message, error.hint)
+        return type(error), error.message, error.hint
     except MemoryError:
-        return None, (KernelError, f"kernel {program.ctx.kernel}: out of memory", "")
-    return _counts(program), None
+        return KernelError, f"kernel {program.ctx.kernel}: out of memory", ""
+    return _counts(program)
 
 
 @contextmanager
@@ -239,8 +255,7 @@ def run(
         KernelError: what the kernel does wrong or the emulator cannot do.
         UsageError: the launch does not fit the kernel.
     """
-    program = prepare(module, launch, arena, origins)
-    program.rt.check = check
+    program = prepare(module, launch, arena, check=check, origins=origins)
     geometry = launch.geometry
     chosen = np.arange(geometry.blocks, dtype=np.int64) if blocks is None else blocks
     workers = workers_here() if workers is None else workers
@@ -264,45 +279,41 @@ def run(
     return outcome
 
 
-def _accept(
-    answer: tuple[list[list[int]] | None, tuple[type, str, str] | None],
-) -> list[list[int]]:
-    counts, failure = answer
-    if failure is not None:
-        kind, message, hint = failure
-        raise kind(message, hint)
-    assert counts is not None
-    return counts
+def _accept(answer: _Counts | _Failure) -> _Counts:
+    if isinstance(answer, _Counts):
+        return answer
+    kind, message, hint = answer
+    raise kind(message, hint)
 
 
-def _gather(outcome: Outcome, answers: list[list[list[int]]], parts: list[_Portion]) -> None:
+def _gather(outcome: Outcome, answers: list[_Counts], parts: list[_Portion]) -> None:
     program = outcome.program
-    whole = all(part.weight == 1 for part in parts)
-    sums = [[0.0] * len(values) for values in answers[0]]
-    for counts, part in zip(answers, parts, strict=True):
-        for total, values in zip(sums, counts, strict=True):
-            for place, value in enumerate(values):
-                total[place] += value if whole else value * part.weight
-    split = len(program.codes)
-    for code, (warps, lanes) in zip(program.codes, sums[:split], strict=True):
-        code.warps_run, code.lanes_run = round(warps), round(lanes)
-    for number, (site, totals) in enumerate(zip(program.sites, sums[split:], strict=True)):
-        ways = max(counts[split + number][-1] for counts in answers)
-        site.add([*(round(value) for value in totals[:-1]), ways])
-    if not whole:
+    weights = [part.weight for part in parts]
+    codes = sum(weight * each.codes for weight, each in zip(weights, answers, strict=True))
+    sites = sum(weight * each.sites for weight, each in zip(weights, answers, strict=True))
+    for code, (warps, lanes) in zip(program.codes, _whole(codes), strict=True):
+        code.warps_run, code.lanes_run = warps, lanes
+    ways = np.max([each.sites[:, -1] for each in answers], axis=0).tolist()
+    for site, totals, worst in zip(program.sites, _whole(sites), ways, strict=True):
+        site.add([*totals[:-1], worst])
+    if any(weight != 1 for weight in weights):
         outcome.error = _errors(program, answers, parts)
-        each = np.array([answer[split:] for answer in answers], np.float64)
-        errors = np.sqrt(_variances(each, parts))
-        for site, row in zip(program.sites, errors, strict=True):
+        each = np.array([answer.sites for answer in answers], np.float64)
+        for site, row in zip(program.sites, np.sqrt(_variances(each, parts)), strict=True):
             if row.any():
-                outcome.margins[id(site)] = [float(value) for value in row]
-    sites = iter(program.sites)
-    for code in program.codes:
-        if code.block.rank < 0:
-            continue
-        for instr in code.block.every:
-            row = Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(sites))
-            outcome.rows.append(row)
+                outcome.margins[id(site)] = row.tolist()
+    found = iter(program.sites)
+    outcome.rows += [
+        Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(found))
+        for code in program.codes
+        if code.block.rank >= 0
+        for instr in code.block.every
+    ]
+
+
+def _whole(sums: NDArray[np.floating[Any]] | int) -> list[list[int]]:
+    counts: list[list[int]] = np.rint(sums).astype(np.int64).tolist()
+    return counts
 
 
 def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np.float64]:
@@ -327,25 +338,17 @@ def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np
     return out
 
 
-def _errors(
-    program: Program, answers: list[list[list[int]]], parts: list[_Portion]
-) -> dict[str, float]:
+def _errors(program: Program, answers: list[_Counts], parts: list[_Portion]) -> dict[str, float]:
     """Relative standard errors of a stratified sample's totals."""
-    split = len(program.codes)
-    place = {name: index for index, name in enumerate(CodeSite.COUNTS)}
+    lengths = np.array([code.count for code in program.codes])
     weights = np.array([part.weight for part in parts])
     out = {}
     for name in ERRORS:
         if name == "warps":
-            each = [
-                sum(
-                    code.count * counts[0]
-                    for code, counts in zip(program.codes, answer[:split], strict=True)
-                )
-                for answer in answers
-            ]
+            each = [answer.codes[:, 0] @ lengths for answer in answers]
         else:
-            each = [sum(counts[place[name]] for counts in answer[split:]) for answer in answers]
+            place = CodeSite.COUNTS.index(name)
+            each = [answer.sites[:, place].sum() for answer in answers]
         values = np.array(each, np.float64)
         total = float((weights * values).sum())
         out[name] = float(np.sqrt(_variances(values, parts))) / total if total else 0.0

@@ -73,6 +73,16 @@ def distinct(keys: Ints, active: Bools | None) -> Ints:
     return count
 
 
+def turns(groups: Ints) -> tuple[Ints, Ints]:
+    """A stable order of items by group, and for each item so ordered how many are before it."""
+    order = np.argsort(groups, kind="stable")
+    ranked = groups[order]
+    number = np.arange(len(ranked))
+    new = np.ones(len(ranked), np.bool_)
+    new[1:] = ranked[1:] != ranked[:-1]
+    return order, number - np.maximum.accumulate(np.where(new, number, 0))
+
+
 def global_cost(addresses: Ints, active: Bools | None, width: int) -> GlobalCost:
     """The cost of one global (or local) access of each warp."""
     used = distinct(addresses, active) * width
@@ -255,10 +265,5 @@ def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
     lane = np.arange(WARP, dtype=np.int64) * 4
     parts = [((offsets >> 2) + k) * (WARP * 4) + lane for k in range(words)]
     costs = [global_cost(part, active, 4) for part in parts]
-    return GlobalCost(
-        costs[0].requests,
-        sum(c.sectors for c in costs),
-        sum(c.ideal for c in costs),
-        sum(c.tags for c in costs),
-        sum(c.bytes for c in costs),
-    )
+    sums = (sum(counts) for counts in list(zip(*costs, strict=True))[1:])
+    return GlobalCost(costs[0].requests, *sums)

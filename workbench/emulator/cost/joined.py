@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, makers, results
-from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
+from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym, space_of
 
 _MANY = 64
 _BREAKS = ("st", "atom", "red", "bar", "barrier", "cp", "membar", "fence", "stmatrix", "mbarrier")
@@ -122,14 +122,18 @@ def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[
 Loaded = frozenset[tuple[object, ...]]
 
 
+def _base(instr: Instr) -> Addr | None:
+    """The address of a load that nothing but the PTX's order decides on."""
+    where = instr.operands[1] if instr.op == "ld" else None
+    if instr.guard is not None or "volatile" in instr.parts or not isinstance(where, Addr):
+        return None
+    return where if where.base is not None else None
+
+
 def _again(instr: Instr) -> tuple[object, ...] | None:
     """Loads of shared memory with the same key read the same, if nothing is written."""
-    if instr.op != "ld" or instr.guard is not None or "volatile" in instr.parts:
-        return None
-    if not any(part.split("::")[0] == "shared" for part in instr.parts[1:]):
-        return None
-    where = instr.operands[1]
-    if not isinstance(where, Addr) or where.base is None:
+    where = _base(instr)
+    if where is None or where.base is None or space_of(instr) != "shared":
         return None
     return (where.base.name, where.offset, instr.parts)
 
@@ -172,14 +176,11 @@ def _repeated(graph: ControlFlow) -> set[int]:
 
 def _key(instr: Instr) -> tuple[object, ...] | None:
     """Loads with the same key may be joined."""
-    if instr.op != "ld" or instr.guard is not None or "volatile" in instr.parts:
-        return None
-    space = next((p.split("::")[0] for p in instr.parts[1:] if "shared" in p or p == "local"), "")
+    where, space = _base(instr), space_of(instr)
     width = SIZES.get(instr.parts[-1], 0)
-    where = instr.operands[1]
-    if not space or width not in (4, 8) or _bytes(instr) > 8:
+    if where is None or where.base is None or space not in ("shared", "local"):
         return None
-    if not isinstance(where, Addr) or where.base is None:
+    if width not in (4, 8) or _bytes(instr) > 8:
         return None
     return (where.base.name, space, width, isinstance(where.base, Reg))
 

@@ -33,6 +33,7 @@ from workbench.emulator.cost.addresses import (
     Ints,
     SharedCost,
     summed,
+    turns,
     whole,
 )
 
@@ -135,13 +136,9 @@ def _groups(*keys: Ints) -> Ints:
 
 def _earlier(groups: Ints) -> Ints:
     """For each item, how many before it are in its group."""
-    order = np.argsort(groups, kind="stable")
-    ranked = groups[order]
-    new = np.ones(len(ranked), np.bool_)
-    new[1:] = ranked[1:] != ranked[:-1]
-    begins = np.maximum.accumulate(np.where(new, np.arange(len(ranked)), 0))
-    out = np.empty(len(ranked), np.int64)
-    out[order] = np.arange(len(ranked)) - begins
+    order, before = turns(groups)
+    out = np.empty_like(order)
+    out[order] = before
     return out
 
 

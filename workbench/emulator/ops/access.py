@@ -229,7 +229,7 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
         return None
     kind = instr.parts[-1]
     width = SIZES[kind]
-    start = ctx.constants[slot] - ctx.param_base + offset
+    start = ctx.constants[slot] - ctx.placement.param_base + offset
     targets = [ctx.target(item) for item in _items(instr.operands[0])]
     sizes = [max(ctx.size(item), width) for item in _items(instr.operands[0])]
     values = []
@@ -251,7 +251,7 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
 def load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``ld`` in every space, vectors included."""
     if space_of(instr) == "param":
-        found = _param_load(instr, ctx, ctx.params)
+        found = _param_load(instr, ctx, ctx.placement.params)
         if found is not None:
             return found
     access = Access(instr, ctx, site, instr.operands[1], "load")

@@ -7,11 +7,19 @@ float sum's last bits, which thread gets which ticket) may differ from a GPU's r
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from workbench.emulator.cost.addresses import atomic_cost, shared_load_cost, spin_cost, swap_cost
+from workbench.emulator.cost.addresses import (
+    atomic_cost,
+    shared_load_cost,
+    spin_cost,
+    swap_cost,
+    turns,
+)
 from workbench.emulator.ops.access import Access, Cost
 from workbench.emulator.ops.conversions import pack, unpack
 from workbench.emulator.ptx.instructions import SIZES, Instr
@@ -19,53 +27,32 @@ from workbench.emulator.state.context import CodeSite, Context, Registers, Run
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import F32, F64, SIGNED, UNSIGNED, Array, Value, unsigned
 
-_OPS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
-
-
-def _half_add(kind: str) -> Callable[[Array, Array], Array]:
-    def add(old: Array, value: Array) -> Array:
-        x = unpack(np.ascontiguousarray(old).view(np.uint16), kind)
-        y = unpack(np.ascontiguousarray(value).view(np.uint16), kind)
-        return pack(x + y, kind).view(old.dtype)
-
-    return add
-
-
-def _step(op: str, kind: str) -> Callable[[Array, Array, Array], Array]:
-    """(old, operand, second operand) -> new."""
-    one: dict[str, Callable[[Array, Array, Array], Array]] = {
-        "add": lambda old, x, _: old + x,
-        "min": lambda old, x, _: np.minimum(old, x),
-        "max": lambda old, x, _: np.maximum(old, x),
-        "and": lambda old, x, _: old & x,
-        "or": lambda old, x, _: old | x,
-        "xor": lambda old, x, _: old ^ x,
-        "exch": lambda old, x, _: x,
-        "cas": lambda old, x, y: np.where(old == x, y, old),
-        "inc": lambda old, x, _: np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1)),
-        "dec": lambda old, x, _: np.where((old == 0) | (old > x), x, old - old.dtype.type(1)),
-    }
-    if kind in _HALVES and op == "add":
-        half = _half_add(kind)
-        return lambda old, x, _: half(old, x)
-    return one[op]
-
-
-_AT: dict[str, np.ufunc] = {
+_PLAIN: dict[str, np.ufunc] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
+Step = Callable[[Array, Array, Array], Array]
+#: (old, operand, second operand) -> new.
+_STEPS: dict[str, Step] = {
+    "exch": lambda old, x, _: x,
+    "cas": lambda old, x, y: np.where(old == x, y, old),
+    "inc": lambda old, x, _: np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, x, _: np.where((old == 0) | (old > x), x, old - old.dtype.type(1)),
+}
 
 
-def _turns(index: Array) -> tuple[Array, Array]:
-    """Stable order by address, and each lane's turn at its address."""
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    first = np.ones(len(ordered), np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    start = np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))
-    return order, np.arange(len(ordered)) - start
+def _step(op: str, kind: str) -> Step:
+    """What one turn of an operation does."""
+    if kind in _HALVES and op == "add":
+        return partial(_half_add, kind)
+    plain = _PLAIN.get(op)
+    return _STEPS[op] if plain is None else lambda old, x, _: plain(old, x)
+
+
+def _half_add(kind: str, old: Array, value: Array, _: Array) -> Array:
+    x, y = (unpack(np.ascontiguousarray(each).view(np.uint16), kind) for each in (old, value))
+    return pack(x + y, kind).view(old.dtype)
 
 
 def apply(
@@ -82,11 +69,11 @@ def apply(
         kind: its PTX type.
         wants_old: whether the value before the lane's own turn is needed.
     """
-    if not wants_old and op in _AT and kind not in _HALVES:
-        _AT[op].at(memory, index, x)
+    if not wants_old and op in _PLAIN and kind not in _HALVES:
+        _PLAIN[op].at(memory, index, x)
         return None
     old = np.empty(len(index), memory.dtype)
-    order, turn = _turns(index)
+    order, turn = turns(index)
     if op == "add" and memory.dtype.kind in "iu":
         values = x[order]
         running = np.cumsum(values, dtype=memory.dtype) - values
@@ -124,7 +111,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         KernelError: an operation or type that is not supported.
     """
     kind = instr.parts[-1]
-    op = next((part for part in instr.parts if part in _OPS), "")
+    op = next((part for part in instr.parts if part in _PLAIN or part in _STEPS), "")
     if not op or kind not in SIZES or "v2" in instr.parts or "v4" in instr.parts:
         raise ctx.unsupported(instr)
     returns = instr.op == "atom"
@@ -155,10 +142,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             np.broadcast_to(unsigned(R[slot], size).view(dtype), lanes.shape)[on] for slot in slots
         ]
         second = values[1] if len(values) > 1 else values[0]
-        if space == "global":
-            with rt.lock:
-                old = apply(memory, where, values[0], second, op, kind, wants_old=wants_old)
-        else:
+        with rt.lock if space == "global" else nullcontext():
             old = apply(memory, where, values[0], second, op, kind, wants_old=wants_old)
         if old is None:
             return 0

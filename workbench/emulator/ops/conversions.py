@@ -98,11 +98,20 @@ def _read(value: Value, size: int, kind: str) -> Array:
     return bits.view(SIGNED[width]) if kind[0] == "s" else bits
 
 
+def _integer(kind: str) -> Any:
+    return (SIGNED if kind[0] == "s" else UNSIGNED)[SIZES[kind]]
+
+
+def _limits(kind: str) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    info = np.iinfo(_integer(kind))
+    return int(info.min), int(info.max)
+
+
 def _to_integer(x: Array, kind: str, source: str) -> Array:
     """Clamp to the type; NaN as the manual says."""
-    bits, is_signed = 8 * SIZES[kind], kind[0] == "s"
-    low, top = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
-    target: Any = SIGNED[SIZES[kind]] if is_signed else UNSIGNED[SIZES[kind]]
+    bits, target = 8 * SIZES[kind], _integer(kind)
+    low, top = _limits(kind)
     wide = x.astype(F64)
     below, above, lost = wide <= low, wide >= float(top), np.isnan(wide)
     plain = np.where(below | above | lost, 0.0, wide)
@@ -122,9 +131,7 @@ def _integers(
         x = resize(value, size, width, False) if size != width else value
         if sat:
             wide = _read(x, width, source).astype(np.int64)
-            bits = 8 * goal
-            low, top = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if to[0] == "s" else (
-                0, (1 << bits) - 1)  # fmt: skip
+            low, top = _limits(to)
             if source == "u64":
                 wide = np.minimum(unsigned(x, 8), np.uint64(2**63 - 1)).astype(np.int64)
             clipped = np.clip(wide, low, min(top, 2**63 - 1)).astype(SIGNED[8])
@@ -229,7 +236,7 @@ def _cvt_pack(instr: Instr, ctx: Context) -> Run:
     width = SIZES[to]
     bits = 8 * width
     slots = [ctx.slot(operand, 4) for operand in instr.operands[1:]]
-    low, top = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if to[0] == "s" else (0, MASK[width])
+    low, top = _limits(to)
     get = signed if source[0] == "s" else unsigned
 
     def run(R: Registers, M: Mask) -> Value:

@@ -12,6 +12,7 @@ gives the float64 operation.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -53,17 +54,8 @@ def to_odd(s: Array, e: Array) -> Array:
 
 def fma32_wide(a: Array, b: Array, c: Array) -> Array:
     """Fma of float32 numbers held as float64; the result is float32 in float64 again."""
-    s: Array = np.multiply(a, b)
-    total = np.add(s, c)
-    risky = np.equal(np.bitwise_and(total.view(np.int64), _LOW), _TIE)
-    if risky.any():
-        total = _repaired(s, c, total, risky)
-    _underflow[0] = False
-    out = total.astype(F32)
-    if _underflow[0]:
-        small = (np.abs(total) < 2 * _TINY) & (total != 0)
-        out = _repaired(s, c, total, small).astype(F32)
-    return out.astype(F64)
+    product: Array = np.multiply(a, b)
+    return _narrowed(product, product + c, lambda: c).astype(F64)
 
 
 def fma32_stacked(operands: list[tuple[Array, Array, Array]], shape: tuple[int, int]) -> Array:
@@ -73,18 +65,22 @@ def fma32_stacked(operands: list[tuple[Array, Array, Array]], shape: tuple[int, 
     for row, out, (a, b, c) in zip(products, total, operands, strict=True):
         np.multiply(a, b, out=row)
         np.add(row, c, out=out)
+    addends = lambda: np.stack([np.broadcast_to(c, shape) for _, _, c in operands])  # noqa: E731
+    np.copyto(total, _narrowed(products, total, addends))
+    return total
+
+
+def _narrowed(product: Array, total: Array, addend: Callable[[], Array]) -> Array:
+    """The float64 sum of a product and an addend as float32, rounded once."""
     risky = np.equal(np.bitwise_and(total.view(np.int64), _LOW), _TIE)
     if risky.any():
-        addends = np.stack([np.broadcast_to(c, shape) for _, _, c in operands])
-        total = _repaired(products, addends, total, risky)
+        total = _repaired(product, addend(), total, risky)
     _underflow[0] = False
-    out32 = total.astype(F32)
+    out = total.astype(F32)
     if _underflow[0]:
         small = (np.abs(total) < 2 * _TINY) & (total != 0)
-        addends = np.stack([np.broadcast_to(c, shape) for _, _, c in operands])
-        out32 = _repaired(products, addends, total, small).astype(F32)
-    np.copyto(total, out32)
-    return total
+        out = _repaired(product, addend(), total, small).astype(F32)
+    return out
 
 
 def _repaired(product: Array, c: Array, total: Array, where: Array) -> Array:

@@ -29,6 +29,11 @@ def active(M: Mask, lanes: Lanes) -> Array:
     return M.arr.reshape(lanes.B, lanes.W, WARP)
 
 
+def _bits(on: Array) -> Array:
+    """Lanes of each warp as the bits of a word."""
+    return np.asarray(np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1))
+
+
 def _flat(array: Array, lanes: Lanes) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape[0], lanes.T)
 
@@ -41,9 +46,9 @@ def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) 
     on = active(M, lanes)
     members = by_warp(unsigned(R[slot], 4), lanes)
     wanted = np.bitwise_or.reduce(np.where(on, members, np.uint32(0)), axis=-1)
-    here = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
+    here = _bits(on)
     alive = by_warp(lanes.full(ctx.rt.alive()), lanes)
-    living = np.bitwise_or.reduce(np.where(alive, _BIT, np.uint32(0)), axis=-1)
+    living = _bits(alive)
     if (wanted & living & ~here).any():
         raise ctx.unsupported(
             instr, "threads named in its mask are alive but not here: the warp is divergent"
@@ -52,9 +57,10 @@ def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) 
 
 def _shfl(instr: Instr, ctx: Context) -> Run:
     mode = instr.parts[2] if instr.parts[1] == "sync" else instr.parts[1]
+    if mode not in ("up", "down", "bfly", "idx"):
+        raise ctx.unsupported(instr)
     target = instr.operands[0]
-    pair = isinstance(target, Pair)
-    a, b, c = (ctx.slot(operand, 4) for operand in instr.operands[1:4])
+    a, b, c = ctx.sources(instr, 3, 4)
     members = ctx.slot(instr.operands[4], 4) if len(instr.operands) > 4 else -1
 
     def shuffle(R: Registers, M: Mask) -> tuple[Value, Array]:
@@ -66,27 +72,19 @@ def _shfl(instr: Instr, ctx: Context) -> Run:
         control = by_warp(unsigned(R[c], 4), lanes).astype(np.int64)
         segment, clamp = (control >> 8) & 31, control & 31
         top = (_LANE & segment) | (clamp & ~segment)
-        if mode == "up":
-            j = _LANE - by
-            inside = j >= top
-        elif mode == "down":
-            j = _LANE + by
-            inside = j <= top
-        elif mode == "bfly":
-            j = _LANE ^ by
-            inside = j <= top
-        else:
-            j = (_LANE & segment) | (by & ~segment)
-            inside = j <= top
+        j = {
+            "up": _LANE - by, "down": _LANE + by, "bfly": _LANE ^ by,
+            "idx": (_LANE & segment) | (by & ~segment),
+        }[mode]  # fmt: skip
+        inside = j >= top if mode == "up" else j <= top
         j = np.where(inside, j, _LANE)
         shape = np.broadcast_shapes(source.shape, j.shape)
         out = np.take_along_axis(np.broadcast_to(source, shape), np.broadcast_to(j, shape), -1)
         inside = np.broadcast_to(inside, shape)
         return boxed(_flat(out, lanes)), _flat(inside, lanes)
 
-    if not pair:
+    if not isinstance(target, Pair):
         return lambda R, M: shuffle(R, M)[0]
-    assert isinstance(target, Pair)
     d, p = ctx.target(target.first), ctx.target(target.second)
 
     @writes_itself
@@ -105,6 +103,8 @@ def _spread(per_warp: Array, lanes: Lanes) -> Value:
 
 def _vote(instr: Instr, ctx: Context) -> Run:
     mode = instr.parts[2] if instr.parts[1] == "sync" else instr.parts[1]
+    if mode not in ("ballot", "all", "any", "uni"):
+        raise ctx.unsupported(instr)
     p = ctx.slot(instr.operands[1], 0)
     negated = getattr(instr.operands[1], "negated", False)
     members = ctx.slot(instr.operands[2], 4) if len(instr.operands) > 2 else -1
@@ -118,14 +118,9 @@ def _vote(instr: Instr, ctx: Context) -> Run:
         on = active(M, lanes)
         yes = said & on
         if mode == "ballot":
-            bits = np.bitwise_or.reduce(np.where(yes, _BIT, np.uint32(0)), axis=-1)
-            return _spread(bits.astype(np.uint32), lanes)
-        if mode == "all":
-            result = (said | ~on).all(axis=-1)
-        elif mode == "any":
-            result = yes.any(axis=-1)
-        else:
-            result = (said | ~on).all(axis=-1) | ~yes.any(axis=-1)
+            return _spread(_bits(yes), lanes)
+        every, some = (said | ~on).all(axis=-1), yes.any(axis=-1)
+        result = {"all": every, "any": some, "uni": every | ~some}[mode]
         out = np.repeat(result, WARP, axis=-1).reshape(result.shape[0], lanes.T)
         return int(out.flat[0]) if (out == out.flat[0]).all() else out
 
@@ -144,23 +139,20 @@ def _match(instr: Instr, ctx: Context) -> Run:
         check_members(instr, ctx, R, members, M)
         value, on = np.broadcast_arrays(by_warp(unsigned(R[a], size), lanes), active(M, lanes))
         same = (value[..., :, None] == value[..., None, :]) & on[..., None, :]
-        bits = np.bitwise_or.reduce(np.where(same, _BIT, np.uint32(0)), axis=-1)
-        here = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
-        return bits.astype(np.uint32), here[..., None].astype(np.uint32)
+        return _bits(same), _bits(on)[..., None]
 
     if not every:
         return lambda R, M: boxed(_flat(groups(R, M)[0], ctx.rt.lanes))
-    pair = isinstance(target, Pair)
-    d = ctx.target(target.first if isinstance(target, Pair) else target)
-    p = ctx.target(target.second) if isinstance(target, Pair) else -1
+    d, p = ctx.target(target.first if isinstance(target, Pair) else target), -1
+    if isinstance(target, Pair):
+        p = ctx.target(target.second)
 
     @writes_itself
     def both(R: Registers, M: Mask) -> None:
         bits, here = groups(R, M)
         agree = bits == here
         put(R, M, d, boxed(_flat(np.where(agree, bits, np.uint32(0)), ctx.rt.lanes)), 4)
-        if pair:
-            put(R, M, p, _flat(agree, ctx.rt.lanes), 0)
+        put(R, M, p, _flat(agree, ctx.rt.lanes), 0)
 
     return both
 
@@ -193,9 +185,7 @@ def _redux(instr: Instr, ctx: Context) -> Run:
 def _activemask(instr: Instr, ctx: Context) -> Run:
     def run(R: Registers, M: Mask) -> Value:
         lanes = ctx.rt.lanes
-        on = active(M, lanes)
-        bits = np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1)
-        return _spread(bits.astype(np.uint32), lanes)
+        return _spread(_bits(active(M, lanes)), lanes)
 
     return run
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from workbench.emulator.ptx.inlining import FlatKernel
-from workbench.emulator.ptx.instructions import Addr, Instr, Label, Operand, Pair, Reg, Sym, Vec
+from workbench.emulator.ptx.instructions import Addr, Instr, Label, Operand, Reg, Sym, atoms
 from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
@@ -74,15 +74,8 @@ def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
 
 def registers_of(operand: Operand) -> list[str]:
     """Names of the registers that an operand reads (or writes, if it is a result)."""
-    if isinstance(operand, Reg):
-        return [operand.name]
-    if isinstance(operand, Vec):
-        return [name for item in operand.items for name in registers_of(item)]
-    if isinstance(operand, Pair):
-        return registers_of(operand.first) + registers_of(operand.second)
-    if isinstance(operand, Addr) and isinstance(operand.base, Reg):
-        return [operand.base.name]
-    return []
+    bases = (each.base if isinstance(each, Addr) else each for each in atoms(operand))
+    return [base.name for base in bases if isinstance(base, Reg)]
 
 
 #: Opcodes whose first operand is not a result.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 #: Bytes of each fundamental type, by the suffix that instructions carry.
@@ -71,6 +72,18 @@ class Addr:
 Operand = Reg | Imm | Sym | Vec | Pair | Addr
 
 
+def atoms(operand: Operand) -> Iterator[Reg | Imm | Sym | Addr]:
+    """What an operand is made of, vectors and pairs taken apart."""
+    if isinstance(operand, Vec):
+        for item in operand.items:
+            yield from atoms(item)
+    elif isinstance(operand, Pair):
+        yield from atoms(operand.first)
+        yield from atoms(operand.second)
+    else:
+        yield operand
+
+
 @dataclass(frozen=True, slots=True)
 class Instr:
     """One instruction. `parts` are the dot-separated pieces of its opcode."""
@@ -114,6 +127,16 @@ class Variable:
     align: int
     init: bytes = b""
     symbols: tuple[tuple[int, str], ...] = ()  # offset -> symbol whose address stands there
+
+
+def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
+    """Where each variable starts, one after the other as they are aligned; bytes of all."""
+    at, places = 0, {}
+    for variable in variables:
+        align = max(variable.align, 1)
+        places[variable.name] = at = -(-at // align) * align
+        at += variable.size
+    return places, at
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results, walk
-from workbench.emulator.ptx.instructions import Addr, Instr, Reg, Sym, Variable
+from workbench.emulator.ptx.instructions import Addr, Instr, Reg, Sym, Variable, layout
 from workbench.emulator.ptxas.divergence import final, innermost, leaves
 
 _WORD = 8
@@ -25,21 +25,9 @@ _IN_REGISTER = ("div", "rem")
 _COPIES = ("cvta", "mov")
 
 
-def offsets(params: Sequence[Variable]) -> dict[str, int]:
-    """Where each parameter starts, in bytes from the first."""
-    place: dict[str, int] = {}
-    at = 0
-    for each in params:
-        align = max(each.align, 1)
-        at = -(-at // align) * align
-        place[each.name] = at
-        at += each.size
-    return place
-
-
 def held(blocks: Sequence[BasicBlock], params: Sequence[Variable]) -> dict[str, int]:
     """Registers that only ever hold a parameter -> its offset; special registers below zero."""
-    place = offsets(params)
+    place, _ = layout(params)
     made = makers(blocks)
     out: dict[str, int] = {}
     special: dict[str, int] = {}
@@ -102,7 +90,9 @@ def loads(graph: ControlFlow, params: Sequence[Variable], host: Mapping[int, int
     """
     blocks = graph.ordered
     known = held(blocks, params)
-    size = {start: each.size for each, start in zip(params, offsets(params).values(), strict=True)}
+    size = {
+        start: each.size for each, start in zip(params, layout(params)[0].values(), strict=True)
+    }
     loop = innermost(graph)
     above = _above(graph)
     ahead: dict[int, set[int]] = defaultdict(set)  # header -> words loaded before the loop

@@ -87,28 +87,29 @@ def unrolled(
         if block.kind != "branch" or head is None or block.nounroll:
             continue
         body = [each for each in blocks if head in each.loops]
-        if any(each.index not in host and first[each.index] != first[head] for each in body):
-            continue
         inside = [instr for each in body for instr in each.instrs]
-        counter = _counter(block, inside)
+        test = _test(block)
+        counter = _counter(test, inside) if test is not None else None
         stores = len(body) > 1 and any(instr.op == "st" for instr in inside)
-        if counter is None or stores or _alone(inside):
+        if (
+            any(each.index not in host and first[each.index] != first[head] for each in body)
+            or counter is None
+            or stores
+            or any(instr.op in _ALONE or "volatile" in instr.parts for instr in inside)
+            or sum(size(each) for each in body) > _LARGEST
+        ):
             continue
-        if sum(size(each) for each in body) > _LARGEST:
-            continue
-        assert block.last is not None
+        assert block.last is not None and test is not None
         own = {id(instr) for instr in inside if _own(instr, block.last)}
         starts = [each for each in made[counter] if id(each) not in own]
-        known = _compared(block) and all(
+        known = isinstance(test.operands[-1], Imm) and all(
             each.op == "mov" and isinstance(each.operands[1], Imm) for each in starts
         )
         entries = [
             other.index for other in blocks if head in other.targets and head not in other.loops
         ]
         own.add(id(block.last))
-        test = _test(block)
-        exact = test is not None and "ne" in test.parts
-        out.append(Unrolled(block.index, entries, own, id(block.last), known, exact))
+        out.append(Unrolled(block.index, entries, own, id(block.last), known, "ne" in test.parts))
     return out
 
 
@@ -119,17 +120,8 @@ def _test(block: BasicBlock) -> Instr | None:
     return found[0] if len(found) == 1 and found[0].op == "setp" else None
 
 
-def _compared(block: BasicBlock) -> bool:
-    """Is the counter compared with a literal?"""
-    test = _test(block)
-    return test is not None and isinstance(test.operands[-1], Imm)
-
-
-def _counter(block: BasicBlock, inside: Sequence[Instr]) -> str | None:
+def _counter(test: Instr, inside: Sequence[Instr]) -> str | None:
     """The register that counts the turns, if the loop counts at all."""
-    test = _test(block)
-    if test is None:
-        return None
     made = Counter(name for instr in inside for name in results(instr))
     names = [each.name for each in test.operands[1:] if isinstance(each, Reg)]
     if not names or made[names[0]] != 1 or any(made[name] for name in names[1:]):
@@ -152,7 +144,3 @@ def _steps(instr: Instr) -> bool:
 def _own(instr: Instr, last: Instr) -> bool:
     guard = last.guard.name if last.guard is not None else ""
     return _steps(instr) or guard in results(instr)
-
-
-def _alone(instrs: Sequence[Instr]) -> bool:
-    return any(instr.op in _ALONE or "volatile" in instr.parts for instr in instrs)

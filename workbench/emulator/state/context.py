@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, walk
+from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
 from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.emulator.state.spaces import Arena, Reach
@@ -117,12 +119,20 @@ class Limits:
 class Runtime:
     """What the closures of one launch share. `lanes` and the memories change per batch."""
 
-    def __init__(self, arena: Arena, shared_bytes: int, local_bytes: int) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        shared_bytes: int,
+        local_bytes: int,
+        *,
+        check: bool = False,
+        origins: Any = None,
+    ) -> None:
         self.arena = arena
         self.shared_bytes = -(-max(shared_bytes, 1) // 16) * 16
         self.shared_limit = shared_bytes
         self.local_limit = local_bytes
-        self.check = False  # watch shared memory for races and uninitialised reads
+        self.check = check  # watch shared memory for races and uninitialised reads
         self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
         self.lanes: Lanes
         self.watcher: AccessWatcher | None = None
@@ -130,7 +140,7 @@ class Runtime:
         self.wide: list[tuple[Any, Any]] = []
         self.alive: Callable[[], Mask]
         self.copies: Any = None  # `asynccopy.Pipeline` of the batch
-        self.origins: Any = None  # `origins.Origins`, where a wrong result is explained
+        self.origins = origins  # `origins.Origins`, where a wrong result is explained
         self.finding: KernelError | None = None  # raised at the end, unless worse comes first
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
@@ -160,41 +170,59 @@ class Runtime:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a launch's variables lie.
+
+    Attributes:
+        symbols: Name -> state space and address in it.
+        variables: What lies in shared memory, as a user names it: name, start and size.
+        params: The kernel's arguments, as bytes.
+        param_base: Their address.
+    """
+
+    symbols: dict[str, tuple[str, int]]
+    variables: tuple[tuple[str, int, int], ...]
+    params: bytes
+    param_base: int
+
+
 class Context:
-    """Register slots and helpers for the builders of closures."""
+    """Register slots and helpers for the builders of closures.
+
+    Args:
+        flat: The kernel.
+        graph: Its control flow.
+        merged: `workbench.emulator.cost.joined.merged` of it.
+        placement: Where its variables lie.
+        where: ``file:line`` of an instruction.
+        rt: What its closures share.
+    """
 
     def __init__(
         self,
-        registers: dict[str, str],
-        symbols: dict[str, tuple[str, int]],
+        flat: FlatKernel,
+        graph: ControlFlow,
+        merged: dict[int, int],
+        placement: Placement,
         where: Callable[[Instr], str],
-        kernel: str,
         rt: Runtime,
     ) -> None:
-        self.registers = registers
-        self.symbols = symbols  # name -> (space, address in the space)
-        self._where = where
-        self.kernel = kernel
-        self.rt = rt
+        self.kernel, self.registers = flat.name, flat.registers
+        self.merged, self.placement, self.where, self.rt = merged, placement, where, rt
+        self.symbols = placement.symbols
         self.slots: dict[str, int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register
         self._of_bits: dict[int, int] = {}
-        self.read: set[str] = set()  # registers that some instruction reads
-        self.makers: dict[str, list[Instr]] = {}  # register -> what writes it
-        self.merged: dict[int, int] = {}  # loads that ptxas joins: `joined.merged`
-        self.params = b""
-        self.param_base = 0
-        self.variables: list[tuple[str, str, int, int]] = []  # name, space, start, size
+        #: Registers that some instruction reads.
+        self.read = {name for _, instr in walk(graph.blocks) for name in arguments(instr)}
+        self.makers = makers(graph.blocks)
 
     @property
     def count(self) -> int:
         """Slots in use."""
         return len(self.slots) + len(self._of_bits)
-
-    def where(self, instr: Instr) -> str:
-        """``file:line`` of an instruction."""
-        return self._where(instr)
 
     def unsupported(self, instr: Instr, what: str = "") -> KernelError:
         """The error for an instruction that the emulator does not know."""
@@ -269,9 +297,9 @@ class Context:
     def variable_at(self, space: str, address: int) -> str:
         """``As + 12``: the variable nearest below an address."""
         best = None
-        for name, kind, start, size in self.variables:
-            if kind == space and start <= address and (best is None or start > best[1]):
-                best = (name, start, size)
+        for each in self.placement.variables if space == "shared" else ():
+            if each[1] <= address and (best is None or each[1] > best[1]):
+                best = each
         if best is None:
             return "in no variable"
         past = "" if address < best[1] + best[2] else ", past its end"

@@ -149,33 +149,24 @@ class Lanes:
             index = "xyz".index(axis)
             if head == "tid":
                 return self._axis(thread, geometry.block, index)
-            if head == "ctaid":
-                return self._axis(self.blocks[:, None], geometry.grid, index)
-            if head == "ntid":
-                return geometry.block[index]
-            if head == "nctaid":
-                return geometry.grid[index]
             # Without clusters every block is a cluster of its own.
-            if head in ("cluster_ctaid", "cluster_nctaid"):
-                return int(head == "cluster_nctaid")
-            if head == "clusterid":
-                return self.special(f"ctaid.{axis}")
-            if head == "nclusterid":
-                return geometry.grid[index]
-        lane = (thread % WARP).astype(np.uint32)
-        if name == "laneid":
-            return Affine(Base(lane), 0)
-        if name == "warpid":
-            return Affine(Base((thread // WARP).astype(np.uint32)), 0)
-        if name == "nwarpid":
-            return self.W
-        if name.startswith("lanemask_"):
-            bit = np.uint32(1) << lane
-            below = bit - np.uint32(1)
+            if head in ("ctaid", "clusterid"):
+                return self._axis(self.blocks[:, None], geometry.grid, index)
             return {
-                "eq": bit, "lt": below, "le": below | bit, "gt": ~(below | bit), "ge": ~below,
-            }.get(name.removeprefix("lanemask_"))  # fmt: skip
-        return {"cluster_ctarank": 0, "cluster_nctarank": 1, "smid": 0, "nsmid": 1}.get(name)
+                "ntid": geometry.block[index], "nctaid": geometry.grid[index],
+                "nclusterid": geometry.grid[index], "cluster_ctaid": 0, "cluster_nctaid": 1,
+            }.get(head)  # fmt: skip
+        lane = (thread % WARP).astype(np.uint32)
+        bit = np.uint32(1) << lane
+        below = bit - np.uint32(1)
+        known: dict[str, Value] = {
+            "laneid": Affine(Base(lane), 0), "nwarpid": self.W,
+            "warpid": Affine(Base((thread // WARP).astype(np.uint32)), 0),
+            "lanemask_eq": bit, "lanemask_lt": below, "lanemask_le": below | bit,
+            "lanemask_gt": ~(below | bit), "lanemask_ge": ~below,
+            "cluster_ctarank": 0, "cluster_nctarank": 1, "smid": 0, "nsmid": 1,
+        }  # fmt: skip
+        return known.get(name)
 
 
 def select(mask: Mask, new: Value, old: Value | None, size: int) -> Value:

@@ -16,6 +16,7 @@ then stands for the float32 numbers in it (fused multiply-adds keep their sums s
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,19 +96,12 @@ class Affine:
 
 Value = int | Affine | Array
 
-_UNIFORM: dict[tuple[int, int], Array] = {}
 
-
+@lru_cache(maxsize=4096)
 def uniform(bits: int, size: int) -> Array:
     """A (1, 1) unsigned array of these bits."""
-    key = (bits, size)
-    found = _UNIFORM.get(key)
-    if found is None:
-        if len(_UNIFORM) > 4096:
-            _UNIFORM.clear()
-        found = np.array([[bits & MASK[size]]], UNSIGNED[size])
-        found.setflags(write=False)
-        _UNIFORM[key] = found
+    found = np.array([[bits & MASK[size]]], UNSIGNED[size])
+    found.setflags(write=False)
     return found
 
 
