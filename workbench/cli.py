@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from workbench.nearest import did_you_mean
+            from workbench.errors import did_you_mean
 
             hint = did_you_mean(args[0], COMMANDS, "commands")
             raise click.UsageError(f"{error.message} {hint}", ctx) from error

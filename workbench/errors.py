@@ -1,4 +1,4 @@
-"""Errors that a user can meet, and the exit codes they end the program with.
+"""Errors that a user can meet, the exit codes they end the program with, and the name meant.
 
 Every error says what happened, where, and what to do next (`hint`). The command
 line prints both and exits with `exit_code`; a traceback appears only with
@@ -7,6 +7,7 @@ line prints both and exits with `exit_code`; a traceback appears only with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -54,3 +55,37 @@ class InconclusiveError(WorkbenchError):
     """No verdict is possible: too noisy, or not comparable."""
 
     exit_code = 6
+
+
+# --- the nearest right name, where a misspelled one caused the error --------------------
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The name out of `names` that is most like `name`; empty where none is like it."""
+    # difflib is imported here because only a mistake needs it.
+    from difflib import get_close_matches
+
+    candidates = list(dict.fromkeys(names))
+    close = get_close_matches(name, candidates, n=1, cutoff=0.55)
+    if close:
+        return close[0]
+    # A wrong case alone ("m" for "M") shares no character, so difflib scores it zero.
+    return next((other for other in candidates if other.lower() == name.lower()), "")
+
+
+def did_you_mean(name: str, names: Iterable[str], kind: str = "known") -> str:
+    """A hint sentence: the nearest name, or else all of them.
+
+    Args:
+        name: What was written.
+        names: What could have been written.
+        kind: What the names are, for the list: ``parameters``, ``versions``.
+    """
+    candidates = list(dict.fromkeys(names))
+    close = nearest(name, candidates)
+    if close:
+        return f"Did you mean `{close}`?"
+    if not candidates:
+        return f"There are no {kind}."
+    shown = ", ".join(candidates[:24]) + (", …" if len(candidates) > 24 else "")
+    return f"Known {kind}: {shown}."

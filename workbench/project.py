@@ -1,7 +1,8 @@
-"""Where a project is: its root folder, its settings, its four sub-folders."""
+"""Where things are: a project's root, its settings, its sub-folders; and caches."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -103,3 +104,13 @@ def require_project(start: Path | None = None) -> Project:
             "`workbench show x.ncu-rep`.",
         )
     return project
+
+
+def cache_folder(name: str) -> Path:
+    """Where a user's cache of that name is: ``$XDG_CACHE_HOME/workbench/NAME``, or ``~/.cache/…``.
+
+    It need not exist. By the XDG specification a relative path is invalid and counts as not set.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base if base.startswith("/") else os.path.expanduser("~/.cache"))  # noqa: PTH111
+    return root / "workbench" / name

@@ -13,11 +13,11 @@ import pytest
 
 from workbench.compile import compilers
 from workbench.compile import messages as buildlog
-from workbench.compile.build import BuildResult, build, cache_folder, effective_flags
+from workbench.compile.build import BuildResult, build, effective_flags
 from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import KernelResources, SourceFile, Version
-from workbench.project import Project, find_project
+from workbench.project import Project, cache_folder, find_project
 from workbench.study.folder import load_study
 
 Compiler = Literal["auto", "nvcc", "nvrtc"]
@@ -420,7 +420,7 @@ def test_the_second_build_is_found_in_the_cache(
     assert (first.cached, second.cached) == (False, True)
     assert second.cubin == first.cubin
     assert second.build == first.build
-    assert cache_folder() == cache
+    assert cache_folder("build") == cache
     assert [each.name for each in cache.iterdir()] == [first.cubin.parent.name]
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import DataError
-from workbench.ncurep import cache, child
+from workbench.ncurep import child
 from workbench.ncurep.child import Standby
 from workbench.ncurep.read import read_report
+from workbench.project import cache_folder
 from workbench.store.codec import unpack
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
@@ -36,7 +37,7 @@ def test_a_waiting_child_gives_the_same_profile(plain: Path) -> None:
     with Standby() as standby:
         process(standby)
         made = read_report(plain, standby=standby)
-    assert not cache.folder().exists()  # a capture of our own is not read a second time
+    assert not cache_folder("reports").exists()  # a capture of our own is not read a second time
     assert made == read_report(plain)
 
 

@@ -20,6 +20,7 @@ from workbench.model import Launch, Profile, line_counters
 from workbench.ncurep import cache, child, extract
 from workbench.ncurep.container import read_container
 from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
+from workbench.project import cache_folder
 from workbench.store.codec import contradiction, pack, unpack
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep"
@@ -349,7 +350,7 @@ def test_the_second_reading_runs_no_child(plain: Path, monkeypatch: pytest.Monke
 
 def test_a_damaged_entry_is_a_miss(plain: Path) -> None:
     first = read_report(plain)
-    (entry,) = cache.folder().iterdir()
+    (entry,) = cache_folder("reports").iterdir()
     entry.write_bytes(b"{")
     assert read_report(plain) == first
 
@@ -370,7 +371,7 @@ def test_the_cache_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_LIMIT", 1000)
     for i in range(5):
         cache.save(f"{i}.json", b"x" * 400)
-    assert sum(entry.stat().st_size for entry in cache.folder().iterdir()) <= 1000
+    assert sum(entry.stat().st_size for entry in cache_folder("reports").iterdir()) <= 1000
 
 
 # --- names ------------------------------------------------------------------------------------

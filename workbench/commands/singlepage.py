@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.commands.targets import Selection, Target, is_report, resolve_all
-from workbench.errors import MissingError, UsageError
+from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.measure.ladder import Ladder, find_ladders
 from workbench.model import Record
-from workbench.nearest import did_you_mean
 from workbench.project import require_project
 from workbench.views.html.build import ReportFile, build_report
 from workbench.views.html.render import ladder_folder, page_part, step_page, version_page

@@ -173,8 +173,7 @@ def _chosen(
 ) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
     from workbench.commands.measuring import pick
-    from workbench.errors import UsageError
-    from workbench.nearest import nearest
+    from workbench.errors import UsageError, nearest
     from workbench.project import require_project
     from workbench.study.folder import study_names
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.errors import DataError, MissingError, UsageError
+from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile, Record, Timing, Version
-from workbench.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from workbench.analysis.compare import Comparison

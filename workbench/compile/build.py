@@ -23,10 +23,9 @@ from typing import Literal
 import msgspec
 
 from workbench.compile import compilers, messages
-from workbench.errors import KernelError, MissingError, UsageError
+from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
 from workbench.model import Build, Record, SourceFile, Version
-from workbench.nearest import did_you_mean
-from workbench.project import Project
+from workbench.project import Project, cache_folder
 from workbench.study.frontmatter import place
 from workbench.study.sources import local_sources
 
@@ -74,12 +73,6 @@ class _Kept(Record, frozen=True):
     build: Build
 
 
-def cache_folder() -> Path:
-    """Where builds are kept: ``$XDG_CACHE_HOME/workbench/build``."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    return Path(base) / "workbench" / "build"
-
-
 def effective_flags(version: Version) -> tuple[str, ...]:
     """The flags a version is compiled with: defaults, its own, its defines."""
     own_standard = any(flag.startswith(("-std", "--std")) for flag in version.flags)
@@ -118,7 +111,7 @@ def build(
     tool = compilers.choose(compiler)
     sources = local_sources(project, version)
     flags = effective_flags(version)
-    folder = cache_folder() / _key(tool.identity, arch, flags, sources)
+    folder = cache_folder("build") / _key(tool.identity, arch, flags, sources)
     entry = _read(folder)
     cached = entry is not None
     if entry is None:

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from workbench.errors import UsageError
+from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem, Record, Timing, Version
-from workbench.nearest import did_you_mean
 from workbench.project import Project
 from workbench.store import Store, natural_key
 from workbench.study.folder import Study, source_hash

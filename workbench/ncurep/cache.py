@@ -14,19 +14,12 @@ from pathlib import Path
 import msgspec
 
 from workbench.model import SCHEMA_VERSION, Profile
+from workbench.project import cache_folder
 
 #: Raised with every change of what `workbench.ncurep.extract` gives for the same file.
 EXTRACTOR = 2
 #: Oldest entries are dropped beyond this many bytes.
 _LIMIT = 256 << 20
-
-
-def folder() -> Path:
-    """Where entries are kept: ``$XDG_CACHE_HOME/workbench/reports``, or ``~/.cache/…``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path is invalid and counts as not set.
-    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    return root / "workbench" / "reports"
 
 
 def key(report: Path) -> str:
@@ -38,15 +31,15 @@ def key(report: Path) -> str:
 
 def load(name: str) -> Profile | None:
     """The kept profile, or None; an unreadable entry is a miss."""
-    with contextlib.suppress(OSError, RuntimeError, ValueError):
-        return msgspec.json.decode((folder() / name).read_bytes(), type=Profile)
+    with contextlib.suppress(OSError, ValueError):
+        return msgspec.json.decode((cache_folder("reports") / name).read_bytes(), type=Profile)
     return None
 
 
 def save(name: str, data: bytes) -> None:
     """Keep a profile's JSON; quietly does nothing where that cannot be done."""
-    with contextlib.suppress(OSError, RuntimeError):
-        root = folder()
+    with contextlib.suppress(OSError):
+        root = cache_folder("reports")
         root.mkdir(parents=True, exist_ok=True)
         temporary = root / f".{name}.{os.getpid()}"
         try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from workbench.errors import UsageError
+from workbench.errors import UsageError, did_you_mean
 from workbench.model import Description, Version
-from workbench.nearest import did_you_mean
 from workbench.project import Project
 from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place

@@ -13,8 +13,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 
-from workbench.errors import UsageError
-from workbench.nearest import did_you_mean
+from workbench.errors import UsageError, did_you_mean
 
 MAX_LENGTH = 500
 #: Every value stays below this magnitude; sizes in bytes of any memory are far below.

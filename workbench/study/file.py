@@ -17,9 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import UsageError
+from workbench.errors import UsageError, did_you_mean, nearest
 from workbench.model import Problem
-from workbench.nearest import did_you_mean, nearest
 from workbench.study.expressions import FUNCTIONS
 from workbench.study.sources import read_source
 

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from workbench.errors import UsageError
+from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem, Version
-from workbench.nearest import did_you_mean
 from workbench.project import Project, studies_in
 from workbench.study.discovery import load_versions
 from workbench.study.expressions import evaluate

@@ -15,9 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from workbench.errors import UsageError
+from workbench.errors import UsageError, did_you_mean
 from workbench.model import Description, Expectation, LaunchSpec, Record, ScratchSpec, Version
-from workbench.nearest import did_you_mean
 from workbench.study.keys import ExpectTable, Keys, LaunchTable, ScratchTable
 from workbench.study.predictions import parse as parse_prediction
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
-from workbench.errors import UsageError
-from workbench.nearest import did_you_mean
+from workbench.errors import UsageError, did_you_mean
 from workbench.study.tomllines import key_lines
 
 #: An integer, or an expression that gives one.

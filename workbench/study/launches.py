@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from workbench.errors import UsageError
+from workbench.errors import UsageError, did_you_mean
 from workbench.model import Dim3, Number, Problem, Record, Version
-from workbench.nearest import did_you_mean
 from workbench.study.expressions import evaluate, names_in
 from workbench.study.frontmatter import place
 

@@ -126,7 +126,7 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
         if name not in recorded:
-            from workbench.nearest import did_you_mean
+            from workbench.errors import did_you_mean
 
             known = [ladder.name for ladder in find_ladders(store, project)]
             raise UsageError(
@@ -202,7 +202,7 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
     name, *versions = pair
     if any(ladder.engines(*versions) for ladder in ladders):
         return
-    from workbench.nearest import did_you_mean
+    from workbench.errors import did_you_mean
 
     known = list(
         dict.fromkeys(
