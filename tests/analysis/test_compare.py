@@ -20,8 +20,14 @@ from tests.factories import (
     with_metrics,
 )
 from workbench.analysis import misread
-from workbench.analysis.aggregate import Combined, combine, pair_launches
-from workbench.analysis.compare import Comparison, compare, noise_of, time_change
+from workbench.analysis.aggregate import Combined, combine, kernel_seconds, pair_launches
+from workbench.analysis.compare import (
+    Comparison,
+    TimeChange,
+    compare,
+    noise_of,
+    time_change,
+)
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Capture, Column, InstructionTable, Launch, Profile, Spread
@@ -238,6 +244,11 @@ def test_the_interval_of_a_speedup_holds_both_intervals() -> None:
     assert change.high == pytest.approx(1.5 * 1.01 / 0.98)
 
 
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.2), (0.9, 1.0), (0.9, 1.1)])
+def test_an_interval_that_touches_equally_fast_has_not_moved(low: float, high: float) -> None:
+    assert not TimeChange(old_s=1.0, new_s=1.0, speedup=1.0, low=low, high=high).moved
+
+
 @pytest.mark.parametrize("widths", [(1.0, 0.1), (0.1, 1.0)])
 def test_a_time_that_may_be_nothing_is_compared_with_none(widths: tuple[float, float]) -> None:
     assert time_change(*(make_timing(1e-3, width=width) for width in widths)) is None
@@ -297,6 +308,20 @@ def test_counts_add_up_and_rates_are_weighted_by_duration() -> None:
     assert isinstance(throughput, Combined) and isinstance(used, Combined)
     assert throughput.value == pytest.approx(70.0) and "by duration" in throughput.rule
     assert used.value == 100 and used.rule == "of the longest launch, gemm"
+
+
+def test_without_every_duration_a_mean_is_plain_and_there_is_no_sum() -> None:
+    busy = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    timed = launch("im2col", 0, 1e-3, **{busy: 10.0})
+    untimed = make_launch(index=1, metrics=make_metrics(**{busy: 90.0, DURATION: None}))
+    skipped = make_launch(index=2, metrics={}, profiled=False)
+    both = make_profile(launches=(timed, untimed))
+    throughput = combine(both)["sm_throughput"]
+    assert isinstance(throughput, Combined)
+    assert (throughput.value, throughput.rule) == (50.0, "plain mean of 2 launches")
+    assert kernel_seconds(both) is None
+    assert kernel_seconds(make_profile(launches=(timed, timed, skipped))) == pytest.approx(2e-3)
+    assert kernel_seconds(make_profile(launches=(skipped,))) is None
 
 
 def test_a_sum_with_a_hole_is_missing() -> None:

@@ -37,6 +37,24 @@ def test_one_wrong_element_among_many_fails_though_the_norm_hardly_moves() -> No
     assert check.worst is not None and check.worst.index == (123_456,)
 
 
+def test_far_off_is_a_hundred_times_the_tolerance() -> None:
+    """Of the element's own size, or of the output's root mean square, which here is 2."""
+    want = {"y": np.tile([2.0, -2.0, np.sqrt(8.0), 0.0], 250_000)}
+    for place, least in ((0, 2.0), (2, np.sqrt(8.0)), (3, 2.0)):
+        for times, far in ((99, 0), (101, 1)):
+            got = want["y"].copy()
+            got[place] -= times * 1e-5 * least
+            check = compare(output(got, "float64"), want, 1e-5)
+            assert check.error is not None and check.error < 1e-5
+            assert (check.far_off, check.ok) == (far, not far), (place, times)
+
+
+def test_the_tolerance_itself_is_allowed() -> None:
+    want = {"y": np.full(4, 2.0)}
+    assert compare(output(np.full(4, 2.5)), want, 0.25).ok
+    assert not compare(output(np.full(4, 2.5)), want, 0.2499).ok
+
+
 def test_the_worst_element_is_named_with_both_values() -> None:
     want = {"y": np.zeros((3, 4)) + 2.0}
     got = want["y"].copy()
@@ -115,7 +133,9 @@ def test_integers_are_compared_exactly_and_poisoned_their_own_way() -> None:
     assert not compare({"y": poisoned}, want, 1e9).ok
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint16", "int64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "float16", "float32", "float64", "int8", "uint16", "int64"]
+)
 def test_poison_is_told_from_what_a_kernel_computes(dtype: str) -> None:
     size = np.dtype(dtype).itemsize
     values = np.frombuffer(bytes([poison_byte(dtype)]) * (4 * size), dtype=dtype).copy()
