@@ -103,6 +103,14 @@ def test_the_worst_of_a_sample_is_named_by_its_place_in_the_output() -> None:
     assert check.worst is not None and check.worst.index == (4, 2)
 
 
+def test_samples_of_several_outputs_add_up() -> None:
+    want = {"a": np.ones(3), "b": np.ones(2)}
+    got = {"a": np.ones(9, "float32"), "b": np.ones((4, 4), "float32")}
+    sample = {"a": np.array([0, 4, 8]), "b": np.array([3, 12])}
+    check = compare(got, want, 1e-6, sample=sample)
+    assert check.ok and (check.sampled, check.compared) == (5, 5)
+
+
 def test_writes_outside_of_a_buffer_fail() -> None:
     want = reference()
     check = compare(output(want["y"]), want, 1e-6, strayed=("y",))
