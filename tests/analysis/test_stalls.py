@@ -67,6 +67,16 @@ def test_lines_are_ordered_by_samples_with_their_largest_stall_first() -> None:
     assert all(state.id != "selected" for line in lines for state, _ in line.stalls)
 
 
+def test_the_reports_own_total_counts_where_there_is_one() -> None:
+    # Samples of states that the catalog does not know are samples, too.
+    table = make_instructions(
+        smsp__pcsamp_sample_count={0: 10, 2: 90}, smsp__pcsamp_warps_issue_stalled_barrier={2: 60}
+    )
+    first, second = sampled_lines(make_launch(instructions=table))
+    assert (first.samples, first.share, second.samples) == (90, 0.9, 10)
+    assert [share for _, share in first.stalls] == [60 / 90] and second.stalls == ()
+
+
 def test_reports_without_a_total_add_up_their_states() -> None:
     launch = make_launch()
     columns = dict(launch.instructions.columns)

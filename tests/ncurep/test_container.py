@@ -97,6 +97,8 @@ def test_a_cut_between_blocks(blocks: int, how: str) -> None:
 def test_fewer_launches_than_asked_for_are_a_doubt() -> None:
     blocks = whole(options="--launch-count 3")
     assert parse(assemble(*blocks), NAME).doubts == ["3 launches were asked for, 1 are here"]
+    assert parse(assemble(*whole(options="--launch-count 1")), NAME).doubts == []
+    assert parse(assemble(*whole("second", options="-c 1")), NAME).doubts == []
 
 
 def test_functions_of_the_first_source_are_no_doubt() -> None:
@@ -136,6 +138,24 @@ def test_a_block_that_contradicts_its_size_is_damage() -> None:
         parse(bytes(raw), NAME)
 
 
+def test_an_entry_that_reaches_into_the_next_block_is_damage() -> None:
+    first = bytearray(block(results=(result("first"),)))
+    first[-len(result("first")) - 4] += 1
+    with pytest.raises(DataError, match=r"block 1 at byte .* does not fit"):
+        parse(assemble(OPENING, bytes(first), *SESSION), NAME)
+
+
+def test_a_source_and_its_result_may_share_the_last_block() -> None:
+    last = block(sources=(source("second"),), results=(result("second"),))
+    container = parse(assemble(*whole(), last), NAME)
+    assert (container.results, container.doubts) == (2, [])
+
+
+def test_a_report_was_created_when_its_first_session_was() -> None:
+    later = block(number(c.SESSION_CREATED, 1_999_999_999))
+    assert parse(assemble(*whole(), later), NAME).created == 1_763_683_200
+
+
 def test_entries_of_unknown_kinds_behind_the_results_are_passed_over() -> None:
     first = block(results=(result("first"),))
     size = c.SIZE.unpack(first[:4])[0]
@@ -150,6 +170,10 @@ def test_entries_of_unknown_kinds_behind_the_results_are_passed_over() -> None:
     blocks[2] = sized(header) + first[4 + size :] + extra
     container = parse(assemble(*blocks), NAME)
     assert (container.results, container.doubts) == (1, [])
+    raw = assemble(*blocks[:3])
+    for missing in range(1, len(extra)):
+        with pytest.raises(DataError, match="cut short"):
+            parse(raw[:-missing], NAME)
 
 
 def test_a_folder_and_an_unreadable_file(tmp_path: Path) -> None:
