@@ -74,6 +74,8 @@ def test_find_decodes_nothing_and_ignores_what_is_not_ours(store: Store) -> None
     (path.parent / "n1024.magic.json.zst").write_bytes(b"")
     (path.parent / ".n1.ncu.json.zst").write_bytes(b"")
     (store.root / "README.md").write_text("mine")
+    (path.parent.parent / ".old").mkdir()
+    (path.parent.parent / ".old" / path.name).write_bytes(path.read_bytes())
     assert [e.path for e in store.find()] == [path]
     with pytest.raises(DataError):
         store.load(path)
@@ -105,6 +107,17 @@ def test_timings(store: Store) -> None:
     assert store.find() == []
 
 
+def test_a_damaged_time_is_an_error_or_is_listed(store: Store) -> None:
+    broken = store.save_timing(make_timing())
+    store.save_timing(make_timing(version="v3"))
+    broken.write_bytes(b"garbage")
+    with pytest.raises(DataError):
+        store.timings()
+    damaged: list[DataError] = []
+    assert [timing.version for timing in store.timings(damaged=damaged)] == ["v3"]
+    assert [str(broken) in error.message for error in damaged] == [True]
+
+
 def test_the_raw_report_stays_beside_its_profile_and_goes_with_it(
     store: Store, tmp_path: Path
 ) -> None:
@@ -130,7 +143,7 @@ def test_the_raw_report_stays_beside_its_profile_and_goes_with_it(
 )
 def test_odd_names_stay_inside_and_come_back(store: Store, name: str) -> None:
     store.save(make_profile(study=name, version=name, problem=name))
-    (entry,) = store.find(study=name)
+    (entry,) = store.find(study=name, version=name, problem=name)
     assert (entry.study, entry.version, entry.problem) == (name, name, name)
     (path,) = files(store)
     assert path.count("/") == 3
