@@ -11,14 +11,16 @@ import pytest
 
 from tests import goldens
 from tests.factories import make_timing
+from workbench.commands.doctor import doctor_sheet
 from workbench.engines.host.doctor import Finding as Row
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
-from workbench.views.sheets.doctor import doctor_sheet
-from workbench.views.sheets.sheet import Sheet, render, sheet_view
+from workbench.views.sheets.sheet import Sheet
 from workbench.views.sheets.time import time_sheet
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
 from workbench.views.terminal.console import render as to_text
+from workbench.views.terminal.tables import sheet_view
+from workbench.views.text.sheets import sheet_text
 
 
 def estimate(value: float, width: float, n: int = 40) -> Estimate:
@@ -188,12 +190,12 @@ def test_times_of_several_days_say_so() -> None:
 def test_dates_are_for_people_and_iso_for_programs() -> None:
     sheet = time_sheet(timings())
     assert "2026-11-20 10:05 UTC" in sheet.title
-    (first, *_) = json.loads(render(sheet, "json"))["times"]
+    (first, *_) = json.loads(sheet_text(sheet, "json"))["times"]
     assert first["captured"] == "2026-11-20T10:05:00Z"
 
 
 def test_json_of_time_has_all_numbers() -> None:
-    document = json.loads(render(time_sheet(timings()), "json"))
+    document = json.loads(sheet_text(time_sheet(timings()), "json"))
     assert document["study"] == "sgemm"
     (v3, v4, cublas) = document["times"]
     assert v3["seconds"]["value"] == 317e-6 and v3["seconds"]["n"] == 40
@@ -206,7 +208,7 @@ def test_json_of_time_has_all_numbers() -> None:
 
 
 def test_json_of_verify_says_what_was_wrong() -> None:
-    document = json.loads(render(sheets()["verify"], "json"))
+    document = json.loads(sheet_text(sheets()["verify"], "json"))
     assert document["seed"] == 2206757559 and document["sanitized"] == ["racecheck"]
     results = {(r["version"], r["problem"]): r for r in document["results"]}
     assert results["v0", "one"]["ok"] is True and results["v0", "one"]["compared"] == 1
@@ -219,13 +221,13 @@ def test_json_of_verify_says_what_was_wrong() -> None:
 @pytest.mark.parametrize("name", ["time", "verify", "doctor"])
 def test_csv_has_one_raw_row_each(name: str) -> None:
     sheet = sheets()[name]
-    parsed = list(csv.reader(io.StringIO(render(sheet, "csv"))))
-    assert parsed[0] == list(sheet.columns) and len(parsed) == 1 + len(sheet.shown)
-    assert all(len(row) == len(sheet.columns) for row in parsed)
+    parsed = list(csv.reader(io.StringIO(sheet_text(sheet, "csv"))))
+    assert parsed[0] == list(sheet.columns or sheet.raw[0]) and len(parsed) == 1 + len(sheet.shown)
+    assert all(len(row) == len(parsed[0]) for row in parsed)
 
 
 def test_markdown_has_title_table_and_notes() -> None:
-    text = render(sheets()["time"], "markdown")
+    text = sheet_text(sheets()["time"], "markdown")
     assert text.startswith("study sgemm on NVIDIA H200")
     assert "| v3 | n1024 | 317 µs | ±0.0900% | 0.200× ±0.500% | 6.77 TFLOP/s | 40 |" in text
     assert "note: v4 n1024: The 95% interval" in text

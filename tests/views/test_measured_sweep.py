@@ -14,10 +14,13 @@ from rich.cells import cell_len
 
 from tests import goldens
 from tests.factories import make_timing
+from workbench.analysis.roofline import rate_unit
 from workbench.measure.plan import Gap
 from workbench.model import Device, Estimate, Timing
-from workbench.views.sheets.sweep import Sweep, rate_unit, render, sweep_view
+from workbench.views.sheets.sweep import Sweep
 from workbench.views.terminal.console import render as to_text
+from workbench.views.terminal.tables import sweep_view
+from workbench.views.text.sheets import sweep_text
 
 SIDES = (128, 512, 1024, 2048, 4096, 8192)
 
@@ -111,7 +114,7 @@ def test_marks_are_explained_only_where_they_stand() -> None:
 def test_a_time_that_does_not_grow_is_warned_of() -> None:
     text = to_text(sweep_view(sweep()), 400)
     assert "WARNING: the time of v0 does not grow with the size: 419 µs to 420 µs from n128" in text
-    assert len(json.loads(render(sweep(), "json"))["warnings"]) == 1
+    assert len(json.loads(sweep_text(sweep(), "json"))["warnings"]) == 1
 
 
 def test_a_narrow_terminal_gets_the_sizes_in_several_tables() -> None:
@@ -167,7 +170,7 @@ def test_a_study_without_counts_has_no_rates() -> None:
 
 
 def test_json_holds_every_number_and_every_gap() -> None:
-    document = json.loads(render(sweep(), "json"))
+    document = json.loads(sweep_text(sweep(), "json"))
     assert document["study"] == "sgemm" and document["device"] == "NVIDIA H200"
     assert document["versions"][-1] == {"id": "cublas", "baseline": True}
     assert document["problems"][0] == {
@@ -183,7 +186,7 @@ def test_json_holds_every_number_and_every_gap() -> None:
 
 
 def test_csv_has_a_row_for_every_combination() -> None:
-    head, *lines = csv.reader(io.StringIO(render(sweep(), "csv")))
+    head, *lines = csv.reader(io.StringIO(sweep_text(sweep(), "csv")))
     assert head[:5] == ["status", "reason", "study", "version", "problem"]
     assert len(lines) == 24 and all(len(line) == len(head) for line in lines)
     status = {(line[3], line[4]): line[0] for line in lines}
@@ -192,7 +195,7 @@ def test_csv_has_a_row_for_every_combination() -> None:
 
 
 def test_markdown_is_one_table_with_the_fastest_in_bold() -> None:
-    text = render(sweep(), "markdown")
+    text = sweep_text(sweep(), "markdown")
     html = MarkdownIt("commonmark").enable("table").render(text)
     assert html.count("<table>") == 1 and html.count("<tr>") == 5
     assert html.count("<strong>") == 6

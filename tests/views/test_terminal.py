@@ -38,7 +38,8 @@ from workbench.model import Device, InstructionTable, Notice, Profile, SourceFil
 from workbench.store import Store
 from workbench.study.folder import load_study, source_hash
 from workbench.views.sheets.list import StudyList
-from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape, when
+from workbench.views.sheets.sheet import when
+from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
 from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view

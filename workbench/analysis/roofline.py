@@ -11,13 +11,13 @@ performance model for multicore architectures", CACM 52(4), 2009.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from workbench.analysis.arithmetic import Unit, work
 from workbench.counters import Missing, Reading, read
-from workbench.gpus import Chip
-from workbench.model import Launch, Record
+from workbench.gpus import Chip, chip_for
+from workbench.model import Launch, Record, Timing
 
 Level = Literal["L1", "L2", "DRAM"]
 #: From the registers outwards.
@@ -27,6 +27,11 @@ _SECTOR_BYTES = 32
 #: Every byte of device memory that SMs ask for by loads and stores crosses the L1. Less than
 #: this part of it there means that other instructions (bulk copies) moved the rest.
 _PASSED_BY = 0.1
+#: Operations per byte from which arithmetic decides, on chips that the table does not list.
+_RIDGE = 10.0
+
+RateUnit = Literal["flop/s", "op/s", "byte/s"]
+Work = Literal["flop", "op"]
 
 
 class Position(Record, frozen=True):
@@ -137,3 +142,24 @@ def position(launch: Launch) -> Position | Missing:
     if not any(moved.values()):
         return Missing("the report holds no memory traffic")
     return Position(work=done, seconds=seconds, traffic=moved)
+
+
+def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
+    """Whether arithmetic or memory bounds the study: by the intensity of its largest problem.
+
+    The problem's operations per byte of least traffic, against those at which the chip's
+    float32 peak and its memory bandwidth meet.
+    """
+    arithmetic: RateUnit = "op/s" if work == "op" else "flop/s"
+    largest = max(timings, key=lambda t: (t.flops, t.bytes), default=None)
+    if largest is None or not largest.bytes:
+        return arithmetic
+    chip = chip_for(largest.device)
+    ridge = chip.fp32_peak() / chip.memory_bandwidth if chip and chip.memory_bandwidth else 0.0
+    return "byte/s" if largest.flops / largest.bytes < (ridge or _RIDGE) else arithmetic
+
+
+def rate(timing: Timing, unit: RateUnit) -> float | None:
+    """Work of the problem per second of this version; None where the study gives none."""
+    work = timing.bytes if unit == "byte/s" else timing.flops
+    return work / timing.time.value if work and timing.time.value else None

@@ -268,8 +268,8 @@ class Campaign:
 
 def _line(timing: Timing, work: Literal["flop", "op"]) -> str:
     """A result in one line: ``v2 n1024: 437 µs, 4.92 TFLOP/s, 0.146× cublas``."""
+    from workbench.analysis.roofline import rate, rate_unit
     from workbench.units import factor, quantity
-    from workbench.views.sheets.sweep import rate, rate_unit
 
     unit = rate_unit([timing], work)
     parts = [quantity(timing.time.value, "s")]

@@ -73,8 +73,9 @@ def command(
         click.echo(checked.github(gates), nl=False)
     else:
         from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.tables import check_view
 
-        print_view(checked.check_view(gates))
+        print_view(check_view(gates))
     if not gates:
         name = selection.study or require_project().default_study
         click.echo(

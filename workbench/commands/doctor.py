@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
+from msgspec.structs import asdict
 
 from workbench.commands.options import format_option
+
+if TYPE_CHECKING:
+    from workbench.engines.host.doctor import Finding
+    from workbench.views.sheets.sheet import Sheet
 
 
 @click.command()
@@ -15,8 +23,7 @@ def command(strict: bool, format_: str) -> None:
     from workbench.engines.host.doctor import survey
     from workbench.errors import MissingError
     from workbench.project import find_project
-    from workbench.views.sheets.doctor import doctor_sheet
-    from workbench.views.sheets.sheet import print_sheet
+    from workbench.views.terminal.tables import print_sheet
 
     rows = survey(find_project())
     print_sheet(doctor_sheet(rows), format_)
@@ -25,3 +32,28 @@ def command(strict: bool, format_: str) -> None:
         raise MissingError(
             f"not complete here: {', '.join(lacking)}", "Each stands above with its remedy."
         )
+
+
+def doctor_sheet(rows: Sequence[Finding]) -> Sheet:
+    """The table of `survey`'s rows, and below it what each one lacks."""
+    from workbench.views.sheets.sheet import Sheet
+
+    notes = []
+    for row in rows:
+        if row.state == "ok":
+            continue
+        notes.append(f"{row.what}: {row.detail}")
+        if row.remedy:
+            notes.append(f"  how to get it: {row.remedy}")
+        if row.without:
+            notes.append(f"  works without it: {row.without}")
+    facts = tuple(asdict(row) for row in rows)
+    return Sheet(
+        header=("what", "state", "detail"),
+        shown=tuple(
+            (row.what, row.state, row.detail if row.state == "ok" else "see below") for row in rows
+        ),
+        raw=facts,
+        document={"checks": facts},
+        notes=tuple(notes),
+    )

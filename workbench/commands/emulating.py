@@ -130,8 +130,8 @@ def verify_versions(
     from workbench.engines.emulated import engine as emulated
     from workbench.errors import MissingError, WorkbenchError
     from workbench.measure.experiment import Verdict
-    from workbench.views.sheets.sheet import print_sheet
     from workbench.views.sheets.verify import verify_sheet
+    from workbench.views.terminal.tables import print_sheet
 
     click.echo(
         "engine: emulator, on this machine's CPU, watching for races, accesses out of bounds "

@@ -112,8 +112,8 @@ def command(
     from workbench.engines.ncu.command import Options
     from workbench.errors import MissingError, UsageError, WorkbenchError
     from workbench.measure.plan import Combination
-    from workbench.views.sheets.sheet import print_sheet
     from workbench.views.sheets.time import time_sheet
+    from workbench.views.terminal.tables import print_sheet
 
     project, loaded, chosen = pick(versions, every, study)
     try:

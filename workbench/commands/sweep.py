@@ -75,7 +75,7 @@ def command(
     """
     from workbench.errors import UsageError
     from workbench.measure.plan import plan, sweep_problems
-    from workbench.views.sheets.sweep import print_sweep
+    from workbench.views.terminal.tables import print_sweep
 
     check_since(since, again)
     if recorded and (again or since or machine.launcher):

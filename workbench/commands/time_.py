@@ -65,8 +65,8 @@ def command(
     from workbench.engines.host.job import TimeOptions
     from workbench.engines.host.timed import now
     from workbench.errors import MissingError, UsageError
-    from workbench.views.sheets.sheet import print_sheet
     from workbench.views.sheets.time import time_sheet
+    from workbench.views.terminal.tables import print_sheet
 
     if problem is not None and all_problems:
         raise UsageError("--problem and --all-problems cannot stand together", "Leave one out.")

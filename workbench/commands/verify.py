@@ -62,8 +62,8 @@ def command(
     from workbench.engines.host.presence import need_sanitizer
     from workbench.errors import KernelError, MissingError
     from workbench.measure.sanitizer import TOOLS
-    from workbench.views.sheets.sheet import print_sheet
     from workbench.views.sheets.verify import verify_sheet
+    from workbench.views.terminal.tables import print_sheet
 
     project, loaded, chosen = pick(versions, every, study)
     if not machine.launcher and not sanitize and choose_runner(engine) == "emulator":

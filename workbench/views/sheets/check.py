@@ -1,70 +1,35 @@
-"""The result of ``workbench check`` as a table, JSON, JUnit XML or GitHub annotations."""
+"""The result of ``workbench check`` in words, as JSON, JUnit XML or GitHub annotations."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from msgspec.structs import asdict
 
 from workbench.analysis.gates import Gate, overall
 from workbench.units import count
-from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, clean
 
-_STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
 #: Characters that no XML 1.0 document may hold, not even escaped.
 _NOT_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "·")
 
 
-def check_view(gates: Sequence[Gate]) -> RenderableType:
-    """One row per gate, by version; the verdict last."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    version = ""
-    for gate in gates:
-        if gate.version != version:
-            version = gate.version
-            table.add_row(Text(clean(version), style=HEAD), "")
-        status = Text(f"  {gate.status}", style=_STYLE[gate.status])
-        text = Text(clean(gate.message))
-        if gate.line and gate.status != "pass":
-            text.append(f"  {clean(gate.file)}:{gate.line}", style=DIM)
-        table.add_row(status, text)
-    return Group(table, Text(), summary(gates))
-
-
-def summary(gates: Sequence[Gate]) -> Text:
+def summary(gates: Sequence[Gate]) -> str:
     """``3 passed, 1 failed``."""
     words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
-    parts = []
-    for status, word in words.items():
-        number = sum(gate.status == status for gate in gates)
-        if number:
-            parts.append(f"{count(number)} {word}")
-    return Text(", ".join(parts) or "nothing was checked", style=_STYLE[overall(gates)])
+    tally = Counter[str](gate.status for gate in gates)
+    parts = [f"{count(tally[status])} {word}" for status, word in words.items() if tally[status]]
+    return ", ".join(parts) or "nothing was checked"
 
 
 def check_document(gates: Sequence[Gate]) -> dict[str, object]:
     """The JSON document."""
     return {
         "status": overall(gates),
-        "gates": [
-            {
-                "version": gate.version,
-                "kind": gate.kind,
-                "name": gate.name,
-                "status": gate.status,
-                "message": gate.message,
-                "file": gate.file,
-                "line": gate.line or None,
-            }
-            for gate in gates
-        ],
+        "gates": [asdict(gate) | {"line": gate.line or None} for gate in gates],
     }
 
 
@@ -108,7 +73,7 @@ def github(gates: Sequence[Gate]) -> str:
         place = f"file={_property(gate.file)},line={max(1, gate.line)},"
         title = _property(f"{gate.version}: {gate.name}")
         lines.append(f"::{level} {place}title={title}::{_data(gate.message)}")
-    return "\n".join([*lines, str(summary(gates))]) + "\n"
+    return "\n".join([*lines, summary(gates)]) + "\n"
 
 
 def _data(text: str) -> str:

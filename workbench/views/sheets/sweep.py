@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from workbench.analysis import growth
-from workbench.gpus import chip_for
+from workbench.analysis.roofline import Work, rate, rate_unit
 from workbench.measure.plan import Gap, Key
 from workbench.model import Record, Timing
 from workbench.units import digits3, factor, quantity, symbol
-from workbench.views.sheets.time import COLUMNS, columns_of, timing_document
-from workbench.views.terminal.console import clean, when
+from workbench.views.sheets.sheet import when
+from workbench.views.sheets.time import flat, timing_document
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-    from rich.table import Table
-
-Unit = Literal["flop/s", "op/s", "byte/s"]
-Work = Literal["flop", "op"]
-#: Operations per byte from which arithmetic decides, on chips that the table does not list.
-_RIDGE = 10.0
 _BEST, _STALE, _WIDE = "*", "†", "±"
 _HOLE = {"refused": "—", "unavailable": "—", "failed": "failed", "missing": "·"}
 
@@ -72,31 +64,10 @@ class Sweep(Record, frozen=True):
         return next((timing.baseline for timing in self.ordered if timing.baseline), "")
 
 
-def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> Unit:
-    """Whether arithmetic or memory bounds the study: by the intensity of its largest problem.
-
-    The problem's operations per byte of least traffic, against those at which the chip's
-    float32 peak and its memory bandwidth meet.
-    """
-    arithmetic: Unit = "op/s" if work == "op" else "flop/s"
-    largest = max(timings, key=lambda t: (t.flops, t.bytes), default=None)
-    if largest is None or not largest.bytes:
-        return arithmetic
-    chip = chip_for(largest.device)
-    ridge = chip.fp32_peak() / chip.memory_bandwidth if chip and chip.memory_bandwidth else 0.0
-    return "byte/s" if largest.flops / largest.bytes < (ridge or _RIDGE) else arithmetic
-
-
-def rate(timing: Timing, unit: Unit) -> float | None:
-    """Work of the problem per second of this version; None where the study gives none."""
-    work = timing.bytes if unit == "byte/s" else timing.flops
-    return work / timing.time.value if work and timing.time.value else None
-
-
 # --- cells -----------------------------------------------------------------------------
 
 
-class _Block(NamedTuple):
+class Quantity(NamedTuple):
     """One quantity for every version and problem."""
 
     title: str
@@ -117,10 +88,11 @@ def _speed(sweep: Sweep, key: Key) -> str:
     return factor(timing.ratio.value) if timing.ratio else "—"
 
 
-def _blocks(sweep: Sweep) -> Iterator[_Block]:
+def quantities(sweep: Sweep) -> Iterator[Quantity]:
+    """Time, rate and speed, each for every version and problem."""
     best = sweep.best
     holes = {key: _HOLE[gap.kind] for key, gap in sweep.gaps.items()}
-    yield _Block(
+    yield Quantity(
         "time",
         holes
         | {
@@ -136,14 +108,15 @@ def _blocks(sweep: Sweep) -> Iterator[_Block]:
             ((s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M")) if largest >= s), (1.0, "")
         )
         cells = {key: digits3(value / scale) for key, value in rates.items()}
-        yield _Block(f"{prefix}{symbol(unit)}", holes | dict.fromkeys(sweep.timings, "—") | cells)
+        yield Quantity(f"{prefix}{symbol(unit)}", holes | dict.fromkeys(sweep.timings, "—") | cells)
     if sweep.rival:
-        yield _Block(
+        yield Quantity(
             f"speed to {sweep.rival}", holes | {key: _speed(sweep, key) for key in sweep.timings}
         )
 
 
-def _title(sweep: Sweep) -> str:
+def title(sweep: Sweep) -> str:
+    """Study, device, dates and cache policy."""
     captured = sorted(timing.captured for timing in sweep.ordered)
     dates = list(dict.fromkeys(when(date) for date in (captured[:1] + captured[-1:])))
     return f"study {sweep.study} on {sweep.device}, {' to '.join(dates)}, {sweep.cache} caches"
@@ -216,120 +189,18 @@ def warnings(sweep: Sweep) -> list[str]:
 # --- forms -------------------------------------------------------------------------------
 
 
-class _Fitting:
-    """One block, in as many tables as the width needs."""
-
-    def __init__(self, sweep: Sweep, block: _Block) -> None:
-        self._sweep = sweep
-        self._block = block
-
-    def _table(self, problems: Sequence[str]) -> Table:
-        from rich.table import Table
-        from rich.text import Text
-
-        sweep = self._sweep
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        table.add_column(Text(self._block.title, style="bold"), no_wrap=True)
-        for problem in problems:
-            table.add_column(Text(clean(problem)), justify="right", no_wrap=True)
-        best = sweep.best
-        for version in sweep.versions:
-            style = "cyan" if version in sweep.baselines else ""
-            row = [Text(version, style=style)]
-            for problem in problems:
-                text = Text(self._block.cells[version, problem])
-                if best.get(problem) == version:
-                    text.stylize("bold green")
-                row.append(text)
-            table.add_row(*row)
-        return table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
-
-        first = max(len(self._block.title), *(len(v) for v in self._sweep.versions)) + 2
-        width, fitting = first, list[str]()
-        for problem in self._sweep.problems:
-            cells = [self._block.cells[v, problem] for v in self._sweep.versions]
-            wide = max(len(problem), *(len(cell) for cell in cells)) + 2
-            if fitting and width + wide - 2 > options.max_width:
-                yield self._table(fitting)
-                yield Text()
-                width, fitting = first, []
-            fitting.append(problem)
-            width += wide
-        yield self._table(fitting)
-
-
-def sweep_view(sweep: Sweep) -> RenderableType:
-    """The sweep for a terminal of any width: times, rates and ratios below each other."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from workbench.views.terminal.console import notes_block
-
-    parts: list[RenderableType] = [Text(_title(sweep))]
-    for block in _blocks(sweep):
-        parts += [Text(), _Fitting(sweep, block)]
-    lines = notes(sweep)
-    parts += [Text()] if lines else []
-    parts += [Text(clean(line)) for line in lines]
-    parts += notes_block([f"WARNING: {line}" for line in warnings(sweep)])
-    return Group(*parts)
-
-
-def render(sweep: Sweep, format_: str) -> str:
-    """The sweep as ``json``, ``csv`` or ``markdown`` text."""
-    if format_ == "json":
-        from workbench.views.text.documents import dumps
-
-        return dumps(document(sweep))
-    from workbench.views.text.tables import to_csv, to_markdown
-
-    if format_ == "csv":
-        return to_csv(("status", "reason", *COLUMNS), _rows(sweep))
-    from workbench.views.text.escaping import inline
-
-    table = to_markdown(("version", *sweep.problems), ())
-    table += "".join(f"| {' | '.join(row)} |\n" for row in _markdown_rows(sweep))
-    below = [*notes(sweep), *(f"WARNING: {line}" for line in warnings(sweep))]
-    lines = "".join(f"- {inline(line)}\n" for line in below)
-    return f"{inline(_title(sweep))}\n\n{table}" + (f"\n{lines}" if lines else "")
-
-
-def _markdown_rows(sweep: Sweep) -> Iterator[list[str]]:
-    """All quantities of a combination in one cell; the fastest in bold."""
-    from workbench.views.text.escaping import inline
-
-    blocks, best = list(_blocks(sweep)), sweep.best
-    for version in sweep.versions:
-        row = [inline(version)]
-        for problem in sweep.problems:
-            key = (version, problem)
-            cells = [block.cells[key] for block in blocks]
-            if key not in sweep.timings:
-                row.append(inline(cells[0]))
-                continue
-            words = [
-                f"{cell} {block.title}" if block.title.endswith("/s") and cell != "—" else cell
-                for block, cell in zip(blocks, cells, strict=True)
-            ]
-            text = inline(" · ".join(words))
-            row.append(f"**{text}**" if best.get(problem) == version else text)
-        yield row
-
-
-def _rows(sweep: Sweep) -> Iterator[tuple[Any, ...]]:
+def raw(sweep: Sweep) -> Iterator[dict[str, Any]]:
+    """A row of ``--format csv`` for every version and problem, timed or not."""
     for version in sweep.versions:
         for problem in sweep.problems:
             key = (version, problem)
-            timing = sweep.timings.get(key)
-            if timing is not None:
-                yield ("stale" if key in sweep.stale else "ok", None, *columns_of(timing))
+            if key in sweep.timings:
+                status = "stale" if key in sweep.stale else "ok"
+                yield {"status": status, "reason": None, **flat(sweep.timings[key])}
             else:
                 gap = sweep.gaps[key]
-                empty = (None,) * (len(COLUMNS) - 3)
-                yield (gap.kind, gap.why, sweep.study, version, problem, *empty)
+                where = {"study": sweep.study, "version": version, "problem": problem}
+                yield {"status": gap.kind, "reason": gap.why, **where}
 
 
 def document(sweep: Sweep) -> dict[str, Any]:
@@ -342,9 +213,10 @@ def document(sweep: Sweep) -> dict[str, Any]:
         "problems": [
             {
                 "name": name,
-                "parameters": problems[name].parameters if name in problems else None,
-                "flops": problems[name].flops if name in problems else None,
-                "bytes": problems[name].bytes if name in problems else None,
+                **{
+                    field: getattr(problems[name], field) if name in problems else None
+                    for field in ("parameters", "flops", "bytes")
+                },
             }
             for name in sweep.problems
         ],
@@ -354,21 +226,9 @@ def document(sweep: Sweep) -> dict[str, Any]:
             for timing in sweep.ordered
         ],
         "gaps": [
-            {"version": key[0], "problem": key[1], "kind": gap.kind, "why": gap.why}
-            for key, gap in sweep.gaps.items()
+            {"version": version, "problem": problem, "kind": gap.kind, "why": gap.why}
+            for (version, problem), gap in sweep.gaps.items()
         ],
         "best": sweep.best,
         "warnings": warnings(sweep),
     }
-
-
-def print_sweep(sweep: Sweep, format_: str) -> None:
-    """Print on standard output."""
-    import click
-
-    if format_ != "table":
-        click.echo(render(sweep, format_), nl=False)
-        return
-    from workbench.views.terminal.console import print_view
-
-    print_view(sweep_view(sweep))

@@ -5,35 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from workbench.analysis import growth
-from workbench.model import Estimate, Timing
-from workbench.units import count, factor, quantity, symbol
-from workbench.views.sheets.sheet import Sheet, notices_text
-from workbench.views.terminal.console import when
+from msgspec.structs import asdict
 
-#: Columns of ``--format csv``: raw numbers in base units.
-COLUMNS = (
-    "study",
-    "version",
-    "problem",
-    "device",
-    "captured",
-    "seconds",
-    "low",
-    "high",
-    "samples",
-    "cache",
-    "method",
-    "converged",
-    "first_launch",
-    "flops",
-    "bytes",
-    "baseline",
-    "baseline_seconds",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-)
+from workbench.analysis import growth
+from workbench.model import DeviceState, Estimate, Timing
+from workbench.units import count, factor, quantity, symbol
+from workbench.views.sheets.sheet import Sheet, notices_text, when
+
 _METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
 
 
@@ -81,30 +59,31 @@ def _captured(timings: Sequence[Timing]) -> str:
     return " to ".join(dict.fromkeys(when(date) for date in (dates[0], dates[-1])))
 
 
-def columns_of(timing: Timing) -> tuple[Any, ...]:
-    """The raw values of `COLUMNS`."""
-    return (
-        timing.study,
-        timing.version,
-        timing.problem,
-        timing.device.name,
-        timing.captured,
-        timing.time.value,
-        timing.time.low,
-        timing.time.high,
-        timing.time.n,
-        timing.cache,
-        timing.method,
-        timing.converged,
-        timing.first_launch,
-        timing.flops,
-        timing.bytes,
-        timing.baseline or None,
-        timing.baseline_time.value if timing.baseline_time else None,
-        timing.ratio.value if timing.ratio else None,
-        timing.ratio.low if timing.ratio else None,
-        timing.ratio.high if timing.ratio else None,
-    )
+def flat(timing: Timing) -> dict[str, Any]:
+    """A row of ``--format csv``: raw numbers in base units."""
+    time, rival, ratio = timing.time, timing.baseline_time, timing.ratio
+    return {
+        "study": timing.study,
+        "version": timing.version,
+        "problem": timing.problem,
+        "device": timing.device.name,
+        "captured": timing.captured,
+        "seconds": time.value,
+        "low": time.low,
+        "high": time.high,
+        "samples": time.n,
+        "cache": timing.cache,
+        "method": timing.method,
+        "converged": timing.converged,
+        "first_launch": timing.first_launch,
+        "flops": timing.flops,
+        "bytes": timing.bytes,
+        "baseline": timing.baseline or None,
+        "baseline_seconds": rival.value if rival else None,
+        "ratio": ratio.value if ratio else None,
+        "ratio_low": ratio.low if ratio else None,
+        "ratio_high": ratio.high if ratio else None,
+    }
 
 
 def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
@@ -146,8 +125,7 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
             for timing in timings
         ),
         extra=("samples", "how", "first launch"),
-        columns=COLUMNS,
-        raw=tuple(columns_of(timing) for timing in timings),
+        raw=tuple(flat(timing) for timing in timings),
         document={"study": first.study, "times": [timing_document(t) for t in timings]},
         notes=tuple(notes),
     )
@@ -156,18 +134,15 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
 def timing_document(timing: Timing) -> dict[str, Any]:
     """One timing as the JSON of `time` and `sweep` shows it."""
 
-    def estimate(value: Any) -> Any:
-        if value is None:
-            return None
-        return {"value": value.value, "low": value.low, "high": value.high, "n": value.n}
+    def whole(record: Estimate | DeviceState | None) -> dict[str, Any] | None:
+        return asdict(record) if record is not None else None
 
-    state = timing.state
     return {
         "version": timing.version,
         "problem": timing.problem,
         "device": timing.device.name,
         "captured": timing.captured,
-        "seconds": estimate(timing.time),
+        "seconds": whole(timing.time),
         "cache": timing.cache,
         "method": timing.method,
         "converged": timing.converged,
@@ -176,15 +151,8 @@ def timing_document(timing: Timing) -> dict[str, Any]:
         "flops": timing.flops,
         "bytes": timing.bytes,
         "baseline": timing.baseline or None,
-        "baseline_seconds": estimate(timing.baseline_time),
-        "ratio": estimate(timing.ratio),
-        "state": None
-        if state is None
-        else {
-            "sm_clock": state.sm_clock,
-            "memory_clock": state.memory_clock,
-            "power": state.power,
-            "temperature": state.temperature,
-        },
-        "notices": [{"code": n.code, "message": n.message} for n in timing.notices],
+        "baseline_seconds": whole(timing.baseline_time),
+        "ratio": whole(timing.ratio),
+        "state": whole(timing.state),
+        "notices": [asdict(notice) for notice in timing.notices],
     }

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import asdict
 
 from workbench.measure.sanitizer import Finding, describe
 from workbench.model import Record
 from workbench.units import count, digits3, factor, quantity
 from workbench.views.sheets.sheet import Sheet
+
+#: Of ``--format csv``.
+_COLUMNS = (
+    *("study", "version", "problem", "seed", "ok", "error", "tolerance"),
+    *("compared", "unwritten", "sampled"),
+)
 
 
 class VerifyRow(Record, frozen=True):
@@ -56,76 +65,30 @@ def verify_sheet(
         title=f"study {study}, seed {seed}{tolerance}",
         header=("version", "problem", "result", "error", "of tolerance", "compared"),
         shown=tuple(_cells(row) for row in rows),
-        columns=(
-            "study",
-            "version",
-            "problem",
-            "seed",
-            "ok",
-            "error",
-            "tolerance",
-            "compared",
-            "unwritten",
-            "sampled",
-        ),
-        raw=tuple(
-            (
-                study,
-                row.version,
-                row.problem,
-                seed,
-                row.ok,
-                row.error,
-                row.tolerance,
-                row.compared,
-                row.unwritten,
-                row.sampled,
-            )
-            for row in rows
-        ),
+        raw=tuple({"study": study, "seed": seed, **asdict(row)} for row in rows),
+        columns=_COLUMNS,
         document={
             "study": study,
             "seed": seed,
-            "results": [
-                {
-                    "version": row.version,
-                    "problem": row.problem,
-                    "ok": row.ok,
-                    "error": row.error,
-                    "tolerance": row.tolerance,
-                    "worst": row.worst,
-                    "compared": row.compared,
-                    "unwritten": row.unwritten,
-                    "sampled": row.sampled,
-                    "message": row.message,
-                }
-                for row in rows
-            ],
+            "results": [asdict(row) for row in rows],
             "sanitized": list(sanitized),
-            "findings": [
-                {
-                    "version": version,
-                    "tool": finding.tool,
-                    "message": finding.message,
-                    "count": finding.count,
-                    "thread": finding.thread,
-                    "block": finding.block,
-                    "places": [
-                        {
-                            "kernel": place.kernel,
-                            "file": place.file,
-                            "line": place.line,
-                            "access": place.access,
-                        }
-                        for place in finding.places
-                    ],
-                    "details": list(finding.details),
-                }
-                for version, finding in findings
-            ],
+            "findings": [_finding(version, finding) for version, finding in findings],
         },
         notes=tuple(notes),
     )
+
+
+def _finding(version: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "version": version,
+        "tool": finding.tool,
+        "message": finding.message,
+        "count": finding.count,
+        "thread": finding.thread,
+        "block": finding.block,
+        "places": [asdict(place) for place in finding.places],
+        "details": finding.details,
+    }
 
 
 def _cells(row: VerifyRow) -> tuple[str, ...]:

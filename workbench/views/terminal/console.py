@@ -20,6 +20,7 @@ from rich.text import Text
 
 from workbench.model import Profile
 from workbench.units import count, quantity
+from workbench.views.sheets.sheet import when
 
 #: Below this width views stack what they otherwise set side by side.
 WIDE = 116
@@ -88,13 +89,6 @@ def shape(size: tuple[int, int, int]) -> str:
     while len(parts) > 1 and parts[-1] == 1:
         parts.pop()
     return "×".join(count(part) for part in parts)
-
-
-def when(captured: str) -> str:
-    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
-    if not captured:
-        return "at an unknown time"
-    return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
 
 
 def section(title: str, body: RenderableType, note: str = "") -> RenderableType:

@@ -11,6 +11,7 @@ from rich.text import Text
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.counters import catalog
 from workbench.units import count, factor, quantity
+from workbench.views.sheets.sheet import when
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -21,7 +22,6 @@ from workbench.views.terminal.console import (
     notes_block,
     section,
     unit_beside,
-    when,
     with_unit,
 )
 from workbench.views.text.tables import change_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.analysis.compare import Comparison, Delta
@@ -18,10 +18,10 @@ from workbench.units import count, points, quantity, relative, signed
 from workbench.views.sheets.list import StudyList
 from workbench.views.text.escaping import inline
 
-Row = Sequence[Any]
+Cells = Sequence[Any]
 
 
-def to_csv(header: Sequence[str], rows: Iterable[Row]) -> str:
+def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
     """RFC 4180 text, but with Unix line ends; None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -30,7 +30,13 @@ def to_csv(header: Sequence[str], rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-def to_markdown(header: Sequence[str], rows: Iterable[Row]) -> str:
+def facts_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """`to_csv` of named values. `columns` are all that any row has, where none are named."""
+    names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
+    return to_csv(names, ([row.get(name) for name in names] for row in rows))
+
+
+def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
     """A GitHub-flavoured table; cells are text, whatever they hold."""
 
     def line(cells: Iterable[Any]) -> str:
@@ -61,7 +67,7 @@ _LIST_TAIL = ("captured", "stale", "seconds", "low", "high")
 
 def list_csv(lists: list[StudyList]) -> str:
     """One row per version and recorded problem, device and engine (empty: nothing recorded)."""
-    rows: list[Row] = []
+    rows: list[Cells] = []
     for each in lists:
         for version in each.study.versions.values():
             head = (each.study.name, version.id, version.title, version.baseline, version.parent)
@@ -116,11 +122,11 @@ def list_markdown(lists: list[StudyList]) -> str:
 
 def show_csv(profile: Profile) -> str:
     """One row per launch and counter."""
-    rows: list[Row] = []
+    rows: list[Cells] = []
     for launch in profile.launches:
         for name, reading in read_all(launch).items():
             group = catalog()[name].group
-            found: Row = (*reading, "")
+            found: Cells = (*reading, "")
             if isinstance(reading, Missing):
                 found = (None, "", "", reading.reason)
             rows.append((launch.index, launch.kernel, name, group, *found))
@@ -156,12 +162,7 @@ def change_of(delta: Delta) -> tuple[str, str]:
 
 def diff_csv(comparison: Comparison) -> str:
     """One row per counter."""
-    rows = [
-        (
-            *(delta.id, delta.group, delta.ncu, delta.unit, delta.old, delta.new, delta.delta),
-            *(delta.relative, delta.better, delta.moved, delta.verdict, delta.rule, delta.reason),
-        )
-        for delta in comparison.counters
-    ]
-    header = ("counter", "group", "ncu", "unit", "old", "new", "delta", "relative", "better")
-    return to_csv((*header, "moved", "verdict", "rule", "missing"), rows)
+    first = ("id", "group", "ncu", "unit", "old", "new", "delta", "relative", "better")
+    fields = (*first, "moved", "verdict", "rule", "reason")
+    rows = [[getattr(delta, field) for field in fields] for delta in comparison.counters]
+    return to_csv(["counter", *fields[1:-1], "missing"], rows)

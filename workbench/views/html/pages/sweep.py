@@ -180,7 +180,7 @@ def _ordered(sizes: _Sizes) -> list[str]:
 
 def _rate_unit(timings: Sequence[Timing], work: str) -> str:
     """Operations a second, or bytes where memory bounds even the largest problem."""
-    from workbench.views.sheets.sweep import rate_unit
+    from workbench.analysis.roofline import rate_unit
 
     unit = rate_unit(timings)
     return unit if unit == "byte/s" else f"{work}/s"

@@ -1,0 +1,171 @@
+"""Sheets on a terminal of any width: of verify, time and doctor, of a sweep, of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from workbench.analysis.gates import Gate, overall
+from workbench.views.sheets import check, sweep
+from workbench.views.sheets.sheet import Sheet
+from workbench.views.sheets.sweep import Quantity, Sweep
+from workbench.views.terminal.console import (
+    BAD,
+    DIM,
+    GOOD,
+    HEAD,
+    WARN,
+    clean,
+    notes_block,
+    print_view,
+)
+from workbench.views.text.sheets import sheet_text, sweep_text
+
+_NUMERIC = frozenset(
+    (
+        *("median", "±", "FLOP/s", "OP/s", "error", "of tolerance", "compared", "samples"),
+        "first launch",
+    )
+)
+_STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
+
+
+def print_sheet(sheet: Sheet, format_: str) -> None:
+    """Print on standard output, as a ``table`` or in one of the forms of `sheet_text`."""
+    if format_ == "table":
+        print_view(sheet_view(sheet))
+    else:
+        click.echo(sheet_text(sheet, format_), nl=False)
+
+
+def print_sweep(table: Sweep, format_: str) -> None:
+    """Print on standard output, as a ``table`` or in one of the forms of `sweep_text`."""
+    if format_ == "table":
+        print_view(sweep_view(table))
+    else:
+        click.echo(sweep_text(table, format_), nl=False)
+
+
+def _plain_table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+
+
+# --- verify, time, doctor --------------------------------------------------------------
+
+
+def sheet_view(sheet: Sheet) -> RenderableType:
+    """The sheet for a terminal of any width."""
+    parts: list[RenderableType] = [Text(sheet.title)] if sheet.title else []
+    parts.append(_Columns(sheet))
+    parts += [Text(clean(note)) for note in sheet.notes]
+    return Group(*parts)
+
+
+class _Columns:
+    """A sheet's table in as many columns as the terminal has room for."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+
+    def _kept(self, width: int) -> list[int]:
+        """The columns that there is room for: `Sheet.extra` goes first, in its order."""
+        sheet = self._sheet
+        kept = list(range(len(sheet.header)))
+        needed = {
+            index: 2 + max(cell_len(row[index]) for row in (sheet.header, *sheet.shown))
+            for index in kept
+        }
+        for name in sheet.extra:
+            # The last column ends without the two blanks between columns.
+            if sum(needed[index] for index in kept) - 2 > width and name in sheet.header:
+                kept.remove(sheet.header.index(name))
+        return kept
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        sheet, table = self._sheet, _plain_table()
+        kept = self._kept(options.max_width)
+        for index in kept:
+            name = sheet.header[index]
+            table.add_column(name, justify="right" if name in _NUMERIC else "left", overflow="fold")
+        for row in sheet.shown:
+            table.add_row(*(Text(row[index]) for index in kept))
+        yield table
+
+
+# --- sweep -----------------------------------------------------------------------------
+
+
+def sweep_view(table: Sweep) -> RenderableType:
+    """The sweep for a terminal of any width: times, rates and ratios below each other."""
+    parts: list[RenderableType] = [Text(sweep.title(table))]
+    for quantity in sweep.quantities(table):
+        parts += [Text(), _Tables(table, quantity)]
+    lines = sweep.notes(table)
+    parts += [Text()] if lines else []
+    parts += [Text(clean(line)) for line in lines]
+    parts += notes_block([f"WARNING: {line}" for line in sweep.warnings(table)])
+    return Group(*parts)
+
+
+class _Tables:
+    """One quantity of a sweep, in as many tables as the width needs."""
+
+    def __init__(self, table: Sweep, quantity: Quantity) -> None:
+        self._sweep = table
+        self._quantity = quantity
+
+    def _table(self, problems: Sequence[str]) -> Table:
+        sweep, table = self._sweep, _plain_table()
+        table.add_column(Text(self._quantity.title, style="bold"), no_wrap=True)
+        for problem in problems:
+            table.add_column(Text(clean(problem)), justify="right", no_wrap=True)
+        best = sweep.best
+        for version in sweep.versions:
+            row = [Text(version, style="cyan" if version in sweep.baselines else "")]
+            for problem in problems:
+                text = Text(self._quantity.cells[version, problem])
+                if best.get(problem) == version:
+                    text.stylize("bold green")
+                row.append(text)
+            table.add_row(*row)
+        return table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        first = max(len(self._quantity.title), *(len(v) for v in self._sweep.versions)) + 2
+        width, fitting = first, list[str]()
+        for problem in self._sweep.problems:
+            cells = [self._quantity.cells[v, problem] for v in self._sweep.versions]
+            wide = max(len(problem), *(len(cell) for cell in cells)) + 2
+            if fitting and width + wide - 2 > options.max_width:
+                yield self._table(fitting)
+                yield Text()
+                width, fitting = first, []
+            fitting.append(problem)
+            width += wide
+        yield self._table(fitting)
+
+
+# --- check -----------------------------------------------------------------------------
+
+
+def check_view(gates: Sequence[Gate]) -> RenderableType:
+    """One row per gate, by version; the verdict last."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    version = ""
+    for gate in gates:
+        if gate.version != version:
+            version = gate.version
+            table.add_row(Text(clean(version), style=HEAD), "")
+        status = Text(f"  {gate.status}", style=_STYLE[gate.status])
+        text = Text(clean(gate.message))
+        if gate.line and gate.status != "pass":
+            text.append(f"  {clean(gate.file)}:{gate.line}", style=DIM)
+        table.add_row(status, text)
+    return Group(table, Text(), Text(check.summary(gates), style=_STYLE[overall(gates)]))
