@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.misread import remarks
 from workbench.counters import Missing, read_all
-from workbench.model import Build, Launch, Profile, Rule, Timing, line_counters
+from workbench.model import Build, Launch, Profile, Timing, line_counters
 
 Json = dict[str, Any]
 
@@ -22,6 +23,11 @@ Json = dict[str, Any]
 def dumps(document: Json) -> str:
     """Pretty JSON with a final newline, keys in their documented order."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def picked(record: object, fields: str) -> Json:
+    """Some fields of a record, in this order; their names stand with blanks between them."""
+    return {field: getattr(record, field) for field in fields.split()}
 
 
 # --- show ------------------------------------------------------------------------
@@ -36,10 +42,7 @@ def show_document(
 ) -> Json:
     """One profile: every launch with its counters, lines and rules."""
     return {
-        "study": profile.study,
-        "version": profile.version,
-        "problem": profile.problem,
-        "engine": profile.engine,
+        **picked(profile, "study version problem engine"),
         "device": profile.device.name,
         "launches": [_launch(profile, launch) for launch in profile.launches],
         "build": _build(profile.build),
@@ -67,7 +70,10 @@ def _launch(profile: Profile, launch: Launch) -> Json:
         "counters": counters,
         "missing": missing,
         "lines": _lines(profile, launch),
-        "rules": [_rule(rule) for rule in launch.rules],
+        "rules": [
+            asdict(rule) | {"focus": [asdict(focus) for focus in rule.focus]}
+            for rule in launch.rules
+        ],
         "index": launch.index,
         "workload": launch.workload,
         "profiled": launch.profiled,
@@ -91,23 +97,6 @@ def _lines(profile: Profile, launch: Launch) -> list[Json]:
     return out
 
 
-def _rule(rule: Rule) -> Json:
-    return {
-        "id": rule.id,
-        "section": rule.section,
-        "name": rule.name,
-        "kind": rule.kind,
-        "title": rule.title,
-        "message": rule.message,
-        "speedup": rule.speedup,
-        "scope": rule.scope,
-        "focus": [
-            {"metric": focus.metric, "value": focus.value, "info": focus.info}
-            for focus in rule.focus
-        ],
-    }
-
-
 def _build(build: Build | None) -> Json:
     if build is None:
         return {}
@@ -115,18 +104,7 @@ def _build(build: Build | None) -> Json:
         "compiler": build.compiler,
         "arch": build.arch,
         "flags": list(build.flags),
-        "kernels": [
-            {
-                "name": kernel.name,
-                "registers": kernel.registers,
-                "static_shared": kernel.static_shared,
-                "constant": kernel.constant,
-                "stack": kernel.stack,
-                "spill_stores": kernel.spill_stores,
-                "spill_loads": kernel.spill_loads,
-            }
-            for kernel in build.resources
-        ],
+        "kernels": [asdict(kernel) for kernel in build.resources],
     }
 
 
@@ -138,13 +116,7 @@ def _time(timing: Timing | None) -> Json:
         "low": timing.time.low,
         "high": timing.time.high,
         "n": timing.time.n,
-        "cache": timing.cache,
-        "method": timing.method,
-        "converged": timing.converged,
-        "captured": timing.captured,
-        "flops": timing.flops,
-        "bytes": timing.bytes,
-        "baseline": timing.baseline,
+        **picked(timing, "cache method converged captured flops bytes baseline"),
         "ratio": timing.ratio.value if timing.ratio else None,
     }
 
@@ -173,27 +145,9 @@ def diff_document(
         "new": _side(new, stale[1]),
         "comparable": comparison.comparable,
         "warnings": [*refused, *comparison.warnings, *notes],
-        "time": None
-        if time is None
-        else {
-            "old_s": time.old_s,
-            "new_s": time.new_s,
-            "speedup": time.speedup,
-            "low": time.low,
-            "high": time.high,
-        },
+        "time": asdict(time) if time is not None else None,
         "counters": [
-            {
-                "id": delta.id,
-                "ncu": delta.ncu,
-                "unit": delta.unit,
-                "old": delta.old,
-                "new": delta.new,
-                "delta": delta.delta,
-                "better": delta.better,
-                "moved": delta.moved,
-                "verdict": delta.verdict,
-            }
+            picked(delta, "id ncu unit old new delta better moved verdict")
             for delta in comparison.counters
         ],
         "hunks": list(hunks),
@@ -203,14 +157,5 @@ def diff_document(
 
 
 def _side(side: Side, stale: bool) -> Json:
-    return {
-        "version": side.version or side.label,
-        "label": side.label,
-        "study": side.study,
-        "problem": side.problem,
-        "engine": side.engine,
-        "device": side.device,
-        "captured": side.captured,
-        "kernels": list(side.kernels),
-        "stale": stale,
-    }
+    rest = "label study problem engine device captured kernels"
+    return {"version": side.version or side.label, **picked(side, rest), "stale": stale}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import asdict
 
-from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import CounterSplit, Part
-from workbench.analysis.split.duration import TimePart, TimeSplit
+from workbench.analysis.split.attribution import CounterSplit
+from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
 from workbench.analysis.weight import TELLING
-
-Json = dict[str, Any]
+from workbench.views.text.documents import Json, picked
 
 
 def hunk_rows(story: Story) -> list[Json]:
     """``hunks`` of the diff document."""
-    return [_hunk(hunk) for hunk in story.attribution.hunks]
+    return [asdict(hunk) for hunk in story.attribution.hunks]
 
 
 def attribution_rows(story: Story) -> list[Json]:
@@ -27,12 +25,7 @@ def expectation_rows(story: Story) -> list[Json]:
     """``expectations`` of the diff document."""
     return [
         {
-            "counter": judgement.counter,
-            "expected": judgement.expected,
-            "observed": judgement.observed,
-            "verdict": judgement.verdict,
-            "reason": judgement.reason,
-            "why": judgement.why,
+            **picked(judgement, "counter expected observed verdict reason why"),
             "line": judgement.line or None,
             "learned": judgement.learned,
         }
@@ -45,33 +38,13 @@ def more_rows(story: Story) -> Json:
     return {
         "sentence": story.sentence,
         "side_effects": [delta.id for delta in story.side_effects],
-        "time_split": _time(story.time),
-        "occupancy": [
-            {
-                "kernel": split.kernel,
-                "old": split.old,
-                "new": split.new,
-                "delta": split.delta,
-                "causes": split.causes,
-            }
-            for split in story.occupancy
-        ],
+        "time_split": _time(story.time) if story.time is not None else None,
+        "occupancy": [picked(split, "kernel old new delta causes") for split in story.occupancy],
         "launches": [
-            {"old": m.old or None, "new": m.new or None, "how": m.how, "changes": list(m.changes)}
+            {"old": m.old or None, "new": m.new or None, "how": m.how, "changes": m.changes}
             for m in story.attribution.launches
         ],
-        "rules": [
-            {
-                "rule": score.rule,
-                "title": score.title,
-                "kernel": score.kernel,
-                "promised": score.promised,
-                "gained": score.gained,
-                "still": score.still,
-                "verdict": score.verdict,
-            }
-            for score in story.scores
-        ],
+        "rules": [asdict(score) for score in story.scores],
         "story": {
             "threshold": TELLING,
             "hunks": [{"hunk": chapter.hunk.id, **_passage(chapter)} for chapter in story.chapters],
@@ -89,14 +62,10 @@ def words(story: Story) -> list[str]:
 
 
 def _passage(passage: Passage) -> Json:
-    left = passage.left_out
     return {
         "links": [
             {
-                "link": tie.link,
-                "symbol": tie.symbol,
-                "note": tie.note,
-                "weight": tie.weight,
+                **picked(tie, "link symbol note weight"),
                 "time_s": tie.time.delta_s if tie.time is not None else None,
                 "stalls": [stall.stall for stall in tie.stalls],
                 "counters": [
@@ -106,65 +75,25 @@ def _passage(passage: Passage) -> Json:
             }
             for tie in passage.ties
         ],
-        "left_out": {"symbols": left.symbols, "numbers": left.numbers, "share": left.share},
-    }
-
-
-def _hunk(hunk: Hunk) -> Json:
-    return {
-        "id": hunk.id,
-        "old": list(hunk.old),
-        "new": list(hunk.new),
-        "kind": hunk.kind,
-        "symbols": list(hunk.symbols),
-        "old_file": hunk.old_file,
-        "new_file": hunk.new_file,
+        "left_out": picked(passage.left_out, "symbols numbers share"),
     }
 
 
 def _split(split: CounterSplit) -> Json:
     return {
         "counter": split.id or split.counter,
-        "old": split.old,
-        "new": split.new,
-        "delta": split.delta,
-        "parts": [_part(part) for part in split.parts],
-        "ncu": split.counter,
-        "unit": split.unit,
-        "chip_old": split.chip_old,
-        "chip_new": split.chip_new,
-    }
-
-
-def _part(part: Part) -> Json:
-    return {
-        "link": part.link,
-        "hunk": part.hunk,
-        "symbol": part.symbol,
-        "delta": part.delta,
-        "shared": part.shared,
-        "note": part.note,
-        "lines": [
-            {
-                "old": line.old,
-                "new": line.new,
-                "old_file": line.old_file,
-                "new_file": line.new_file,
-                "delta": line.delta,
-                "via": list(line.via),
-            }
-            for line in part.lines
+        **picked(split, "old new delta"),
+        "parts": [
+            asdict(part) | {"lines": [asdict(line) for line in part.lines]} for part in split.parts
         ],
+        "ncu": split.counter,
+        **picked(split, "unit chip_old chip_new"),
     }
 
 
-def _time(split: TimeSplit | None) -> Json | None:
-    if split is None:
-        return None
+def _time(split: TimeSplit) -> Json:
     return {
-        "old_s": split.old_s,
-        "new_s": split.new_s,
-        "delta_s": split.delta_s,
+        **picked(split, "old_s new_s delta_s"),
         "samples": [split.samples_old, split.samples_new],
         "method": split.method,
         "parts": [_time_part(part) for part in split.parts],
@@ -172,15 +101,10 @@ def _time(split: TimeSplit | None) -> Json | None:
 
 
 def _time_part(part: TimePart) -> Json:
+    def stall(of: StallDelta) -> Json:
+        return {"id": of.stall, **picked(of, "delta_s low_s high_s")}
+
     return {
-        "link": part.link,
-        "hunk": part.hunk,
-        "symbol": part.symbol,
-        "delta_s": part.delta_s,
-        "low_s": part.low_s,
-        "high_s": part.high_s,
-        "stalls": [
-            {"id": s.stall, "delta_s": s.delta_s, "low_s": s.low_s, "high_s": s.high_s}
-            for s in part.stalls
-        ],
+        **picked(part, "link hunk symbol delta_s low_s high_s"),
+        "stalls": [stall(one) for one in part.stalls],
     }
