@@ -19,7 +19,6 @@ from tests.factories import (
     padded,
     with_metrics,
 )
-from workbench.analysis import misread
 from workbench.analysis.aggregate import Combined, combine, kernel_seconds, pair_launches
 from workbench.analysis.compare import (
     Comparison,
@@ -28,6 +27,7 @@ from workbench.analysis.compare import (
     noise_of,
     time_change,
 )
+from workbench.analysis.remarks import misread_words
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Capture, Column, InstructionTable, Launch, Profile, Spread
@@ -367,9 +367,9 @@ def test_copies_that_ncu_misreads_are_said(text: str, ran: int, warned: bool) ->
     emulated = msgspec.structs.replace(new, engine="emulator")
     older = msgspec.structs.replace(new, tools={"ncu": "2023.1.0.0"})
     # Nobody has seen it there.
-    assert all("may misread" in words for words in misread.words(older))
-    assert misread.words(new) != [] if warned else misread.words(new) == []
-    assert misread.words(emulated) == []
+    assert all("may misread" in words for words in misread_words(older))
+    assert misread_words(new) != [] if warned else misread_words(new) == []
+    assert misread_words(emulated) == []
 
 
 def test_launches_that_were_never_profiled_are_left_out_with_a_warning() -> None:

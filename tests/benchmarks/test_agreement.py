@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.agreement.lines import Agreement, agreement, compare
-from workbench.analysis.misread import is_misread
+from workbench.analysis.remarks import is_misread
 from workbench.project import Project, require_project
 from workbench.store import Entry, Store
 from workbench.study.folder import load_study

@@ -17,14 +17,14 @@ import math
 from functools import partial
 from typing import Literal
 
-from workbench.analysis import misread
 from workbench.analysis.aggregate import Combined, LaunchPair, combine, pair_launches
+from workbench.analysis.remarks import misread_words
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Number, Profile, Record, Spread, Timing
 from workbench.units import quantity
 
-Verdict = Literal["better", "worse", "changed", "same", "missing"]
+Movement = Literal["better", "worse", "changed", "same", "missing"]
 
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
@@ -83,7 +83,7 @@ class Delta(Record, frozen=True):
     delta: Number | None
     relative: float | None
     moved: bool
-    verdict: Verdict
+    verdict: Movement
     noise: float = 0.0
     rule: str = ""
     reason: str = ""
@@ -252,7 +252,7 @@ def _warnings(
     if skipped:
         warnings.append(f"{skipped} launches were listed but never profiled, and are left out")
     for side, profile in (("old", old), ("new", new)):
-        warnings += [f"{profile.version or side}: {text}" for text in misread.words(profile)]
+        warnings += [f"{profile.version or side}: {text}" for text in misread_words(profile)]
     return warnings
 
 
@@ -292,7 +292,7 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
         moved = _apart(old.spread, new.spread) and abs(delta) > _SHARE * noise
     else:
         moved = abs(delta) > noise
-    verdict: Verdict = "same"
+    verdict: Movement = "same"
     if moved:
         verdict = "changed"
         if counter.better:

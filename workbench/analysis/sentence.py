@@ -44,7 +44,7 @@ _PARTS = {
 }
 
 
-class _Link(NamedTuple):
+class _Claim(NamedTuple):
     """A hunk's part of a counter's change; `way`: it went where the time went."""
 
     way: bool
@@ -152,10 +152,10 @@ def _weight(scale: Scale, split: CounterSplit, amount: float) -> float:
     return scale.share(split.id, abs(amount)) or 0.0
 
 
-def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -> _Link | None:
+def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -> _Claim | None:
     """The hunk and counter whose change weighs most, first among those that went with the time."""
     faster = _faster_now(comparison)
-    links: list[_Link] = []
+    links: list[_Claim] = []
     for split in attribution.counters:
         if not _moved(comparison, split) or split.id.endswith(("_ideal", "_excess")):
             continue
@@ -167,11 +167,11 @@ def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -
             weight = _weight(scale, split, effective)
             way = faster is None or (split.delta < 0) == faster
             if weight >= (_WEIGHT if way else _AGAINST):
-                links.append(_Link(way, weight, split, hunk, parts))
+                links.append(_Claim(way, weight, split, hunk, parts))
     return max(links, key=lambda link: (link.way, link.weight), default=None)
 
 
-def _linked(attribution: Attribution, link: _Link) -> str:
+def _linked(attribution: Attribution, link: _Claim) -> str:
     split, parts = link.split, link.parts
     amount = sum(part.delta for part in parts)
     what = _subject(attribution.hunks[link.hunk - 1], parts)

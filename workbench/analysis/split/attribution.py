@@ -29,7 +29,7 @@ from workbench.analysis.split.placing import (
     PartKey,
     PartLink,
     Placing,
-    Unit,
+    Twins,
     canonical,
     exactly,
     launch_changes,
@@ -217,7 +217,7 @@ def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSp
     sides = placing.sums(name, 0), placing.sums(name, 1)
     totals = [sum(side.values()) for side in sides]
     # A line pair's change is taken as a whole before it is shared.
-    parts: dict[PartKey, list[tuple[Exact, bool, Unit, tuple[str, ...]]]] = defaultdict(list)
+    parts: dict[PartKey, list[tuple[Exact, bool, Twins, tuple[str, ...]]]] = defaultdict(list)
     for number in sorted(sides[0].keys() | sides[1].keys()):
         amount = sides[1].get(number, 0) - sides[0].get(number, 0)
         if not amount:
@@ -255,14 +255,14 @@ def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSp
     )
 
 
-def _by_weight(piece: tuple[Exact, bool, Unit, tuple[str, ...]]) -> tuple[Exact, int, int]:
+def _by_weight(piece: tuple[Exact, bool, Twins, tuple[str, ...]]) -> tuple[Exact, int, int]:
     """Largest first; among equals by line."""
     amount, _, (a, b), _ = piece
     return amount if amount < 0 else -amount, a[1] if a else 0, b[1] if b else 0
 
 
 def _line_shares(
-    old: Profile, new: Profile, pieces: Sequence[tuple[Exact, bool, Unit, tuple[str, ...]]]
+    old: Profile, new: Profile, pieces: Sequence[tuple[Exact, bool, Twins, tuple[str, ...]]]
 ) -> tuple[LineShare, ...]:
     paths = [
         {-1: "", **{n: source.path for n, source in enumerate(profile.sources)}}

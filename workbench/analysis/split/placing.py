@@ -20,9 +20,9 @@ MOST_SHARED = 8
 
 # A part's identity: (link, hunk or 0, symbol, note).
 PartKey = tuple[PartLink, int, str, str]
-Unit = tuple[Line | None, Line | None]  # a line pair, (old, new)
+Twins = tuple[Line | None, Line | None]  # a line pair, (old, new)
 Exact = int | Fraction
-Placed = tuple[Unit, tuple[PartKey, ...], tuple[str, ...]]
+Placed = tuple[Twins, tuple[PartKey, ...], tuple[str, ...]]
 
 
 def canonical(name: str) -> str:
@@ -112,7 +112,7 @@ class Placing:
                 self.alone[1, pair.new] = b.kernel
                 self.covered["added"].update(_lines(b))
 
-    def unit(self, side: int, line: Line) -> Unit:
+    def unit(self, side: int, line: Line) -> Twins:
         """The line with its twin, (old, new); a line without a twin stands alone."""
         if side == 0:
             twin = self.diff.twin.get(line)
@@ -172,7 +172,7 @@ class Placing:
                     out[places[row]] += exact
         return out
 
-    def _keys(self, side: int, launch: int, unit: Unit) -> tuple[list[PartKey], tuple[str, ...]]:
+    def _keys(self, side: int, launch: int, unit: Twins) -> tuple[list[PartKey], tuple[str, ...]]:
         a, b = unit
         hunk = self.diff.hunk_old.get(a) if a is not None else None
         if hunk is None and b is not None:
@@ -198,7 +198,7 @@ class Placing:
             return [("elsewhere", 0, "", "no-line")], ()
         return [("elsewhere", 0, "", "")], ()
 
-    def _distance(self, hunk: int, unit: Unit) -> int:
+    def _distance(self, hunk: int, unit: Twins) -> int:
         """Lines between a hunk and a line; another file is farther than any line."""
         a, b = unit
         block = self.diff.hunks[hunk - 1]

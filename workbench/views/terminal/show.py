@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from workbench.analysis.misread import remarks
+from workbench.analysis.remarks import remarks
 from workbench.counters import Missing, Reading, catalog, read_all
 from workbench.model import Launch, Profile, Timing
 from workbench.units import count, quantity

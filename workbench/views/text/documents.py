@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from workbench.analysis.compare import Comparison, Side
-from workbench.analysis.misread import remarks
+from workbench.analysis.remarks import remarks
 from workbench.counters import Missing, read_all
 from workbench.model import Build, Launch, Profile, Timing, line_counters
 

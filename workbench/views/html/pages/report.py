@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from workbench import units
-from workbench.analysis.misread import remarks
+from workbench.analysis.remarks import remarks
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls

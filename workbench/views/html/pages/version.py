@@ -9,7 +9,7 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
-from workbench.analysis.misread import remarks
+from workbench.analysis.remarks import remarks
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Expectation, Launch, Profile, Record, Timing

@@ -1,4 +1,4 @@
-"""Machine instructions whose counters ncu gets wrong.
+"""What must be known of a profile before its numbers are read: what ncu gets wrong, notices.
 
 ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``)
 wrongly where the instruction depends on predicate register P0, which reads as false there.
@@ -42,7 +42,7 @@ def misread_copies(profile: Profile) -> int:
     return count
 
 
-def words(profile: Profile) -> list[str]:
+def misread_words(profile: Profile) -> list[str]:
     """What a reader of the profile's line counters must know; empty where all are right."""
     count = misread_copies(profile)
     if not count:
@@ -60,15 +60,13 @@ def words(profile: Profile) -> list[str]:
     ]
 
 
-def remarks(profile: Profile) -> list[str]:
-    """What must be known of a profile before its numbers are read.
-
-    The notices of its capture, and which of its counters ncu gets wrong.
-    """
-    return [*(notice.message for notice in profile.notices), *(f"{w}." for w in words(profile))]
-
-
 def _seen(profile: Profile) -> bool:
     """Whether it was on this architecture, with this ncu, that the wrong counts were found."""
     version = profile.tools.get("ncu", "")
     return profile.device.compute_capability == (9, 0) and version.startswith("2025.")
+
+
+def remarks(profile: Profile) -> list[str]:
+    """The notices of a profile's capture, and which of its counters ncu gets wrong."""
+    wrong = (f"{text}." for text in misread_words(profile))
+    return [*(notice.message for notice in profile.notices), *wrong]
