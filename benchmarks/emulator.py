@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 
-from workbench.engines.emulated.engine import emulate
+from workbench.engines import RunOptions, Subject
+from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.project import require_project
 from workbench.study.folder import load_study
 
@@ -60,10 +61,12 @@ def measure(version: str) -> tuple[float, float, float]:
     """Median seconds, thread instructions a second, multiply-adds a second of one version."""
     project = require_project()
     study = load_study(project, "sgemm")
-    problem = study.problem(f"n{N}")
+    engine = EmulatorEngine(project, RunOptions(seed=1))
+    chosen = study.version(version)
+    subject = Subject.of(study, chosen, study.problem(f"n{N}"), engine.build(chosen))
     seconds, instructions = [], 0
     for _ in range(REPEATS):
-        done = emulate(project, study, study.version(version), problem, seed=1)
+        done = engine.emulate(subject)
         assert done.check is not None and done.check.ok
         seconds.append(done.seconds)
         instructions = sum(outcome.thread_instructions for outcome in done.outcomes)

@@ -16,9 +16,11 @@ import pytest
 from tests import cpu_shim
 from workbench.compile import build as building
 from workbench.compile import compilers
-from workbench.engines.emulated import engine as emulated
+from workbench.engines import ProfileOptions, RunOptions, Subject
+from workbench.engines.emulated.engine import Emulation, EmulatorEngine, verified
 from workbench.errors import UsageError, WorkbenchError
-from workbench.model import Build, Problem, Version
+from workbench.measure.plan import Combination
+from workbench.model import Build, Problem, Profile, Version
 from workbench.project import Project, require_project
 from workbench.study.folder import Study, load_study
 
@@ -69,14 +71,36 @@ def mutated(version: Version, right: str, wrong: str) -> Version:
     return msgspec.structs.replace(version, text=version.text.replace(right, wrong))
 
 
+def emulated(
+    study: Study,
+    version: Version,
+    problem: Problem,
+    options: RunOptions,
+    project: Project = PROJECT,
+) -> tuple[Emulation, Subject]:
+    """A version in the emulator, watched for races and uninitialised reads."""
+    engine = EmulatorEngine(project, options)
+    Combination.of(study, version, problem)
+    subject = Subject.of(study, version, problem, engine.build(version))
+    return engine.emulate(subject, watch=True), subject
+
+
+def profile(
+    study: Study, version: Version, problem: Problem, seed: int = 1, blocks: int | None = None
+) -> Profile:
+    """A version's profile by the emulator."""
+    engine = EmulatorEngine(PROJECT, RunOptions(seed=seed))
+    subject = Subject.of(study, version, problem, engine.build(version))
+    return engine.profile(subject, ProfileOptions(blocks=blocks))[0]
+
+
 def verdict(study: Study, version: Version, problem: Problem, seed: int = 7) -> str:
     """What verification under the emulator says: "" where the version is right.
 
     A mutated `version` is compiled and run as it is in memory, not as in its file.
     """
     try:
-        done = emulated.emulate(PROJECT, study, version, problem, seed=seed, watch=True)
-        emulated.verified(done, version, problem)
+        verified(*emulated(study, version, problem, RunOptions(seed=seed)))
     except WorkbenchError as error:
         return error.message
     return ""

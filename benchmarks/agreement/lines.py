@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
-from workbench.compile.build import BuildResult
 from workbench.emulator.launch import KernelLaunch, arena_for
 from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Executed, Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
-from workbench.engines.emulated.engine import launch_of, memory_of, recorded_build
+from workbench.engines import Subject
+from workbench.engines.emulated.engine import arrays_of, launch_of, recorded_build
 from workbench.model import Launch, Profile
 from workbench.study.folder import Study
-from workbench.study.launches import resolve_launches
 
 #: Line counters of ncu -> the emulator's counter of an instruction.
 COUNTERS = {
@@ -257,17 +256,16 @@ def agreement(
     Raises:
         KernelError: the emulator cannot run its PTX.
     """
-    built: BuildResult | None = recorded_build(profile)
+    built = recorded_build(profile)
     if built is None:
         return []
     version, problem = study.version(profile.version), study.problem(profile.problem)
+    subject = Subject.of(study, version, problem, built)
     module = parse(built.build.ptx)
     groups = inlined(module)
-    arena = arena_for(module, memory_of(study, version, problem, seed=1).all)
+    arena = arena_for(module, arrays_of(subject, seed=1).all)
     out = []
-    for resolved, launch in zip(
-        resolve_launches(study, version, problem), profile.launches, strict=True
-    ):
+    for resolved, launch in zip(subject.launches, profile.launches, strict=True):
         outcome = _run(module, launch_of(resolved, Limits()), arena, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
         columns = {}

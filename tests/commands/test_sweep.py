@@ -264,9 +264,10 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
 def test_on_a_terminal_a_bar_stands_below_the_lines(repo: Path) -> None:
     code = (
         "import sys, time\n"
-        "from workbench.commands.campaigns import Bar\n"
+        "from workbench.commands.progress import Progress\n"
         "assert sys.stderr.isatty()\n"
-        "with Bar(3) as bar:\n"
+        "bar = Progress()\n"
+        "with bar.counting(3):\n"
         "    bar.step('v0 n[200]'); bar.done(1); bar.say('[1/3] v0 n[200]: 2 µs')\n"
         "    time.sleep(0.3)\n"
     )

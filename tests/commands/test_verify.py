@@ -64,7 +64,7 @@ def test_a_version_that_does_not_compile_leaves_the_others_their_turn(
     assert code == 4
     assert {line.split()[0] for line in out.splitlines()[2:]} == {"v0", "v2"}
     assert "v1: error: kernels/double/v1_added.cu:9: error: expected a ;" in err
-    assert "1 of 1 failed: v1" in err
+    assert "1 of 3 failed: v1" in err
 
 
 def test_a_baseline_that_cannot_run_here_is_passed_over_with_all(

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from workbench.compile.build import BuildResult
-from workbench.engines.host.where import Where
+from workbench.engines.host.presence import Where
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment
 from workbench.model import Build, SourceFile, Version
@@ -138,7 +139,7 @@ def stand_in(
             cached=True,
         )
 
-    monkeypatch.setattr("workbench.engines.host.client.build", build)
+    monkeypatch.setattr("workbench.engines.ncu.engine.build", build)
 
     def manner(kernel: str) -> None:
         monkeypatch.setenv("FAKE_KERNEL", kernel)
@@ -148,8 +149,18 @@ def stand_in(
 
 
 @pytest.fixture
-def experiment(project: Project, study: Study, stand_in: Callable[[str], None]) -> Experiment:
-    return Experiment(project, study, Where(arch="sm_90", timeout_s=60.0), seed=1)
+def experiment(
+    project: Project, study: Study, stand_in: Callable[[str], None], fake_ncu: Path
+) -> Experiment:
+    return experiment_on(project, study, ncu=str(fake_ncu))
+
+
+def experiment_on(
+    project: Project, study: Study, *, timeout_s: float = 60.0, ncu: str = ""
+) -> Experiment:
+    """The study on the stand-ins, with seed 1."""
+    where = Where(arch="sm_90", timeout_s=timeout_s)
+    return Experiment(project, study, GpuEngine(project, where, seed=1, ncu=ncu))
 
 
 @pytest.fixture

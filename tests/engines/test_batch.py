@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from tests.engines.stand_ins import experiment_on
+from workbench.engines import Subject
 from workbench.engines.gpu.bench import Benches
-from workbench.engines.host.batch import Outcome, run_batch
-from workbench.engines.host.client import describe, make_job, make_program, run_jobs
+from workbench.engines.host.batch import Ending, run_batch
+from workbench.engines.host.client import describe, run_jobs
 from workbench.engines.host.job import Job, TimeOptions
-from workbench.engines.host.where import Where
+from workbench.engines.host.presence import Where
 from workbench.errors import KernelError, MissingError, WorkbenchError
-from workbench.measure.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.study.folder import Study, load_study
@@ -28,7 +30,7 @@ class Told:
     """What `run_batch` told, and the workers that it started."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.outcomes: dict[int, Outcome] = {}
+        self.endings: dict[int, Ending] = {}
         self.begun: list[int] = []
         self.workers: list[int] = []
 
@@ -38,13 +40,13 @@ class Told:
 
         monkeypatch.setattr("workbench.engines.host.batch.run_jobs", counted)
 
-    def __call__(self, place: int, outcome: Outcome) -> None:
-        assert place not in self.outcomes, "told twice"
-        self.outcomes[place] = outcome
+    def __call__(self, place: int, ending: Ending) -> None:
+        assert place not in self.endings, "told twice"
+        self.endings[place] = ending
 
     def errors(self, count: int) -> list[str]:
-        assert sorted(self.outcomes) == list(range(count))
-        return [str(self.outcomes[place].error or "") for place in range(count)]
+        assert sorted(self.endings) == list(range(count))
+        return [str(self.endings[place].error or "") for place in range(count)]
 
 
 @pytest.fixture
@@ -61,13 +63,13 @@ def jobs(
     add_version("v2", "the same")
 
     def make(*pairs: tuple[str, str]) -> list[Job]:
-        study = load_study(project, "double")
-        made = []
-        for version, name in pairs:
-            problem = study.problem(name)
-            program, _ = make_program(project, study, study.version(version), problem, "sm_90")
-            made.append(make_job("verify", study, problem, program, seed=1))
-        return made
+        runner = experiment_on(project, load_study(project, "double"))
+        return [
+            runner.gpu.job(
+                "verify", runner.subject(runner.study.version(version), runner.study.problem(name))
+            )
+            for version, name in pairs
+        ]
 
     return make
 
@@ -153,7 +155,7 @@ def test_no_gpu_ends_the_batch_at_once(
     monkeypatch.setenv("FAKE_DEVICES", "0")
     with pytest.raises(MissingError, match="the worker finds no GPU"):
         run(project, jobs(*ALL), told)
-    assert told.outcomes == {} and told.workers == [6]
+    assert told.endings == {} and told.workers == [6]
 
 
 def test_workers_that_never_say_a_word_are_given_up(
@@ -163,13 +165,13 @@ def test_workers_that_never_say_a_word_are_given_up(
     where = Where(arch="sm_90", launcher=("sh", "-c", "exit 3"))
     with pytest.raises(KernelError, match="ended with exit code 3 and without a result"):
         run(project, jobs(*ALL), told, where)
-    assert told.workers == [6, 5] and list(told.outcomes) == [0]
+    assert told.workers == [6, 5] and list(told.endings) == [0]
 
 
 def test_an_error_of_the_teller_is_not_lost(
     project: Project, jobs: Callable[..., list[Job]], told: Told
 ) -> None:
-    def fail(place: int, _: Outcome) -> None:
+    def fail(place: int, _: Ending) -> None:
         raise ZeroDivisionError(place)
 
     with pytest.raises(ZeroDivisionError):
@@ -187,7 +189,7 @@ def test_time_all_keeps_what_went_well_and_tells_what_did_not(
     add_version("v1", "the same")
     stand_in("crash v1")
     study = load_study(experiment.project, "double")
-    runner = Experiment(experiment.project, study, WHERE, seed=1)
+    runner = experiment_on(experiment.project, study)
     subjects = [
         runner.subject(version, problem)
         for problem in study.problems.values()
@@ -219,7 +221,7 @@ def test_versions_that_do_not_compile_are_named_and_the_others_built(
 ) -> None:
     add_version("v1", "does not compile")
     study = load_study(experiment.project, "double")
-    runner = Experiment(experiment.project, study, WHERE, seed=1)
+    runner = experiment_on(experiment.project, study)
     failed = runner.build_all(list(study.versions.values()))
     assert list(failed) == ["v1"] and "expected a ;" in failed["v1"].message
 
@@ -228,9 +230,9 @@ def test_versions_that_do_not_compile_are_named_and_the_others_built(
 
 
 def _job(problem: str, seed: int) -> Job:
-    from workbench.engines.host.job import Program
+    from workbench.engines.host.job import Executable
 
-    program = Program(version="v0", kind="python", path="")
+    program = Executable(version="v0", kind="python", path="")
     return Job(task="verify", study="double", problem=problem, seed=seed, program=program)
 
 

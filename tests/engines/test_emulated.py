@@ -9,22 +9,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests import ladders
+from tests.ladders import emulated
 from workbench.analysis.compare import compare
 from workbench.cli import app
 from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
 from workbench.emulator.run import sample, strata
-from workbench.emulator.state.context import Limits
 from workbench.emulator.state.lanes import Geometry
-from workbench.engines import choose_engine
-from workbench.engines.emulated import engine as emulated
+from workbench.engines import RunOptions, choose
+from workbench.engines.emulated.engine import verified
 from workbench.errors import (
     InconclusiveError,
     KernelError,
     MissingError,
-    UsageError,
     WorkbenchError,
 )
+from workbench.measure.plan import UnableError
 from workbench.model import Profile
 from workbench.project import Project, require_project
 from workbench.store import Store
@@ -78,11 +79,10 @@ def test_every_shipped_version_is_right_on_every_verify_problem(
     ran = 0
     for problem in loaded.problems_for("verify"):
         try:
-            loaded.check_requirements(chosen, problem)
-        except UsageError:
+            done = emulated(loaded, chosen, problem, RunOptions(seed=7))
+        except UnableError:
             continue
-        done = emulated.emulate(ours, loaded, chosen, problem, seed=7, watch=True)
-        assert emulated.verified(done, chosen, problem).ok
+        assert verified(*done).ok
         ran += 1
     assert ran
 
@@ -108,10 +108,8 @@ def test_the_broken_kernels_are_caught_at_their_line(
     project, study = broken
     version, problem = study.version(name), study.problem("n1000")
     with pytest.raises(KernelError, match=SAID[name]) as caught:
-        done = emulated.emulate(
-            project, study, version, problem, seed=3, watch=True, limits=Limits(100_000)
-        )
-        emulated.verified(done, version, problem)
+        options = RunOptions(seed=3, instruction_limit=100_000)
+        verified(*emulated(study, version, problem, options, project))
     lines = version.text.splitlines()
     (wrong,) = [i for i, line in enumerate(lines, 1) if line.endswith("// <- wrong")]
     assert caught.value.message.startswith(f"{version.path}:{wrong}: "), caught.value.message
@@ -121,9 +119,9 @@ def test_the_broken_kernels_are_caught_at_their_line(
 def test_a_wrong_element_is_traced_to_its_writer(broken: tuple[Project, Study]) -> None:
     project, study = broken
     version, problem = study.version("v2"), study.problem("n1000")
-    done = emulated.emulate(project, study, version, problem, seed=3, watch=True)
+    done = emulated(study, version, problem, RunOptions(seed=3), project)
     with pytest.raises(KernelError) as caught:
-        emulated.verified(done, version, problem)
+        verified(*done)
     words = caught.value.message.splitlines()[-1]
     # Elements 256, 512 and 768 are off: each block but the first has a wrong left halo.
     assert words.startswith("3 of 1,000 elements of y are off, the first of them y[256]: ")
@@ -134,9 +132,9 @@ def test_a_wrong_element_is_traced_to_its_writer(broken: tuple[Project, Study]) 
 def test_an_unwritten_element_is_traced_to_the_stores(broken: tuple[Project, Study]) -> None:
     project, study = broken
     version, problem = study.version("v3"), study.problem("n1000")
-    done = emulated.emulate(project, study, version, problem, seed=3, watch=True)
+    done = emulated(study, version, problem, RunOptions(seed=3), project)
     with pytest.raises(KernelError) as caught:
-        emulated.verified(done, version, problem)
+        verified(*done)
     assert caught.value.message.splitlines()[-1] == (
         "y[0] and 1 more of its 1,000 elements were never written; y is stored by this line"
     )
@@ -145,15 +143,15 @@ def test_an_unwritten_element_is_traced_to_the_stores(broken: tuple[Project, Stu
 def test_the_right_kernel_is_not_accused(broken: tuple[Project, Study]) -> None:
     project, study = broken
     for problem in study.problems.values():
-        done = emulated.emulate(project, study, study.version("v0"), problem, seed=3, watch=True)
-        assert emulated.verified(done, study.version("v0"), problem).ok
+        done = emulated(study, study.version("v0"), problem, RunOptions(seed=3), project)
+        assert verified(*done).ok
 
 
 @pytest.fixture(scope="module")
 def profiles(ours: Project) -> dict[str, Profile]:
     study = load_study(ours, "sgemm")
     return {
-        name: emulated.profile(ours, study, study.version(name), study.problem("n256"), seed=5)
+        name: ladders.profile(study, study.version(name), study.problem("n256"), seed=5)
         for name in ("v2", "v3", "v4")
     }
 
@@ -260,9 +258,7 @@ def test_the_bound_names_what_binds(profiles: dict[str, Profile]) -> None:
 
 def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str, Profile]) -> None:
     study = load_study(ours, "sgemm")
-    made = emulated.profile(
-        ours, study, study.version("v3"), study.problem("n256"), seed=5, blocks=12
-    )
+    made = ladders.profile(study, study.version("v3"), study.problem("n256"), seed=5, blocks=12)
     assert [notice.code for notice in made.notices] == ["emulated", "sampled"]
     assert made.verification is not None and made.verification.problem != "n1024"
     whole = profiles["v3"].launches[0].metrics
@@ -283,20 +279,24 @@ def test_samples_hold_every_edge_of_the_grid() -> None:
 def test_python_versions_are_refused(ours: Project) -> None:
     study = load_study(ours, "sgemm")
     with pytest.raises(MissingError, match="Python version"):
-        emulated.emulate(ours, study, study.version("cublas"), study.problem("n256"), seed=1)
+        ladders.profile(study, study.version("cublas"), study.problem("n256"))
 
 
-def test_the_emulator_is_chosen_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_emulator_is_chosen_where_there_is_no_gpu(
+    ours: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from workbench.engines.host import presence
 
     def nothing() -> None:
         raise MissingError("no GPU", "get one")
 
     monkeypatch.setattr(presence, "need_gpu", nothing)
-    assert choose_engine("auto") == "emulator"
-    assert choose_engine("emulator") == "emulator"
-    with pytest.raises(MissingError, match="no GPU"):
-        choose_engine("ncu")
+    for profiling in (False, True):
+        for wanted in ("auto", "emulator"):
+            engine = choose(wanted, ours, RunOptions(), profiling=profiling)
+            assert engine.name == "emulator" and engine.gpu is None
+        with pytest.raises(MissingError, match="no GPU"):
+            choose("ncu", ours, RunOptions(), profiling=profiling)
 
 
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,16 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from workbench.engines.host.where import Where
+from tests.engines.stand_ins import experiment_on
+from workbench.engines import ProfileOptions, Subject
 from workbench.engines.ncu import raw as rawreport
 from workbench.engines.ncu.assemble import library_notices, own_notices
-from workbench.engines.ncu.command import Command, Options
+from workbench.engines.ncu.collection import Collection
+from workbench.engines.ncu.command import Command
 from workbench.errors import (
     DataError,
     KernelError,
@@ -24,7 +27,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.measure.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment
 from workbench.model import Notice, Profile
 
 Manner = Callable[[str], None]
@@ -37,11 +40,9 @@ def subject(experiment: Experiment) -> Subject:
 
 
 @pytest.fixture
-def profile(
-    experiment: Experiment, subject: Subject, fake_ncu: Path
-) -> Callable[..., tuple[Profile, Path]]:
-    def run(options: Options | None = None, **more: object) -> tuple[Profile, Path]:
-        return experiment.profile(subject, options or Options(), str(fake_ncu), **more)  # type: ignore[arg-type]
+def profile(experiment: Experiment, subject: Subject) -> Callable[..., tuple[Profile, Path]]:
+    def run(**asked: Any) -> tuple[Profile, Path]:
+        return experiment.profile(subject, ProfileOptions(**asked))
 
     return run
 
@@ -107,7 +108,8 @@ def test_every_failure_is_named_and_loses_nothing(
 
 def test_a_hang_leaves_no_process_of_any_kind(
     experiment: Experiment,
-    profile: Callable[..., tuple[Profile, Path]],
+    subject: Subject,
+    fake_ncu: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -115,10 +117,10 @@ def test_a_hang_leaves_no_process_of_any_kind(
     monkeypatch.setenv("FAKE_NCU", "hang")
     monkeypatch.setenv("FAKE_NCU_PIDS", str(pids))
     monkeypatch.setattr("workbench.engines.host.process.GRACE_S", 1.0)
-    experiment.where = Where(arch="sm_90", timeout_s=3.0)
+    hasty = experiment_on(experiment.project, experiment.study, timeout_s=3.0, ncu=str(fake_ncu))
     begin = time.monotonic()
     with pytest.raises(KernelError, match="did not end within 3 s"):
-        profile()
+        hasty.profile(subject)
     assert time.monotonic() - begin < 60
     started = [int(pid) for pid in pids.read_text().split()]
     assert len(started) == 4
@@ -180,22 +182,22 @@ def test_a_profile_says_how_it_was_made(
 def test_a_metric_that_did_not_come_is_said(
     profile: Callable[..., tuple[Profile, Path]],
 ) -> None:
-    made, _ = profile(Options(metrics=("gpu__time_duration.sum", "sm__no_such_metric.sum")))
+    made, _ = profile(
+        collection=Collection(metrics=("gpu__time_duration.sum", "sm__no_such_metric.sum"))
+    )
     (notice,) = [notice for notice in made.notices if notice.code == "missing-metric"]
     assert "sm__no_such_metric.sum" in notice.message
     assert "gpu__time_duration" not in notice.message
 
 
-def test_dry_run_is_the_command_that_runs(
-    experiment: Experiment, subject: Subject, fake_ncu: Path
-) -> None:
-    command = experiment.command(subject, Options(), str(fake_ncu), repeats=1)
+def test_dry_run_is_the_command_that_runs(experiment: Experiment, subject: Subject) -> None:
+    command = experiment.gpu.command(subject, ProfileOptions())
     done = subprocess.run(
         command.shell, shell=True, cwd=experiment.project.root, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert (experiment.project.root / command.output).is_file()
-    made, _ = experiment.profile(subject, Options(), str(fake_ncu))
+    made, _ = experiment.profile(subject)
     assert made.capture.command == command.neutral
 
 
@@ -205,7 +207,7 @@ def test_a_command_passes_every_option_through() -> None:
         version="v3",
         output="build/runs/a/report.ncu-rep",
         program=("/home/me/bin/python3", "-m", "workbench.engines.worker", "j", "--result", "r"),
-        options=Options(
+        collection=Collection(
             sets=("full",),
             sections=("PmSampling",),
             metrics=("a.sum", "b.avg", "a.sum"),
@@ -232,7 +234,7 @@ def test_the_default_collection_covers_the_catalog() -> None:
     from workbench.counters import catalog
     from workbench.engines.ncu import collection
 
-    options = Options()
+    options = Collection()
     assert options.chosen_sections == collection.default_sections()
     asked = set(options.chosen_metrics)
     delivered = collection.delivered()
@@ -241,7 +243,7 @@ def test_the_default_collection_covers_the_catalog() -> None:
             assert asked & set(counter.names) or delivered & set(counter.names), counter.id
     # Nothing is asked for twice: every such name would cost passes for nothing.
     assert not asked & delivered
-    chosen = Options(metrics=("x.sum",))
+    chosen = Collection(metrics=("x.sum",))
     assert chosen.chosen_metrics == (*options.chosen_metrics, "x.sum")
 
 

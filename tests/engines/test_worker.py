@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.stand_ins import BASELINE
+from tests.engines.stand_ins import BASELINE, experiment_on
+from workbench.engines import Subject
 from workbench.engines.host.job import TimeOptions
-from workbench.engines.host.where import Where
 from workbench.errors import KernelError, MissingError, UsageError
-from workbench.measure.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment
 
 Manner = Callable[[str], None]
 
@@ -79,7 +79,7 @@ def test_a_crash_says_where_and_leaves_the_others_their_turn(
 
 def test_a_hang_is_ended_with_all_its_processes(experiment: Experiment, stand_in: Manner) -> None:
     stand_in("hang")
-    experiment.where = Where(arch="sm_90", timeout_s=3.0)
+    experiment = experiment_on(experiment.project, experiment.study, timeout_s=3.0)
     begin = time.monotonic()
     (verdict, *_rest) = experiment.verify(subjects(experiment))
     assert isinstance(verdict.error, KernelError)

@@ -10,10 +10,11 @@ import pytest
 
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
-from workbench.engines.host.where import Where
+from workbench.engines.host.presence import Where
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError
 from workbench.measure.experiment import Experiment
-from workbench.project import require_project
+from workbench.project import Project, require_project
 from workbench.study.folder import load_study
 
 REPO = Path(__file__).resolve().parents[2]
@@ -59,8 +60,14 @@ def _experiment(source: Path, target: Path, study: str, arch: str) -> Experiment
     shutil.copytree(source / "kernels", target / "kernels")
     (target / "workbench.toml").write_text(f'default_study = "{study}"\n')
     project = require_project(target)
-    where = Where(arch=arch, timeout_s=120.0)
-    return Experiment(project, load_study(project, study), where, seed=20261121)
+    return experiment_within(project, study, Where(arch=arch, timeout_s=120.0))
+
+
+def experiment_within(project: Project, study: str, where: Where) -> Experiment:
+    """A study on the GPU here; under ncu, where that is installed."""
+    ncu = presence.find_tool("ncu", "WORKBENCH_NCU") or ""
+    engine = GpuEngine(project, where, seed=20261121, ncu=ncu)
+    return Experiment(project, load_study(project, study), engine)
 
 
 @pytest.fixture

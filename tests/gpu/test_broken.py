@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines.host.where import Where
-from workbench.engines.ncu.command import Options
+from tests.gpu.conftest import experiment_within
+from workbench.engines import Subject
+from workbench.engines.host.presence import Where
 from workbench.errors import KernelError
-from workbench.measure.experiment import Experiment, Subject
+from workbench.measure.experiment import Experiment
 from workbench.measure.sanitizer import Tool
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
@@ -38,6 +39,12 @@ def subjects(broken: Experiment, version: str, *problems: str) -> list[Subject]:
     study = broken.study
     chosen = problems or tuple(study.problems)
     return [broken.subject(study.version(version), study.problem(name)) for name in chosen]
+
+
+def hasty(broken: Experiment, timeout_s: float) -> Experiment:
+    """The same with a short time limit."""
+    where = Where(arch=broken.gpu.where.arch, timeout_s=timeout_s)
+    return experiment_within(broken.project, broken.study.name, where)
 
 
 def wrong_line(broken: Experiment, version: str) -> int:
@@ -77,7 +84,7 @@ def test_the_sanitizer_names_the_line(
 
 
 def test_a_kernel_that_never_ends_leaves_no_process(broken: Experiment) -> None:
-    broken.where = Where(arch=broken.where.arch, timeout_s=15.0)
+    broken = hasty(broken, 15.0)
     begin = time.monotonic()
     (verdict, *_) = broken.verify(subjects(broken, "v6", "n1000"))
     assert isinstance(verdict.error, KernelError)
@@ -87,10 +94,10 @@ def test_a_kernel_that_never_ends_leaves_no_process(broken: Experiment) -> None:
 
 
 def test_a_kernel_that_never_ends_under_ncu_leaves_nothing(broken: Experiment, ncu: str) -> None:
-    broken.where = Where(arch=broken.where.arch, timeout_s=25.0)
+    broken = hasty(broken, 25.0)
     (subject,) = subjects(broken, "v6", "n4096")
     with pytest.raises(KernelError, match="did not end within 25 s"):
-        broken.profile(subject, Options(), ncu)
+        broken.profile(subject)
     assert _processes_in(broken.project.root) == []
     assert broken.store.find() == []
 
@@ -99,7 +106,7 @@ def test_a_kernel_that_never_ends_under_ncu_leaves_nothing(broken: Experiment, n
 def test_out_of_bounds_leaves_no_profile(broken: Experiment, ncu: str, version: str) -> None:
     (subject,) = subjects(broken, version, "n1000")
     with pytest.raises(KernelError):
-        broken.profile(subject, Options(), ncu)
+        broken.profile(subject)
     assert broken.store.find() == []
 
 

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
+from workbench.engines import ProfileOptions, Subject
 from workbench.engines.host.job import TimeOptions
-from workbench.engines.ncu.command import Options
-from workbench.measure.experiment import Experiment, Subject
+from workbench.engines.ncu.collection import Collection
+from workbench.measure.experiment import Experiment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -68,7 +69,7 @@ def test_cold_caches_are_not_faster_than_warm_ones(sgemm: Experiment) -> None:
 def test_profile_end_to_end(sgemm: Experiment, ncu: str) -> None:
     from workbench.model import line_counters
 
-    profile, path = sgemm.profile(subject(sgemm, "v3", "n1024"), Options(), ncu)
+    profile, path = sgemm.profile(subject(sgemm, "v3", "n1024"))
     assert path.is_file() and sgemm.store.load(path) == profile
     (launch,) = profile.launches
     assert launch.kernel.startswith("sgemm") and launch.nvtx == ("workbench@v3",)
@@ -90,9 +91,9 @@ def test_profile_end_to_end(sgemm: Experiment, ncu: str) -> None:
 def test_repeated_captures_keep_the_spread(sgemm: Experiment, ncu: str) -> None:
     profile, _ = sgemm.profile(
         subject(sgemm, "v3", "n1024"),
-        Options(sections=("SpeedOfLight", "SourceCounters")),
-        ncu,
-        repeats=3,
+        ProfileOptions(
+            collection=Collection(sections=("SpeedOfLight", "SourceCounters")), repeats=3
+        ),
     )
     (launch,) = profile.launches
     spread = launch.spreads["gpu__time_duration.sum"]
@@ -105,7 +106,7 @@ def test_repeated_captures_keep_the_spread(sgemm: Experiment, ncu: str) -> None:
 def test_the_baseline_can_be_profiled(sgemm: Experiment, ncu: str) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
-    profile, _ = sgemm.profile(subject(sgemm, "cublas", "n1024"), Options(), ncu)
+    profile, _ = sgemm.profile(subject(sgemm, "cublas", "n1024"))
     assert profile.launches and all(launch.metrics for launch in profile.launches)
 
 

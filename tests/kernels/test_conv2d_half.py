@@ -11,7 +11,6 @@ import pytest
 
 from tests import ladders
 from workbench.counters import Reading, read
-from workbench.engines.emulated import engine as emulated
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
 
@@ -146,9 +145,7 @@ def test_the_swizzle_leaves_no_conflict_and_its_parent_is_full_of_them(study: St
     """Eight rows 128 bytes apart: eight wavefronts a matrix before, one after."""
     excess = {}
     for name in TENSOR[:3]:
-        profile = emulated.profile(
-            ladders.PROJECT, study, study.version(name), study.problem("p128"), seed=1
-        )
+        profile = ladders.profile(study, study.version(name), study.problem("p128"))
         used = read(profile.launches[0], "shared_wavefronts")
         ideal = read(profile.launches[0], "shared_wavefronts_ideal")
         assert isinstance(used, Reading)

@@ -10,7 +10,6 @@ import pytest
 
 from tests import ladders
 from workbench.counters import Reading, read
-from workbench.engines.emulated import engine as emulated
 from workbench.engines.host import correctness as check
 from workbench.errors import UsageError
 from workbench.model import Problem
@@ -34,7 +33,7 @@ def sized(n: int, h: int, w: int, c: int, k: int) -> Problem:
 
 def counter(study: Study, version: str, name: str, problem: Problem = TILE) -> float:
     """What the emulator counts for a version."""
-    profile = emulated.profile(ladders.PROJECT, study, study.version(version), problem, seed=1)
+    profile = ladders.profile(study, study.version(version), problem)
     reading = read(profile.launches[0], name)
     assert isinstance(reading, Reading), f"{version}: {name}"
     return reading.value

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from workbench.engines import ProfileOptions, Subject
 from workbench.engines.host.job import TimeOptions
-from workbench.engines.ncu.command import Options
-from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
-from workbench.measure.experiment import Experiment, Subject
+from workbench.engines.ncu.engine import GpuEngine
+from workbench.errors import DataError, KernelError, MissingError, WorkbenchError
+from workbench.measure.experiment import Experiment
 
 # The fixtures above are arguments below.
 
@@ -33,26 +34,26 @@ def records(experiment: Experiment) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("manner", ["wrong", "half", "stray", "nan", "crash", "oom"])
 def test_nothing_unverified_is_ever_kept(
-    experiment: Experiment, subject: Subject, fake_ncu: Path, stand_in: Manner, manner: str
+    experiment: Experiment, subject: Subject, stand_in: Manner, manner: str
 ) -> None:
     experiment.time(subject, QUICK)
-    experiment.profile(subject, Options(), str(fake_ncu), keep_raw="always")
+    experiment.profile(subject, ProfileOptions(keep_raw="always"))
     before = records(experiment)
     assert len(before) == 3
     stand_in(manner)
     with pytest.raises((KernelError, MissingError)):
         experiment.time(subject, QUICK)
     with pytest.raises((KernelError, MissingError)):
-        experiment.profile(subject, Options(), str(fake_ncu))
+        experiment.profile(subject)
     assert records(experiment) == before
 
 
 def test_a_new_capture_replaces_profile_and_raw_report_together(
-    experiment: Experiment, subject: Subject, fake_ncu: Path
+    experiment: Experiment, subject: Subject
 ) -> None:
-    _, path = experiment.profile(subject, Options(), str(fake_ncu), keep_raw="always")
+    _, path = experiment.profile(subject, ProfileOptions(keep_raw="always"))
     first = records(experiment)
-    made, again = experiment.profile(subject, Options(), str(fake_ncu), keep_raw="never")
+    made, again = experiment.profile(subject, ProfileOptions(keep_raw="never"))
     assert again == path and set(first) - set(records(experiment)) == {"n1000.ncu.ncu-rep.zst"}
     assert experiment.store.load(path) == made
 
@@ -60,10 +61,9 @@ def test_a_new_capture_replaces_profile_and_raw_report_together(
 def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
     experiment: Experiment,
     subject: Subject,
-    fake_ncu: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    experiment.profile(subject, Options(), str(fake_ncu), keep_raw="always")
+    experiment.profile(subject, ProfileOptions(keep_raw="always"))
     before = records(experiment)
 
     def full(path: Path, data: bytes) -> None:
@@ -71,7 +71,7 @@ def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
 
     monkeypatch.setattr("workbench.store.atomic._write_durable", full)
     with pytest.raises(MissingError, match="no space left"):
-        experiment.profile(subject, Options(), str(fake_ncu))
+        experiment.profile(subject)
     assert records(experiment) == before
 
 
@@ -79,7 +79,6 @@ def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
 def test_a_failed_capture_touches_no_timing(
     experiment: Experiment,
     subject: Subject,
-    fake_ncu: Path,
     monkeypatch: pytest.MonkeyPatch,
     case: str,
 ) -> None:
@@ -87,7 +86,7 @@ def test_a_failed_capture_touches_no_timing(
     before = records(experiment)
     monkeypatch.setenv("FAKE_NCU", case)
     with pytest.raises(WorkbenchError):
-        experiment.profile(subject, Options(), str(fake_ncu))
+        experiment.profile(subject)
     assert records(experiment) == before
 
 
@@ -100,9 +99,8 @@ def test_the_build_is_announced_once_a_version(
     experiment: Experiment, add_version: Callable[[str, str], None]
 ) -> None:
     said: list[str] = []
-    runner = Experiment(
-        experiment.project, experiment.study, experiment.where, seed=1, say=said.append
-    )
+    engine = GpuEngine(experiment.project, experiment.gpu.where, seed=1, say=said.append)
+    runner = Experiment(experiment.project, experiment.study, engine, say=said.append)
     for problem in experiment.study.problems.values():
         runner.subject(experiment.study.version("v0"), problem)
     assert said == ["build v0 for sm_90"]
@@ -114,8 +112,7 @@ def test_verify_tells_each_problem_as_it_comes(experiment: Experiment) -> None:
     runner = Experiment(
         experiment.project,
         experiment.study,
-        experiment.where,
-        seed=1,
+        experiment.engine,
         say=said.append,
         step=steps.append,
     )
@@ -128,44 +125,26 @@ def test_verify_tells_each_problem_as_it_comes(experiment: Experiment) -> None:
 
 
 def test_one_seed_for_all_versions_of_a_run(experiment: Experiment, subject: Subject) -> None:
-    fresh = Experiment(experiment.project, experiment.study, experiment.where)
-    other = Experiment(experiment.project, experiment.study, experiment.where)
-    assert fresh.seed != other.seed
+    project, where = experiment.project, experiment.gpu.where
+    fresh = Experiment(project, experiment.study, GpuEngine(project, where))
+    assert fresh.engine.seed != GpuEngine(project, where).seed
     timing = fresh.time(subject, QUICK, keep=False)
-    assert timing.verification is not None and timing.verification.seed == fresh.seed
+    assert timing.verification is not None and timing.verification.seed == fresh.engine.seed
 
 
 def test_repeats_that_the_report_does_not_hold_are_refused(
-    experiment: Experiment, subject: Subject, fake_ncu: Path
+    experiment: Experiment, subject: Subject
 ) -> None:
     # The stand-in's report has one launch, whatever was asked for.
     with pytest.raises(DataError, match="1 launches in 3 executions"):
-        experiment.profile(subject, Options(), str(fake_ncu), repeats=3)
+        experiment.profile(subject, ProfileOptions(repeats=3))
     assert records(experiment) == {}
 
 
-def test_a_version_that_cannot_do_a_problem_is_not_even_built(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
-) -> None:
-    from workbench.study.folder import load_study
-
-    project_file(
-        "v0_plain.cu",
-        "[[launch]]",
-        'requires = "n % 8 == 0"\nrequires_why = "vectors of eight"\n[[launch]]',
-    )
-    study = load_study(experiment.project, "double")
-    runner = Experiment(experiment.project, study, experiment.where)
-    with pytest.raises(UsageError, match="vectors of eight"):
-        runner.subject(study.version("v0"), study.problem("n7"))
-
-
-def test_a_python_version_says_that_its_kernels_are_a_librarys(
-    experiment: Experiment, fake_ncu: Path
-) -> None:
+def test_a_python_version_says_that_its_kernels_are_a_librarys(experiment: Experiment) -> None:
     study = experiment.study
     subject = experiment.subject(study.version("library"), study.problem("n1000"))
-    made, _ = experiment.profile(subject, Options(), str(fake_ncu))
+    made, _ = experiment.profile(subject)
     # The stand-in's report has source, so there is nothing to explain.
     assert [n for n in made.notices if n.code == "library-kernel"] == []
     assert made.build is None and made.source_hash

@@ -21,11 +21,11 @@ from tests.ncurep.report_builder import (
     whole,
 )
 from tests.ncurep.report_builder import report as assemble
+from workbench.engines.ncu.raw import scrub
 from workbench.errors import DataError
 from workbench.ncurep import container as c
 from workbench.ncurep import wire
 from workbench.ncurep.container import parse, read_container
-from workbench.ncurep.scrub import scrub
 
 NAME = Path("x.ncu-rep")
 WHOLE = whole("second", "third")

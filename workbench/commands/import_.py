@@ -38,10 +38,10 @@ def command(
     """
     import msgspec
 
+    from workbench.engines.ncu.raw import scrub
     from workbench.errors import DataError, UsageError
     from workbench.ncurep.adopt import adopt
     from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
-    from workbench.ncurep.scrub import scrub
     from workbench.project import require_project
     from workbench.store import Store, device_slug
     from workbench.study.folder import (

@@ -1,96 +1,209 @@
-"""Click options that several commands share, so that they read and behave alike."""
+"""Click options that several commands share, so that they read and behave alike.
+
+Options that belong together reach a command as one record: see `folded`.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.commands.targets import Named, Selection
+    from workbench.engines import RunOptions
+    from workbench.engines.host.job import TimeOptions
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 FORMATS = ("table", "json", "csv", "markdown")
 
 
-def study_option(function: F) -> F:
-    """``--study``: the study of versions that are written without one."""
-    return click.option(
-        "--study",
-        metavar="NAME",
-        help="Study of versions written without one (default: the project's default_study).",
-    )(function)
+def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
+    """Options whose values reach the command as one record.
+
+    Args:
+        name: The command's parameter.
+        make: Makes the record from the values, when the command runs.
+        options: As `click.option` gives them, in the order of the help.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def command(**given: Any) -> None:
+            record = make(**{own: given.pop(own) for own in owned})
+            function(**{name: record}, **given)
+
+        # click lists options in the order of their decorators: the last applied comes first.
+        others = len(getattr(command, "__click_params__", ()))
+        applied: Any = command
+        for option in reversed(options):
+            applied = option(applied)
+        owned = [parameter.name for parameter in applied.__click_params__[others:]]
+        return command
+
+    return decorate
 
 
-def problem_option(function: F) -> F:
-    """``--problem``: a named size of the study."""
-    return click.option(
-        "--problem", metavar="NAME", help="Problem (default: the study's first profiled one)."
-    )(function)
+study_option = click.option(
+    "--study",
+    metavar="NAME",
+    help="Study of versions written without one (default: the project's default_study).",
+)
+problem_option = click.option(
+    "--problem", metavar="NAME", help="Problem (default: the study's first profiled one)."
+)
+device_option = click.option(
+    "--device",
+    metavar="NAME",
+    help="Device whose profiles are meant (default: the one with the newest profile).",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["ncu", "emulator"]),
+    help="Engine whose profiles are meant (default: ncu where there is one).",
+)
+format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How to print the answer.",
+)
+force_option = click.option(
+    "--force", is_flag=True, help="Compare what is not comparable; the answer says so."
+)
+all_option = click.option("--all", "all_", is_flag=True, help="Show every counter of the catalog.")
+instruction_limit_option = click.option(
+    "--instruction-limit",
+    "limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Emulator: end a kernel after N instructions of one thread (default: 4 million).",
+)
 
 
-def device_option(function: F) -> F:
-    """``--device``: whose recorded profiles."""
-    return click.option(
-        "--device",
-        metavar="NAME",
-        help="Device whose profiles are meant (default: the one with the newest profile).",
-    )(function)
+def _selection(**given: str | None) -> Selection:
+    from workbench.commands.targets import Selection
+
+    return Selection(**given)
 
 
-def engine_option(function: F) -> F:
-    """``--engine``: ncu or emulator."""
-    return click.option(
-        "--engine",
-        type=click.Choice(["ncu", "emulator"]),
-        help="Engine whose profiles are meant (default: ncu where there is one).",
-    )(function)
+#: Which recorded profiles are meant: a `Selection`.
+selection_options = folded(
+    "selection", _selection, problem_option, study_option, device_option, engine_option
+)
 
 
-def selection_options(function: Callable[..., None]) -> Callable[..., None]:
-    """``--problem``, ``--study``, ``--device``, ``--engine``, as one `Selection`: ``selection``."""
+def _named(**given: Any) -> Named:
+    from workbench.commands.targets import Named
 
-    @functools.wraps(function)
-    def command(
-        *,
-        problem: str | None,
-        study: str | None,
-        device: str | None,
-        engine: str | None,
-        **others: Any,
-    ) -> None:
-        from workbench.commands.targets import Selection
-
-        selection = Selection(study=study, problem=problem, device=device, engine=engine)
-        function(selection=selection, **others)
-
-    # click lists options in the order of their decorators: the last applied comes first.
-    for option in (engine_option, device_option, study_option, problem_option):
-        command = option(command)
-    return command
+    return Named(**given)
 
 
-def format_option(function: F) -> F:
-    """``--format``: how to print the answer."""
-    return click.option(
-        "--format",
-        "format_",
-        type=click.Choice(FORMATS),
-        default="table",
+def named_options(problem_help: str) -> Decorator:
+    """The versions that are meant, and on which problem: a `Named`."""
+    return folded(
+        "named",
+        _named,
+        click.argument("versions", nargs=-1),
+        click.option("--all", "every", is_flag=True, help="Every version of the study."),
+        study_option,
+        click.option("--problem", metavar="NAME", help=problem_help),
+    )
+
+
+def _run_options(**given: Any) -> RunOptions:
+    from workbench.engines import RunOptions
+
+    return RunOptions(**given)
+
+
+#: Where and how versions run: `workbench.engines.RunOptions`.
+run_options = folded(
+    "run",
+    _run_options,
+    click.option(
+        "--launcher",
+        default="",
+        metavar="COMMAND",
+        help='Put this before every command, e.g. "srun --gres=gpu:1".',
+    ),
+    click.option(
+        "--arch", default="", metavar="sm_XY", help="Compile for this chip (default: the GPU's)."
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(1.0),
+        default=300.0,
         show_default=True,
-        help="How to print the answer.",
-    )(function)
+        metavar="SECONDS",
+        help="End a version on a problem, and all its processes, after this long.",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: fresh)."
+    ),
+)
 
 
-def force_option(function: F) -> F:
-    """``--force``: compare what is not comparable."""
-    return click.option(
-        "--force", is_flag=True, help="Compare what is not comparable; the answer says so."
-    )(function)
+def _time_options(warm: bool, limit_s: float) -> TimeOptions:
+    from workbench.engines.host.job import TimeOptions
+
+    return TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s)
 
 
-def all_option(function: F) -> F:
-    """``--all``: every counter instead of the telling ones."""
-    return click.option("--all", "all_", is_flag=True, help="Show every counter of the catalog.")(
-        function
+#: How long to measure, and in what state of the caches: a `TimeOptions`.
+time_options = folded(
+    "timing",
+    _time_options,
+    click.option(
+        "--warm", is_flag=True, help="Leave the buffers in the caches between executions."
+    ),
+    click.option(
+        "--limit",
+        "limit_s",
+        type=click.FloatRange(0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Sample no longer than this, converged or not.",
+    ),
+)
+
+
+class Stored(NamedTuple):
+    """Which stored times are taken: none (`again`), or those that are not older than `since`."""
+
+    again: bool | None
+    since: str
+
+
+def _stored(again: bool | None, since: str) -> Stored:
+    """Refuse a time that cannot be compared with those of records."""
+    if since and not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?Z?)?", since):
+        raise UsageError(f"--since {since}: no time", "Write it like 2026-11-21T10:30:00Z (UTC).")
+    if again and since:
+        raise UsageError("--again and --since cannot stand together", "Leave one out.")
+    return Stored(again, since)
+
+
+def stored_options(default: bool | None, again_help: str) -> Decorator:
+    """``--again/--resume`` and ``--since``, as one `Stored`: ``stored``."""
+    return folded(
+        "stored",
+        _stored,
+        click.option("--again/--resume", default=default, help=again_help),
+        click.option(
+            "--since",
+            default="",
+            metavar="TIME",
+            help="Measure again what was stored before this time.",
+        ),
     )

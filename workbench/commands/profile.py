@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.commands.measuring import (
-    Machine,
-    every_option,
+from workbench.commands.options import (
+    folded,
     instruction_limit_option,
-    machine_options,
+    named_options,
+    run_options,
 )
-from workbench.commands.options import study_option
 
 if TYPE_CHECKING:
-    from workbench.engines.ncu.raw import Keep
+    from workbench.commands.progress import Progress
+    from workbench.commands.targets import Named
+    from workbench.engines import ProfileOptions, RunOptions
+    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Experiment
+    from workbench.measure.plan import Combination
     from workbench.model import Profile
 
 
+def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> ProfileOptions:
+    import msgspec
+
+    from workbench.engines import ProfileOptions
+    from workbench.engines.ncu.collection import Collection
+
+    metrics = [name for given in collected["metrics"] for name in given.split(",") if name]
+    return ProfileOptions(
+        collection=msgspec.convert(collected | {"metrics": metrics}, Collection),
+        repeats=repeat,
+        keep_raw="auto" if raw is None else "always" if raw else "never",
+    )
+
+
 @click.command()
-@click.argument("versions", nargs=-1)
-@every_option
-@study_option
-@click.option("--problem", metavar="NAME", help="Problem (default: the first profiled one).")
+@named_options("Problem (default: the first profiled one).")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "ncu", "emulator"]),
@@ -39,62 +55,59 @@ if TYPE_CHECKING:
 )
 @instruction_limit_option
 @click.option("--time/--no-time", "timed", default=False, help="Time each version as well.")
-@click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set.")
-@click.option("--section", "sections", multiple=True, metavar="ID", help="ncu section.")
-@click.option("--metrics", multiple=True, metavar="NAMES", help="ncu metrics, comma-separated.")
-@click.option(
-    "--clock-control",
-    type=click.Choice(["none", "base", "boost", "reset"]),
-    default="none",
-    show_default=True,
-    help="Whether ncu locks the clocks.",
-)
-@click.option(
-    "--cache-control",
-    type=click.Choice(["all", "none"]),
-    default="all",
-    show_default=True,
-    help="Whether ncu flushes the caches before each pass.",
-)
-@click.option(
-    "--replay-mode",
-    type=click.Choice(["kernel", "application", "range", "app-range"]),
-    default="kernel",
-    show_default=True,
-    help="How ncu repeats a kernel for its passes.",
-)
-@click.option(
-    "--repeat",
-    type=click.IntRange(1, 100),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Capture each launch N times, and keep how its counters vary.",
-)
-@click.option(
-    "--raw/--no-raw", "raw", default=None, help="Keep the raw report (default: if it is small)."
+@folded(
+    "options",
+    _profile_options,
+    click.option("--set", "sets", multiple=True, metavar="ID", help="ncu section set."),
+    click.option("--section", "sections", multiple=True, metavar="ID", help="ncu section."),
+    click.option("--metrics", multiple=True, metavar="NAMES", help="ncu metrics, comma-separated."),
+    click.option(
+        "--clock-control",
+        type=click.Choice(["none", "base", "boost", "reset"]),
+        default="none",
+        show_default=True,
+        help="Whether ncu locks the clocks.",
+    ),
+    click.option(
+        "--cache-control",
+        type=click.Choice(["all", "none"]),
+        default="all",
+        show_default=True,
+        help="Whether ncu flushes the caches before each pass.",
+    ),
+    click.option(
+        "--replay-mode",
+        type=click.Choice(["kernel", "application", "range", "app-range"]),
+        default="kernel",
+        show_default=True,
+        help="How ncu repeats a kernel for its passes.",
+    ),
+    click.option(
+        "--repeat",
+        type=click.IntRange(1, 100),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Capture each launch N times, and keep how its counters vary.",
+    ),
+    click.option(
+        "--raw/--no-raw",
+        "raw",
+        default=None,
+        help="Keep the raw report (default: if it is small).",
+    ),
 )
 @click.option("--dry-run", is_flag=True, help="Print the exact ncu command and stop.")
-@machine_options
+@run_options
 def command(
-    versions: tuple[str, ...],
-    every: bool,
-    study: str | None,
-    problem: str | None,
+    named: Named,
     engine: str,
     blocks: int | None,
     limit: int | None,
     timed: bool,
-    sets: tuple[str, ...],
-    sections: tuple[str, ...],
-    metrics: tuple[str, ...],
-    clock_control: str,
-    cache_control: str,
-    replay_mode: str,
-    repeat: int,
-    raw: bool | None,
+    options: ProfileOptions,
     dry_run: bool,
-    machine: Machine,
+    run: RunOptions,
 ) -> None:
     """Verify and profile versions under an engine, and keep the profiles.
 
@@ -103,113 +116,87 @@ def command(
     """
     import msgspec
 
-    from workbench.commands.campaigns import Campaign
-    from workbench.commands.choosing import chosen_problem
-    from workbench.commands.measuring import Failures, Progress, experiment, pass_over, pick
-    from workbench.engines import choose_engine
-    from workbench.engines.host.job import TimeOptions
-    from workbench.engines.host.presence import find_tool, need_ncu
-    from workbench.engines.ncu.command import Options
-    from workbench.errors import MissingError, UsageError, WorkbenchError
-    from workbench.measure.plan import Combination
-    from workbench.views.sheets.time import time_sheet
-    from workbench.views.terminal.tables import print_sheet
+    from workbench.commands.progress import Progress
+    from workbench.engines import choose
+    from workbench.errors import MissingError
+    from workbench.measure.campaign import Failures, runnable
+    from workbench.measure.experiment import Experiment
+    from workbench.measure.plan import chosen
 
-    project, loaded, chosen = pick(versions, every, study)
-    try:
-        options = msgspec.convert(
-            {
-                "sets": sets,
-                "sections": sections,
-                "metrics": [name for given in metrics for name in given.split(",") if name],
-                "clock_control": clock_control,
-                "cache_control": cache_control,
-                "replay_mode": replay_mode,
-            },
-            Options,
-        )
-    except msgspec.ValidationError as error:
-        raise UsageError(f"an option of ncu: {error}", "See workbench profile --help.") from error
-    if dry_run and engine == "emulator":
+    project, study, versions = named.pick()
+    run = msgspec.structs.replace(run, instruction_limit=limit)
+    options = msgspec.structs.replace(options, blocks=blocks)
+    if dry_run:
+        _print_commands(named, engine, options, run)
+        return
+    progress = Progress()
+    taken = choose(engine, project, run, progress.say, profiling=True)
+    click.echo(taken.profile_line + (", by `workbench time`" if taken.gpu and not timed else ""))
+    unheard = ["--time"] if timed and not taken.gpu else []
+    if unheard := unheard + taken.unheard(options):
+        click.echo(f"note: of no effect in the {taken.name}: {', '.join(unheard)}", err=True)
+    versions = runnable(taken, versions, named.every, progress.say)
+    runner = Experiment(project, study, taken, say=progress.say, step=progress.step)
+    failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
+    profiled: list[Combination] = []
+    for version in versions:
+        with failures.of(version.id, version):
+            one = chosen(study, version, named.problem, "profile")[0]
+            profile, path = runner.profile(runner.subject(*one), options)
+            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+            click.echo(f"{_summary(profile)} {taken.under} -> {shown.as_posix()}")
+            for notice in profile.notices:
+                if notice.code != "emulated":  # the first line says it
+                    progress.say(f"note: {version.id}: {notice.message}")
+            profiled.append(one)
+    if timed and taken.gpu and profiled:
+        _time(runner, profiled, progress, failures)
+    failures.finish()
+    if not profiled:
+        raise MissingError("nothing was profiled", "Name a version that can run here.")
+
+
+def _print_commands(named: Named, engine: str, options: ProfileOptions, run: RunOptions) -> None:
+    """The exact ncu command of each version.
+
+    Raises:
+        UsageError: the emulator was asked for.
+    """
+    from workbench.engines import on_gpu
+    from workbench.errors import UsageError
+    from workbench.measure.experiment import Experiment
+    from workbench.measure.plan import chosen
+
+    if engine == "emulator":
         raise UsageError(
             "--dry-run prints the command of ncu, and the emulator has none",
             "Leave out one of them; --engine ncu --dry-run needs no GPU.",
         )
-    if not dry_run and choose_engine(engine, launcher=bool(machine.launcher)) == "emulator":
-        from workbench.commands.emulating import profile_versions
-
-        given = {
-            "--time": timed,
-            "--set": sets,
-            "--section": sections,
-            "--metrics": metrics,
-            "--clock-control": clock_control != "none",
-            "--cache-control": cache_control != "all",
-            "--replay-mode": replay_mode != "kernel",
-            "--repeat": repeat > 1,
-            "--raw": raw,
-        }
-        profile_versions(
-            project,
-            loaded,
-            chosen,
-            every=every,
-            problem=problem,
-            seed=machine.seed,
-            arch=machine.arch,
-            blocks=blocks,
-            limit=limit,
-            unheard=[option for option, value in given.items() if value],
-        )
-        return
-    where = machine.where(known=dry_run)
-    progress = Progress()
-    runner = experiment(project, loaded, where, machine.seed, progress)
-    if dry_run:
-        ncu = "ncu" if machine.launcher else find_tool("ncu", "WORKBENCH_NCU") or "ncu"
-        for version in chosen:
-            subject = runner.subject(version, chosen_problem(loaded, version, problem))
-            click.echo(runner.command(subject, options, ncu, repeat).shell)
-        return
-    ncu = "ncu" if machine.launcher else need_ncu()
-    click.echo(
-        f"engine: ncu ({ncu}); times are taken outside of it"
-        + ("" if timed else ", by `workbench time`")
-    )
-    keep: Keep = "auto" if raw is None else "always" if raw else "never"
-    failures = Failures(progress, alone=len(chosen) == 1)
-    profiled: list[Combination] = []
-    done = 0
-    for version in chosen:
-        with failures.of(version.id):
-            try:
-                subject = runner.subject(version, chosen_problem(loaded, version, problem))
-                profile, path = runner.profile(subject, options, ncu, repeats=repeat, keep_raw=keep)
-            except WorkbenchError as error:
-                if not pass_over(version, error, every):
-                    raise
-                progress.say(f"{version.id}: passed over: {error.message}")
-                continue
-            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
-            done += 1
-            click.echo(_summary(profile, shown.as_posix()))
-            for notice in profile.notices:
-                progress.say(f"note: {version.id}: {notice.message}")
-            profiled.append(Combination(version, subject.problem))
-    if timed and profiled:
-        # All in one process, after ncu is done with all of them.
-        campaign = Campaign(
-            runner, TimeOptions(), every=every, progress=progress, failures=failures
-        )
-        campaign.measure(profiled)
-        if campaign.timings:
-            print_sheet(time_sheet(list(campaign.timings.values()), loaded.work), "table")
-    failures.finish()
-    if not done:
-        raise MissingError("nothing was profiled", "Name a version that can run here.")
+    project, study, versions = named.pick()
+    say = functools.partial(click.echo, err=True)
+    gpu = on_gpu(project, run, say, profiling=True, known=True)
+    runner = Experiment(project, study, gpu)
+    for version in versions:
+        one = chosen(study, version, named.problem, "profile")[0]
+        click.echo(gpu.command(runner.subject(*one), options).shell)
 
 
-def _summary(profile: Profile, path: str) -> str:
+def _time(
+    runner: Experiment, profiled: list[Combination], progress: Progress, failures: Failures
+) -> None:
+    """Time what was profiled: all in one process, after ncu is done with all of them."""
+    from workbench.engines.host.job import TimeOptions
+    from workbench.measure.campaign import Campaign
+    from workbench.views.sheets.time import time_sheet
+    from workbench.views.terminal.tables import print_sheet
+
+    campaign = Campaign(runner, TimeOptions(), progress, failures)
+    campaign.measure(profiled)
+    if campaign.timings:
+        print_sheet(time_sheet(list(campaign.timings.values()), runner.study.work), "table")
+
+
+def _summary(profile: Profile) -> str:
     from workbench.units import digits3, quantity
 
     kernels = ", ".join(dict.fromkeys(launch.kernel for launch in profile.launches))
@@ -217,5 +204,5 @@ def _summary(profile: Profile, path: str) -> str:
     error = f", error {digits3(check.error)}" if check else ""
     return (
         f"{profile.version} {profile.problem}: {kernels}{error}, "
-        f"{quantity(profile.capture.wall_s, 's')} under ncu -> {path}"
+        f"{quantity(profile.capture.wall_s, 's')}"
     )

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workbench.commands.measuring import (
-    Machine,
-    check_since,
-    limit_option,
-    machine_options,
-    since_option,
-    warm_option,
+from workbench.commands.options import (
+    Stored,
+    folded,
+    format_option,
+    run_options,
+    stored_options,
+    study_option,
+    time_options,
 )
-from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
+    from workbench.engines import RunOptions
+    from workbench.engines.host.job import TimeOptions
     from workbench.measure.plan import Gap, Key, Plan
     from workbench.model import Timing, Version
     from workbench.project import Project
@@ -26,22 +28,31 @@ if TYPE_CHECKING:
     from workbench.views.sheets.sweep import Sweep
 
 
+class Scope(NamedTuple):
+    """What the sweep goes over, as it was typed: targets, study, patterns of problems."""
+
+    targets: tuple[str, ...]
+    study: str | None
+    patterns: tuple[str, ...]
+
+
 @click.command()
-@click.argument("targets", nargs=-1, metavar="[STUDY] [VERSIONS]...")
-@study_option
-@click.option(
-    "--problem",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
-    help="Only these sweep problems, such as n4096 or 'n*' (default: all).",
+@folded(
+    "scope",
+    Scope,
+    click.argument("targets", nargs=-1, metavar="[STUDY] [VERSIONS]..."),
+    study_option,
+    click.option(
+        "--problem",
+        "patterns",
+        multiple=True,
+        metavar="PATTERN",
+        help="Only these sweep problems, such as n4096 or 'n*' (default: all).",
+    ),
 )
-@click.option(
-    "--again/--resume",
-    default=False,
-    help="Measure all anew, or only what is not stored of the same sources (the default).",
+@stored_options(
+    False, "Measure all anew, or only what is not stored of the same sources (the default)."
 )
-@since_option
 @click.option(
     "--recorded", is_flag=True, help="Show what is stored and measure nothing; needs no GPU."
 )
@@ -50,21 +61,16 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="With --recorded: the device whose times are meant (default: the newest time's).",
 )
-@warm_option
-@limit_option
-@machine_options
+@time_options
+@run_options
 @format_option
 def command(
-    targets: tuple[str, ...],
-    study: str | None,
-    patterns: tuple[str, ...],
-    again: bool,
-    since: str,
+    scope: Scope,
+    stored: Stored,
     recorded: bool,
     device: str | None,
-    warm: bool,
-    limit_s: float,
-    machine: Machine,
+    timing: TimeOptions,
+    run: RunOptions,
     format_: str,
 ) -> None:
     """Time every version of a study at every size, the baseline in turns beside it.
@@ -77,72 +83,68 @@ def command(
     from workbench.measure.plan import plan, sweep_problems
     from workbench.views.terminal.tables import print_sweep
 
-    check_since(since, again)
-    if recorded and (again or since or machine.launcher):
+    if recorded and (stored.again or stored.since or run.launcher):
         raise UsageError(
             "--recorded measures nothing", "Leave out --again, --since and --launcher."
         )
     if device and not recorded:
         raise UsageError("--device chooses among recorded times", "Add --recorded.")
-    project, loaded, chosen, named = _chosen(targets, study)
-    combinations = plan(loaded, chosen, sweep_problems(loaded, patterns))
-    cache = "warm" if warm else "cold"
+    project, study, chosen, named = _chosen(scope.targets, scope.study)
+    combinations = plan(study, chosen, sweep_problems(study, scope.patterns))
     if recorded:
-        print_sweep(_recorded(project, loaded, chosen, combinations, device, cache), format_)
+        print_sweep(_recorded(project, study, chosen, combinations, device, timing.cache), format_)
         return
 
-    from workbench.commands.campaigns import Campaign
-    from workbench.commands.measuring import Failures, Progress, experiment
-    from workbench.engines.host.job import TimeOptions
-    from workbench.engines.host.timed import now
+    from workbench.commands.progress import Progress
+    from workbench.engines import now, on_gpu
     from workbench.errors import MissingError
+    from workbench.measure.campaign import Campaign, Failures
+    from workbench.measure.experiment import Experiment
 
     begin = now()
+    progress = Progress()
     try:
-        where = machine.where()
+        engine = on_gpu(project, run, progress.say)
     except MissingError as error:
         hint = "`workbench sweep --recorded` shows the times that are stored."
         raise MissingError(error.message, f"{error.hint} {hint}") from error
-    progress = Progress()
-    failures = Failures(progress, alone=False)
-    campaign = Campaign(
-        experiment(project, loaded, where, machine.seed, progress),
-        TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s),
-        every=not named,
-        progress=progress,
-        failures=failures,
-    )
+    failures = Failures(progress.say, alone=False, every=not named)
+    runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
+    campaign = Campaign(runner, timing, progress, failures)
     total = len(combinations.combinations)
     try:
-        if not again:
-            campaign.take(combinations.combinations, since)
+        if not stored.again:
+            campaign.take(combinations.combinations, stored.since)
         campaign.measure(combinations.combinations)
     except (KeyboardInterrupt, SystemExit):
-        options = {
-            "--study": study,
-            "--problem": patterns,
-            "--limit": f"{limit_s:g}",
-            "--timeout": f"{machine.timeout_s:g}",
-            "--seed": machine.seed,
-            "--launcher": machine.launcher,
-            "--arch": machine.arch,
-            "--format": format_,
-            "--warm": warm,
-            "--since": since or (begin if again else ""),
-        }
+        again = _command_line(
+            scope.targets,
+            {
+                "--study": scope.study,
+                "--problem": scope.patterns,
+                "--limit": f"{timing.limit_s:g}",
+                "--timeout": f"{run.timeout_s:g}",
+                "--seed": run.seed,
+                "--launcher": run.launcher,
+                "--arch": run.arch,
+                "--format": format_,
+                "--warm": timing.cache == "warm",
+                "--since": stored.since or (begin if stored.again else ""),
+            },
+        )
         progress.say(
             f"{len(campaign.timings)} of {total} combinations are measured and kept; "
-            f"go on with: {_command_line(targets, options)}"
+            f"go on with: {again}"
         )
         raise
+    gaps = {**combinations.refused, **campaign.gaps}
     if campaign.timings:
-        gaps = {**combinations.refused, **campaign.gaps}
-        print_sweep(_sweep(loaded, chosen, combinations, campaign.timings, gaps, cache), format_)
+        timings = campaign.timings
+        print_sweep(_sweep(study, chosen, combinations, timings, gaps, timing.cache), format_)
     failures.finish()
     if not campaign.timings:
-        why = next(iter(campaign.gaps.values()), None) or next(
-            iter(combinations.refused.values()), None
-        )
+        # A fault of this run says more than what is refused always.
+        why = next(iter(campaign.gaps.values()), None) or next(iter(gaps.values()), None)
         raise MissingError(
             "nothing was timed" + (f": {why.why}" if why else ""),
             "Name versions and problems that can run here.",
@@ -172,7 +174,7 @@ def _chosen(
     targets: tuple[str, ...], study: str | None
 ) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
-    from workbench.commands.measuring import pick
+    from workbench.commands.targets import Named
     from workbench.errors import UsageError, nearest
     from workbench.project import require_project
     from workbench.study.folder import study_names
@@ -181,7 +183,9 @@ def _chosen(
     if words and study is None and words[0] in study_names(require_project()):
         study = words.pop(0)
     try:
-        project, loaded, versions = pick(tuple(words), not words, study)
+        project, loaded, versions = Named(
+            versions=tuple(words), every=not words, study=study
+        ).pick()
     except UsageError as error:
         if study is None and words and "/" not in words[0]:
             # The first word may be meant for a study.

@@ -31,6 +31,47 @@ class Selection(Record, frozen=True):
     engine: str | None = None
 
 
+class Named(Record, frozen=True):
+    """Versions that are to be run, and on which problem, as they were typed."""
+
+    versions: tuple[str, ...]
+    every: bool = False
+    study: str | None = None
+    problem: str | None = None
+
+    def pick(self) -> tuple[Project, Study, list[Version]]:
+        """The project, the study and the versions that are meant.
+
+        Raises:
+            UsageError: no version named, versions of several studies, an unknown name.
+        """
+        from workbench.project import require_project
+        from workbench.study.folder import load_study, parse_target
+
+        project = require_project()
+        default = self.study or project.default_study
+        if self.every and self.versions:
+            raise UsageError("versions and --all cannot stand together", "Leave one of them out.")
+        if not self.versions and not self.every:
+            raise UsageError(
+                "no version named", "Name one or more, such as v3 or sgemm/v3, or --all."
+            )
+        if self.every:
+            if not default:
+                raise UsageError("--all of which study?", "Add --study NAME.")
+            study = load_study(project, default)
+            return project, study, list(study.versions.values())
+        pairs = [parse_target(target, default) for target in self.versions]
+        names = list(dict.fromkeys(name for name, _ in pairs))
+        if len(names) > 1:
+            raise UsageError(
+                f"versions of several studies: {', '.join(names)}", "Run the command once a study."
+            )
+        study = load_study(project, names[0])
+        versions = {version.id: version for version in (study.version(name) for _, name in pairs)}
+        return project, study, list(versions.values())
+
+
 class Target(Record, frozen=True):
     """A profile with what belongs to it.
 
@@ -83,7 +124,7 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
             recorded of it (the hint says what is, and how to record it).
         DataError: a damaged report or store file.
     """
-    wanted = [(text, None if is_report(text) else _Recorded(text, selection)) for text in texts]
+    wanted = [(text, None if is_report(text) else _Candidates(text, selection)) for text in texts]
     choices = [recorded for _, recorded in wanted if recorded is not None]
     _agree(choices, selection)
     return [
@@ -126,7 +167,7 @@ def _report(text: str, selection: Selection) -> Target:
 # --- recorded profiles ---------------------------------------------------------------
 
 
-class _Recorded:
+class _Candidates:
     """A version's recorded profiles, and the one among them that is meant."""
 
     def __init__(self, text: str, selection: Selection) -> None:
@@ -237,7 +278,7 @@ def _matches(entry: Entry, selection: Selection) -> bool:
     )
 
 
-def _agree(recorded: list[_Recorded], selection: Selection) -> None:
+def _agree(recorded: list[_Candidates], selection: Selection) -> None:
     """Choose one entry for each, of the same problem, device and engine where there is one.
 
     Order of preference: what all have in common, ncu before the emulator, the

@@ -6,30 +6,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.measuring import (
-    Machine,
-    every_option,
+from workbench.commands.options import (
+    format_option,
     instruction_limit_option,
-    machine_options,
+    named_options,
+    run_options,
 )
-from workbench.commands.options import format_option, study_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from workbench.commands.measuring import Failures, Progress
-    from workbench.errors import WorkbenchError
-    from workbench.measure.experiment import Experiment, Subject, Verdict
+    from workbench.commands.targets import Named
+    from workbench.engines import RunOptions, Subject, Verdict
+    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Experiment
     from workbench.measure.sanitizer import Finding
     from workbench.model import Version
     from workbench.views.sheets.verify import VerifyRow
 
+    Pair = tuple[Subject, Verdict]
+
 
 @click.command()
-@click.argument("versions", nargs=-1)
-@every_option
-@study_option
-@click.option("--problem", metavar="NAME", help="Problem (default: all that are for verifying).")
+@named_options("Problem (default: all that are for verifying).")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "gpu", "emulator"]),
@@ -39,17 +38,14 @@ if TYPE_CHECKING:
 )
 @instruction_limit_option
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
-@machine_options
+@run_options
 @format_option
 def command(
-    versions: tuple[str, ...],
-    every: bool,
-    study: str | None,
-    problem: str | None,
+    named: Named,
     engine: str,
     limit: int | None,
     sanitize: bool,
-    machine: Machine,
+    run: RunOptions,
     format_: str,
 ) -> None:
     """Check versions against the float64 reference, with fresh random inputs.
@@ -57,69 +53,51 @@ def command(
     All problems of the study that are marked "verify", or the one named. Exit code 4
     where a result is wrong, or compute-sanitizer finds something.
     """
-    from workbench.commands.measuring import Failures, Progress, experiment, pick
-    from workbench.engines import choose_runner
+    import msgspec
+
+    from workbench.commands.progress import Progress
+    from workbench.engines import choose
     from workbench.engines.host.presence import need_sanitizer
     from workbench.errors import KernelError, MissingError
+    from workbench.measure.campaign import Failures, runnable
+    from workbench.measure.experiment import Experiment
     from workbench.measure.sanitizer import TOOLS
     from workbench.views.sheets.verify import verify_sheet
     from workbench.views.terminal.tables import print_sheet
 
-    project, loaded, chosen = pick(versions, every, study)
-    if not machine.launcher and not sanitize and choose_runner(engine) == "emulator":
-        from workbench.commands.emulating import verify_versions
-
-        verify_versions(
-            project,
-            loaded,
-            chosen,
-            every=every,
-            problem=problem,
-            seed=machine.seed,
-            arch=machine.arch,
-            limit=limit,
-            format_=format_,
-        )
-        return
-    where = machine.where()
-    program = need_sanitizer() if sanitize else ""
+    project, study, versions = named.pick()
     progress = Progress()
-    runner = experiment(project, loaded, where, machine.seed, progress)
-    failures = Failures(progress, alone=False)
-    rows: list[VerifyRow] = []
-    errors: list[WorkbenchError] = []
-    findings: list[tuple[str, Finding]] = []
-    texts: dict[str, str] = {}
-    passed_over = _passing_over(progress, every)
-    groups = _subjects(runner, chosen, problem, failures, passed_over)
-    verdicts = iter(runner.verify([each for _, group in groups for each in group]))
-    sanitized: list[tuple[Version, list[Subject]]] = []
-    for version, subjects in groups:
-        own = [next(verdicts) for _ in subjects]
-        if (first := own[0].error) is not None and passed_over(version, first):
-            continue
-        tolerance = loaded.tolerance_of(version.id)
-        rows += [verdict_row(version.id, verdict, tolerance) for verdict in own]
-        errors += [verdict.error for verdict in own if verdict.error is not None]
-        if sanitize and version.kind == "cuda":
-            sanitized.append((version, subjects))
-            built = subjects[0].built
-            texts |= {s.path: s.text or "" for s in (built.sources if built else ())}
-    for tool in TOOLS if sanitized else ():
-        everyone = [each for _, subjects in sanitized for each in subjects]
-        # One process for all: only where it has something to say does each version get its
-        # own, so that a finding is never laid at another version's door.
-        if len(sanitized) > 1 and runner.clean(everyone, tool, program):
-            continue
-        for version, subjects in sanitized:
-            with failures.of(f"{version.id} under {tool}"):
-                for finding in runner.sanitize(subjects, tool, program):
-                    findings.append((version.id, finding))
-    if rows:
-        tools = TOOLS if sanitize else ()
-        print_sheet(verify_sheet(loaded.name, runner.seed, rows, findings, tools, texts), format_)
-    raise_worst(rows, errors, failures)
-    if not rows:
+    run = msgspec.structs.replace(run, instruction_limit=limit)
+    taken = choose("gpu" if sanitize else engine, project, run, progress.say)
+    program = need_sanitizer() if sanitize else ""
+    if taken.verify_line:
+        progress.say(taken.verify_line)
+    versions = runnable(taken, versions, named.every, progress.say)
+    runner = Experiment(project, study, taken, say=progress.say, step=progress.step)
+    failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
+    subjects = _subjects(runner, versions, named.problem, failures)
+    verdicts: dict[int, Verdict] = {}
+
+    def show(pairs: Sequence[Pair], findings: Sequence[tuple[str, Finding]] = ()) -> None:
+        progress.clear()
+        if pairs:
+            rows = [_row(*pair) for pair in pairs]
+            built = [subject.built for subject, _ in pairs if sanitize and subject.built]
+            texts = {source.path: source.text or "" for each in built for source in each.sources}
+            tools = TOOLS if sanitize else ()
+            sheet = verify_sheet(study.name, taken.seed, rows, findings, tools, texts)
+            print_sheet(sheet, format_)
+
+    try:
+        runner.verify(subjects, verdicts.__setitem__)
+    except KeyboardInterrupt:
+        show(_judged(subjects, verdicts, failures))  # what is checked by then
+        raise
+    pairs = _judged(subjects, verdicts, failures)
+    findings = _findings(runner, pairs, program, failures) if sanitize else []
+    show(pairs, findings)
+    _raise_worst(pairs, failures)
+    if not pairs:
         raise MissingError("nothing was verified", "Name a version that can run here.")
     if findings:
         total = len(findings)
@@ -129,51 +107,66 @@ def command(
         )
 
 
-def _passing_over(progress: Progress, every: bool) -> Callable[[Version, WorkbenchError], bool]:
-    """Whether a version is passed over for an error, which is said then."""
-    from workbench.commands.measuring import pass_over
-
-    def passed_over(version: Version, error: WorkbenchError) -> bool:
-        if not pass_over(version, error, every):
-            return False
-        progress.say(f"{version.id}: passed over: {error.message}")
-        return True
-
-    return passed_over
-
-
 def _subjects(
-    runner: Experiment,
-    chosen: Sequence[Version],
-    problem: str | None,
-    failures: Failures,
-    passed_over: Callable[[Version, WorkbenchError], bool],
-) -> list[tuple[Version, list[Subject]]]:
-    """What is to be verified of each version; one that cannot be has its error kept.
+    runner: Experiment, versions: Sequence[Version], problem: str | None, failures: Failures
+) -> list[Subject]:
+    """What is to be verified; the error of a version that cannot be is kept.
 
     Raises:
         WorkbenchError: the error of the only version.
     """
-    from workbench.commands.choosing import chosen_problems
-    from workbench.errors import WorkbenchError
+    from workbench.measure.plan import chosen
 
-    broken = runner.build_all([version for version in chosen if version.kind == "cuda"])
-    groups = []
-    for version in chosen:
-        try:
-            problems = chosen_problems(runner.study, version, problem, "verify")
+    broken = runner.build_all(versions)
+    subjects: list[Subject] = []
+    for version in versions:
+        with failures.of(version.id, version):
+            combinations = chosen(runner.study, version, problem, "verify")
             if version.id in broken:
                 raise broken[version.id]
-            groups.append((version, [runner.subject(version, each) for each in problems]))
-        except WorkbenchError as error:
-            if len(chosen) == 1:
-                raise
-            if not passed_over(version, error):
-                failures.add(version.id, error)
-    return groups
+            subjects += [runner.subject(*each) for each in combinations]
+    return subjects
 
 
-def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
+def _judged(
+    subjects: Sequence[Subject], verdicts: dict[int, Verdict], failures: Failures
+) -> list[Pair]:
+    """Subjects that have a verdict, without versions that are passed over for their first one."""
+    over: dict[str, bool] = {}
+    for place, verdict in sorted(verdicts.items()):
+        version = subjects[place].version
+        if version.id not in over:
+            error = verdict.error
+            over[version.id] = error is not None and failures.pass_over(version, error)
+    return [
+        (subjects[place], verdict)
+        for place, verdict in sorted(verdicts.items())
+        if not over[subjects[place].version.id]
+    ]
+
+
+def _findings(
+    runner: Experiment, pairs: Sequence[Pair], program: str, failures: Failures
+) -> list[tuple[str, Finding]]:
+    """What compute-sanitizer finds in the CUDA versions, with the version's id."""
+    from workbench.measure.sanitizer import TOOLS
+
+    every = [subject for subject, _ in pairs if subject.version.kind == "cuda"]
+    versions = list(dict.fromkeys(subject.version.id for subject in every))
+    findings = []
+    for tool in TOOLS if every else ():
+        # One process for all: only where it has something to say does each version get its
+        # own, so that a finding is never laid at another version's door.
+        if len(versions) > 1 and runner.clean(every, tool, program):
+            continue
+        for version in versions:
+            with failures.of(f"{version} under {tool}"):
+                own = [subject for subject in every if subject.version.id == version]
+                findings += [(version, each) for each in runner.sanitize(own, tool, program)]
+    return findings
+
+
+def _row(subject: Subject, verdict: Verdict) -> VerifyRow:
     """One line of the table."""
     from workbench.views.sheets.verify import VerifyRow
 
@@ -183,11 +176,11 @@ def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
         index = ", ".join(str(i) for i in check.worst.index)
         worst = f"{check.worst.output}[{index}] = {check.worst.got}, expected {check.worst.want}"
     return VerifyRow(
-        version=version,
+        version=subject.version.id,
         problem=verdict.problem.name,
         ok=verdict.error is None,
         error=check.error if check else None,
-        tolerance=tolerance,
+        tolerance=subject.study.tolerance_of(subject.version.id),
         worst=worst,
         compared=check.compared if check else 0,
         unwritten=check.unwritten if check else 0,
@@ -196,15 +189,15 @@ def verdict_row(version: str, verdict: Verdict, tolerance: float) -> VerifyRow:
     )
 
 
-def raise_worst(
-    rows: Sequence[VerifyRow], errors: Sequence[WorkbenchError], failures: Failures
-) -> None:
+def _raise_worst(pairs: Sequence[Pair], failures: Failures) -> None:
     """End with the error of what failed, if anything did; details stand in the table's notes."""
-    if len(errors) == 1 and len(rows) == 1:
+    failed = [(subject, verdict.error) for subject, verdict in pairs if verdict.error is not None]
+    errors = [error for _, error in failed]
+    if errors and len(pairs) == 1:
         raise errors[0]
     if errors:
         worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
-        failed = [f"{row.version} {row.problem}" for row in rows if not row.ok]
-        shown = ", ".join(failed[:6]) + (f" and {len(failed) - 6} more" if failed[6:] else "")
-        raise type(worst)(f"{len(errors)} of {len(rows)} checks failed: {shown}", worst.hint)
+        names = [f"{subject.version.id} {subject.problem.name}" for subject, _ in failed]
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if names[6:] else "")
+        raise type(worst)(f"{len(errors)} of {len(pairs)} checks failed: {shown}", worst.hint)
     failures.finish()

@@ -1,60 +1,257 @@
-"""Engines: what produces a profile. ncu needs a GPU, the emulator none; the choice is made here."""
+"""Engines: what says something about a version. ncu needs a GPU, the emulator none.
+
+In come `Subject`s, which are compiled versions on problems that they can do, and what is
+asked of them; out go `Verdict`s and `Profile`s. Which engine is taken is decided here.
+
+The worker below a profiler imports this module as well: no more than records at its top.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import abc
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.errors import MissingError
+from workbench.errors import MissingError, WorkbenchError
+from workbench.model import EngineName, Record
 
-EngineChoice = Literal["auto", "ncu", "emulator"]
+if TYPE_CHECKING:
+    from workbench.compile.build import BuildResult
+    from workbench.engines.host.job import Check
+    from workbench.engines.ncu.collection import Collection
+    from workbench.engines.ncu.engine import GpuEngine
+    from workbench.engines.ncu.raw import Keep
+    from workbench.model import Problem, Profile, Version
+    from workbench.project import Project
+    from workbench.study.folder import Study
+    from workbench.study.launches import ResolvedLaunch, ResolvedScratch
+
+Say = Callable[[str], None]
 
 
-def choose_engine(wanted: str, *, launcher: bool = False) -> Literal["ncu", "emulator"]:
-    """The engine to take: ncu where it can run, else the emulator.
+def silent(_line: str) -> None:
+    """Say nothing."""
+
+
+class RunOptions(Record, frozen=True):
+    """Where and how versions run, as a user asks for it.
+
+    Attributes:
+        seed: Of the inputs; None: a fresh one.
+        timeout_s: Time limit of a version on a problem, in seconds.
+        arch: What to compile for; empty: what the GPU here needs.
+        launcher: Command before every other, as for a shell.
+        instruction_limit: Instructions of one thread after which the emulator gives a
+            kernel up; None: its own limit.
+    """
+
+    seed: int | None = None
+    timeout_s: float = 300.0
+    arch: str = ""
+    launcher: str = ""
+    instruction_limit: int | None = None
+
+
+class ProfileOptions(Record, frozen=True):
+    """What is asked of a profile.
+
+    Attributes:
+        collection: What ncu collects; None: the default.
+        repeats: Captures of every launch under ncu, for the noise of its counters.
+        keep_raw: Keep ncu's raw report beside the profile; ``auto``: if it is small and
+            names no folder of this machine.
+        blocks: About how many blocks of a launch the emulator runs; 0: all; None: all
+            unless the problem is large.
+    """
+
+    collection: Collection | None = None
+    repeats: int = 1
+    keep_raw: Keep = "auto"
+    blocks: int | None = None
+
+
+class Subject(Record, frozen=True):
+    """What is run: a version on a problem that it can do, compiled and its launches settled.
+
+    `built` is None for a Python version, which builds what it needs itself.
+    """
+
+    study: Study
+    version: Version
+    problem: Problem
+    built: BuildResult | None
+    launches: tuple[ResolvedLaunch, ...] = ()
+    scratch: tuple[ResolvedScratch, ...] = ()
+
+    @classmethod
+    def of(
+        cls, study: Study, version: Version, problem: Problem, built: BuildResult | None
+    ) -> Subject:
+        """Settle a version's launches for a problem that it was found able to do.
+
+        Raises:
+            UsageError: a launch that no chip can run.
+        """
+        from workbench.study.launches import resolve_launches, resolve_scratch
+
+        ours = version.kind == "cuda"  # what a library launches is its own affair
+        return cls(
+            study=study,
+            version=version,
+            problem=problem,
+            built=built,
+            launches=resolve_launches(study, version, problem) if ours else (),
+            scratch=resolve_scratch(study, version, problem) if ours else (),
+        )
+
+
+class Verdict(NamedTuple):
+    """What verifying one problem said: the check, and the error unless all was well."""
+
+    problem: Problem
+    check: Check | None
+    error: WorkbenchError | None = None
+
+
+class Engine(abc.ABC):
+    """What verifies and profiles versions, and what it cannot know of them.
+
+    Attributes:
+        name: As profiles are kept under.
+        verify_line: What is said before versions are verified; empty: nothing.
+        profile_line: The first line of a profile run: which engine, and what it cannot know.
+        under: How a profile came about: ``under ncu``.
+        seed: Of the inputs of all versions.
+    """
+
+    name: EngineName
+    verify_line: str = ""
+    profile_line: str
+    under: str
+    seed: int
+
+    @property
+    def gpu(self) -> GpuEngine | None:
+        """This engine where it has a GPU, whose times can be taken; else None."""
+        return None
+
+    def refuses(self, version: Version) -> str:
+        """Why it can run no such version, whatever the problem; empty where it can."""
+        del version
+        return ""
+
+    def unheard(self, options: ProfileOptions) -> list[str]:
+        """The options of the command line that were given and have no effect here."""
+        del options
+        return []
+
+    @abc.abstractmethod
+    def build(self, version: Version) -> BuildResult | None:
+        """Compile a version, or find it compiled; None for a Python version.
+
+        Raises:
+            KernelError: it does not compile.
+            UsageError, MissingError: see `workbench.compile.build.build`.
+        """
+
+    @abc.abstractmethod
+    def verify(
+        self,
+        subjects: Sequence[Subject],
+        tell: Callable[[int, Verdict], None],
+        begin: Callable[[int], None],
+    ) -> None:
+        """Check results against the reference; no failure keeps the others from their turn.
+
+        Args:
+            subjects: What to check, in this order.
+            tell: Called once for each with its place, as the verdict comes; perhaps from
+                another thread.
+            begin: Called with the place of each before it is begun.
+
+        Raises:
+            MissingError: nothing can run here.
+        """
+
+    @abc.abstractmethod
+    def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:
+        """Verify a version and count; the profile, and the raw report if it is to be kept.
+
+        Raises:
+            KernelError: a wrong result, a crash, a hang.
+            MissingError, UsageError, DataError: what lacks, or what was not understood.
+        """
+
+
+def choose(
+    wanted: str,
+    project: Project,
+    options: RunOptions,
+    say: Say = silent,
+    *,
+    profiling: bool = False,
+) -> Engine:
+    """The engine to take: the GPU's where it can run, else the emulator.
 
     Args:
-        wanted: ``auto``, ``ncu`` or ``emulator``.
-        launcher: Whether a launcher leads to the GPU; it is then not asked from here.
+        wanted: ``auto``, ``emulator``, or any other word for the GPU's.
+        project: Where versions run.
+        options: How they run; a launcher leads to a GPU that is not asked from here.
+        say: Called with one line of progress at a time.
+        profiling: ncu is needed as well.
 
     Raises:
-        MissingError: ncu was asked for and cannot run here; or neither it nor a compiler
-            for the emulator is here. Says what lacks and what works without.
+        MissingError: the GPU's was asked for and cannot run here; or neither it nor a
+            compiler for the emulator is here. Says what lacks and what works without.
+        UsageError: see `workbench.engines.host.presence.choose_where`.
     """
-    if wanted == "emulator":
-        return "emulator"
-    if launcher:
-        return "ncu"
-    from workbench.engines.host import presence
+    if wanted != "emulator":
+        try:
+            return on_gpu(project, options, say, profiling=profiling)
+        except MissingError:
+            if wanted != "auto" or options.launcher or not _can_compile():
+                raise
+    from workbench.engines.emulated.engine import EmulatorEngine
 
-    try:
-        presence.need_gpu()
-        presence.need_ncu()
-        presence.need_pycuda()
-    except MissingError:
-        if wanted == "ncu" or not _can_compile():
-            raise
-        return "emulator"
-    return "ncu"
+    return EmulatorEngine(project, options, say)
 
 
-def choose_runner(wanted: str) -> Literal["gpu", "emulator"]:
-    """What verifies: the GPU where there is one (``auto``), else the emulator.
+def on_gpu(
+    project: Project,
+    options: RunOptions,
+    say: Say = silent,
+    *,
+    profiling: bool = False,
+    known: bool = False,
+) -> GpuEngine:
+    """The engine of the GPU here, or behind a launcher.
+
+    Args:
+        project: Where versions run.
+        options: How they run.
+        say: Called with one line of progress at a time.
+        profiling: ncu is needed as well.
+        known: Nothing will be run (``--dry-run``): the architecture is enough.
 
     Raises:
-        MissingError: neither a GPU nor a compiler is here, or ``gpu`` was asked for.
+        MissingError: no GPU, no PyCUDA, no ncu, and something is to be run here.
+        UsageError: see `workbench.engines.host.presence.choose_where`.
     """
-    if wanted == "emulator":
-        return "emulator"
     from workbench.engines.host import presence
 
-    try:
+    ncu = ""
+    if profiling and not options.launcher and not known:
         presence.need_gpu()
-        presence.need_pycuda()
-    except MissingError:
-        if wanted == "gpu" or not _can_compile():
-            raise
-        return "emulator"
-    return "gpu"
+        ncu = presence.need_ncu()
+    elif profiling:
+        found = None if options.launcher else presence.find_tool("ncu", "WORKBENCH_NCU")
+        ncu = found or "ncu"
+    where = presence.choose_where(options, known=known)
+    from workbench.engines.ncu.engine import GpuEngine
+
+    return GpuEngine(project, where, seed=options.seed, ncu=ncu, say=say)
 
 
 def _can_compile() -> bool:
@@ -65,3 +262,13 @@ def _can_compile() -> bool:
     except MissingError:
         return False
     return True
+
+
+def fresh_seed() -> int:
+    """A seed nobody chose, so that no kernel is right by habit."""
+    return int.from_bytes(os.urandom(4), "little")
+
+
+def now() -> str:
+    """The time as records hold it: ISO 8601, UTC, in seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -21,9 +21,9 @@ from workbench.engines.gpu.bench import Bench, Benches, Run
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError, set_bytes
 from workbench.engines.host.job import (
     Check,
+    Executable,
     Failure,
     Job,
-    Program,
     Result,
     read_jobs,
     write_results,
@@ -34,7 +34,7 @@ from workbench.model import Notice
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 
 
-def _wrong(program: Program) -> Failure:
+def _wrong(program: Executable) -> Failure:
     return Failure(
         kind="wrong-result",
         message=f"{program.version} gives a wrong result",
@@ -42,7 +42,7 @@ def _wrong(program: Program) -> Failure:
     )
 
 
-def _wake_for(session: Session, program: Program) -> None:
+def _wake_for(session: Session, program: Executable) -> None:
     """What calls a library may choose among kernels by trying them."""
     if program.kind != "cuda":
         with session.doing(f"waking the device for {program.version}"):

@@ -6,71 +6,32 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from workbench import __version__
 from workbench.compile.build import BuildResult
-from workbench.engines.host.batch import Outcome, run_batch
-from workbench.engines.host.client import (
-    compiled,
-    fresh_seed,
-    make_job,
-    make_program,
-    run_jobs,
-    verification,
-)
+from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, silent
 from workbench.engines.host.failures import failure_error, hang
-from workbench.engines.host.job import Check, Job, Program, Result, TimeOptions
+from workbench.engines.host.job import Job, Result, TimeOptions
 from workbench.engines.host.process import Finished
-from workbench.engines.host.timed import now, timing_record
-from workbench.engines.host.where import Where
-from workbench.engines.ncu.assemble import (
-    fold_repeats,
-    library_notices,
-    metric_notices,
-    own_notices,
-    own_sources,
-)
-from workbench.engines.ncu.command import Captured, Command, Options, capture, prepare
-from workbench.engines.ncu.raw import Keep
-from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.engines.ncu.engine import GpuEngine
+from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
+from workbench.measure.plan import Combination
 from workbench.measure.sanitizer import Finding, Tool
-from workbench.model import Notice, Problem, Profile, Record, Timing, Version
+from workbench.model import Notice, Problem, Profile, Timing, Version
 from workbench.project import Project
 from workbench.store import Store
-from workbench.study.folder import Study, source_hash
-
-Say = Callable[[str], None]
-
-
-class Subject(Record, frozen=True):
-    """A version on a problem, compiled and ready for the worker."""
-
-    version: Version
-    problem: Problem
-    program: Program
-    built: BuildResult | None
-
-
-class Verdict(NamedTuple):
-    """What verifying one problem said: the check, and the error unless all was well."""
-
-    problem: Problem
-    check: Check | None
-    error: WorkbenchError | None = None
+from workbench.study.folder import Study
 
 
 class Experiment:
-    """Runs versions of one study on one machine.
+    """Runs versions of one study under one engine.
 
     Args:
         project: Where the study lies.
         study: The study.
-        where: What to compile for and how to reach the GPU.
-        seed: Seed of the random inputs; None: a fresh one.
+        engine: What runs them.
         say: Called with one line of progress at a time.
         step: Called with a line that the next one replaces.
     """
@@ -79,32 +40,41 @@ class Experiment:
         self,
         project: Project,
         study: Study,
-        where: Where,
+        engine: Engine,
         *,
-        seed: int | None = None,
-        say: Say = lambda _line: None,
-        step: Say = lambda _line: None,
+        say: Say = silent,
+        step: Say = silent,
     ) -> None:
         self.project = project
         self.study = study
-        self.where = where
-        self.seed = fresh_seed() if seed is None else seed
+        self.engine = engine
         self.store = Store(project.profiles)
         self._say = say
         self._step = step
-        self._built: dict[str, BuildResult] = {}
+        self._built: dict[str, BuildResult | None] = {}
 
-    def subject(self, version: Version, problem: Problem) -> Subject:
-        """Compile a version for a problem.
+    @property
+    def gpu(self) -> GpuEngine:
+        """The engine, which has a GPU.
 
         Raises:
-            UsageError, KernelError, MissingError: see `make_program`.
+            MissingError: it has none.
         """
-        self.study.check_requirements(version, problem)
-        program, built = make_program(
-            self.project, self.study, version, problem, self.where.arch, self._build(version)
-        )
-        return Subject(version=version, problem=problem, program=program, built=built)
+        if self.engine.gpu is None:
+            raise MissingError(
+                f"the engine {self.engine.name} has no GPU, which this needs",
+                "Run it on a machine with a GPU, or reach one with --launcher.",
+            )
+        return self.engine.gpu
+
+    def subject(self, version: Version, problem: Problem) -> Subject:
+        """Compile a version for a problem that it can do (`workbench.measure.plan`).
+
+        Raises:
+            KernelError, MissingError: it does not compile, or there is no compiler.
+            UsageError: a launch that no chip can run.
+        """
+        return Subject.of(self.study, version, problem, self._build(version))
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
         """Compile versions side by side, a compiler process for each core.
@@ -125,25 +95,30 @@ class Experiment:
         return failed
 
     def _build(self, version: Version) -> BuildResult | None:
-        if version.kind != "cuda":
-            return None
         if version.id not in self._built:
             # Once, on however many problems it is to run.
-            self._say(f"build {version.id} for {self.where.arch}")
-            self._built[version.id] = compiled(self.project, version, self.where.arch)
+            self._built[version.id] = self.engine.build(version)
         return self._built[version.id]
 
     # --- verify -----------------------------------------------------------------
 
-    def verify(self, subjects: Sequence[Subject]) -> list[Verdict]:
-        """Check versions on problems, in as few worker processes as faults allow.
+    def verify(
+        self,
+        subjects: Sequence[Subject],
+        tell: Callable[[int, Verdict], None] = lambda _place, _verdict: None,
+    ) -> list[Verdict]:
+        """Check versions on problems.
+
+        Args:
+            subjects: What to check, in this order.
+            tell: Called with place and verdict as each comes; perhaps from another thread.
 
         Returns:
             A verdict a subject, in their order. No failure keeps the others from being
-            checked, but a version that hung is not tried again.
+            checked.
 
         Raises:
-            MissingError: no worker can run here.
+            MissingError: nothing can run here.
         """
         verdicts: dict[int, Verdict] = {}
         shown = ""
@@ -159,23 +134,12 @@ class Experiment:
             name = subjects[place].problem.name
             self._step(f"verify {version} on {name} ({names.index(name) + 1} of {len(names)})")
 
-        def tell(place: int, outcome: Outcome) -> None:
-            check = outcome.result.check if outcome.result else None
-            verdicts[place] = Verdict(subjects[place].problem, check, outcome.error)
+        def one(place: int, verdict: Verdict) -> None:
+            verdicts[place] = verdict
+            tell(place, verdict)
 
-        jobs = [self._verify_job(subject) for subject in subjects]
-        run_batch(self.project, jobs, self.where, tell, begin)
+        self.engine.verify(subjects, one, begin)
         return [verdicts[place] for place in range(len(subjects))]
-
-    def _verify_job(self, subject: Subject, *, sanitize: bool = False) -> Job:
-        return make_job(
-            "verify",
-            self.study,
-            subject.problem,
-            subject.program,
-            seed=self.seed,
-            sanitize=sanitize,
-        )
 
     def sanitize(self, subjects: Sequence[Subject], tool: Tool, program: str) -> list[Finding]:
         """Run one version on several problems under one tool of compute-sanitizer.
@@ -186,12 +150,12 @@ class Experiment:
         """
         jobs, results, finished = self._under(subjects, tool, program)
         if finished.timed_out:
-            raise hang(jobs[min(len(results), len(jobs) - 1)], self.where)
+            raise hang(jobs[min(len(results), len(jobs) - 1)], self.gpu.where)
         failed = next((result for result in results if result.failure), None)
         # A crash is what we look for; anything else kept the kernels from running at all.
-        if failed is not None and failed.failure and failed.failure.kind not in ("crash",):
+        if failed is not None and failed.failure and failed.failure.kind != "crash":
             raise failure_error(jobs[results.index(failed)], failed.failure)
-        kernels = {launch.kernel for subject in subjects for launch in subject.program.launches}
+        kernels = {launch.kernel for subject in subjects for launch in subject.launches}
         return sanitizer.judge(tool, finished.output, finished.code, kernels)
 
     def clean(self, subjects: Sequence[Subject], tool: Tool, program: str) -> bool:
@@ -208,10 +172,7 @@ class Experiment:
     ) -> tuple[list[Job], list[Result], Finished]:
         names = list(dict.fromkeys(subject.version.id for subject in subjects))
         self._say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
-        jobs = [self._verify_job(subject, sanitize=True) for subject in subjects]
-        wrapper = sanitizer.arguments(program, tool)
-        results, finished = run_jobs(self.project, jobs, self.where, wrapper=wrapper)
-        return jobs, results, finished
+        return self.gpu.verify_under(subjects, sanitizer.arguments(program, tool))
 
     # --- time ---------------------------------------------------------------------
 
@@ -254,86 +215,39 @@ class Experiment:
             MissingError: no worker can run here.
         """
         beside = [self._baseline(subject) for subject in subjects]
-        jobs = [
-            make_job(
-                "time",
-                self.study,
-                subject.problem,
-                subject.program,
-                seed=self.seed,
-                baseline=baseline,
-                options=options,
-            )
-            for subject, (baseline, _) in zip(subjects, beside, strict=True)
-        ]
 
-        def one(place: int, outcome: Outcome) -> None:
-            if outcome.error is not None or outcome.result is None:
-                tell(subjects[place], outcome.error or KernelError("no result"))
-                return
-            timing = timing_record(
-                self.project,
-                self.study,
-                subjects[place].version,
-                jobs[place],
-                outcome.result,
-                beside[place][1],
-            )
-            try:
-                if keep:
-                    self.store.save_timing(timing)
-            except WorkbenchError as error:
-                tell(subjects[place], error)
-            else:
-                tell(subjects[place], timing)
+        def one(place: int, outcome: Timing | WorkbenchError) -> None:
+            if isinstance(outcome, Timing):
+                notices = (*beside[place][1], *outcome.notices)
+                outcome = msgspec.structs.replace(outcome, notices=notices)
+                try:
+                    if keep:
+                        self.store.save_timing(outcome)
+                except WorkbenchError as error:
+                    outcome = error
+            tell(subjects[place], outcome)
 
-        run_batch(self.project, jobs, self.where, one, lambda place: begin(subjects[place]))
+        pairs = [(subject, rival) for subject, (rival, _) in zip(subjects, beside, strict=True)]
+        self.gpu.time(pairs, options, one, lambda place: begin(subjects[place]))
 
-    def _baseline(self, subject: Subject) -> tuple[Program | None, list[Notice]]:
+    def _baseline(self, subject: Subject) -> tuple[Subject | None, list[Notice]]:
         baseline = self.study.baseline
         if baseline is None or baseline.id == subject.version.id:
             return None, []
         try:
-            return self.subject(baseline, subject.problem).program, []
+            return self.subject(*Combination.of(self.study, baseline, subject.problem)), []
         except UsageError as error:
             why = f"The baseline {baseline.id} was not timed: {error.message}."
             return None, [Notice(code="no-baseline", message=why)]
 
     # --- profile --------------------------------------------------------------------
 
-    def _profile_job(self, subject: Subject, repeats: int) -> Job:
-        return make_job(
-            "profile",
-            self.study,
-            subject.problem,
-            subject.program,
-            seed=self.seed,
-            repeats=repeats,
-        )
-
-    def command(self, subject: Subject, options: Options, ncu: str, repeats: int) -> Command:
-        """The ncu command, with its job in place, but not run."""
-        job = self._profile_job(subject, repeats)
-        return prepare(self.project, job, self.where, options, ncu)
-
     def profile(
         self,
         subject: Subject,
-        options: Options,
-        ncu: str,
-        *,
-        repeats: int = 1,
-        keep_raw: Keep = "auto",
+        options: ProfileOptions = ProfileOptions(),  # noqa: B008 - frozen
     ) -> tuple[Profile, Path]:
         """Verify and profile one version, and keep the profile.
-
-        Args:
-            subject: What to profile.
-            options: What ncu collects.
-            ncu: Path of ncu.
-            repeats: Captures of every launch, for the noise of its counters.
-            keep_raw: Keep the raw report beside the profile; ``auto``: if it is small and
-                names no folder of this machine.
 
         Returns:
             The profile and the path it is kept at.
@@ -342,54 +256,5 @@ class Experiment:
             KernelError, MissingError, UsageError, DataError: nothing was kept, and an
                 earlier profile is as it was.
         """
-        self._say(f"verify and profile {subject.version.id} on {subject.problem.name}")
-        job = self._profile_job(subject, repeats)
-        captured = capture(self.project, job, self.where, options, ncu, self._ncu_line, keep_raw)
-        profile = self._assemble(subject, job, captured, options)
-        return profile, self.store.save(profile, captured.raw.packed)
-
-    def _ncu_line(self, line: str) -> None:
-        if line.startswith("==PROF== Profiling"):
-            self._say(line.removeprefix("==PROF== ").strip())
-
-    def _assemble(
-        self, subject: Subject, job: Job, captured: Captured, options: Options
-    ) -> Profile:
-        result = captured.result
-        assert result.check is not None and result.device is not None
-        read = captured.profile
-        read_notices = own_notices(read.notices)
-        if subject.version.kind == "python":
-            read_notices = library_notices(read_notices, subject.version.id)
-        notices = [*read_notices, *metric_notices(read, options.metrics, options.catalog_metrics)]
-        if captured.raw.notice is not None:
-            notices.append(captured.raw.notice)
-        folded = fold_repeats(read, job.repeats, len(job.program.launches))
-        built = subject.built
-        named = own_sources(folded, built.sources if built else ())
-        return msgspec.structs.replace(
-            named,
-            engine="ncu",
-            # The chip as ncu describes it; what it left out, the driver knows.
-            device=read.device if read.device.name else result.device,
-            captured=read.captured or now(),
-            study=self.study.name,
-            version=subject.version.id,
-            problem=subject.problem.name,
-            parameters=result.parameters,
-            tools={**result.tools, **read.tools, "workbench": __version__},
-            capture=msgspec.structs.replace(
-                read.capture,
-                command=captured.command.neutral,
-                clock_control=options.clock_control,
-                cache_control=options.cache_control,
-                replay_mode=options.replay_mode,
-                sections=options.chosen_sections,
-                wall_s=captured.wall_s,
-                repeats=job.repeats,
-            ),
-            source_hash=source_hash(self.project, subject.version),
-            build=built.build if built else None,
-            verification=verification(job, result.check),
-            notices=(*notices, *result.notices),
-        )
+        profile, raw = self.engine.profile(subject, options)
+        return profile, self.store.save(profile, raw)

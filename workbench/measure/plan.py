@@ -1,8 +1,8 @@
-"""What a run over many versions and problems has to do, and what is stored of it already.
+"""What a run over versions and problems has to do, and what is stored of it already.
 
 A *combination* is a version on a problem. Which of them a version refuses, which are
-recorded already and in which order the rest is measured is the same for `workbench sweep`
-and `workbench time --all`, and needs no hardware.
+recorded already and in which order the rest is measured is the same for every command,
+and needs no hardware. A version's requirements are checked here and nowhere else.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from workbench.store import Store, natural_key
 from workbench.study.folder import Study, source_hash
 
 Key = tuple[str, str]  # (version, problem)
+Use = Literal["verify", "profile", "sweep"]
+#: What problems are timed for.
+_TIMED: tuple[Use, ...] = ("profile", "sweep")
+
+
+class UnableError(UsageError):
+    """A version cannot do the problem that was asked for, and says why."""
 
 
 class Combination(NamedTuple):
@@ -25,6 +32,19 @@ class Combination(NamedTuple):
 
     version: Version
     problem: Problem
+
+    @classmethod
+    def of(cls, study: Study, version: Version, problem: Problem) -> Combination:
+        """A version on a problem, if it can do it.
+
+        Raises:
+            UnableError: it requires what the problem does not have.
+        """
+        try:
+            study.check_requirements(version, problem)
+        except UsageError as error:
+            raise UnableError(error.message, error.hint) from error
+        return cls(version, problem)
 
     @property
     def key(self) -> Key:
@@ -103,14 +123,52 @@ def plan(study: Study, versions: Sequence[Version], problems: Sequence[Problem])
     for problem in problems:
         for version in versions:
             try:
-                study.check_requirements(version, problem)
-            except UsageError:
+                combinations.append(Combination.of(study, version, problem))
+            except UnableError:
                 why = version.requires_why or f"it requires {version.requires}"
                 refused[version.id, problem.name] = Gap(kind="refused", why=why)
-            else:
-                combinations.append(Combination(version, problem))
     names = tuple(problem.name for problem in problems)
     return Plan(problems=names, combinations=tuple(combinations), refused=refused)
+
+
+def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[Combination]:
+    """A version on the problems of a use (or on the one named) that it can do.
+
+    Raises:
+        UsageError: an unknown problem, or the study has none of that use.
+        UnableError: the version can do none of them, and why not.
+    """
+    if name is not None:
+        return [Combination.of(study, version, study.problem(name))]
+    able = []
+    refused: UnableError | None = None
+    for problem in study.problems_for(use):
+        try:
+            able.append(Combination.of(study, version, problem))
+        except UnableError as error:
+            refused = error
+    if refused is not None and not able:
+        raise refused
+    if not able:
+        study.problem(None, use)  # has the words for a study without any
+    return able
+
+
+def to_time(study: Study, version: Version, name: str | None, every: bool) -> list[Combination]:
+    """A version on the problems to time: one, or all that are for profiling or sweeping.
+
+    Raises:
+        UsageError, UnableError: as `chosen`.
+    """
+    if not every:
+        return chosen(study, version, name, "profile")[:1]
+    found = {
+        each.key: each
+        for use in _TIMED
+        if study.problems_for(use)
+        for each in chosen(study, version, None, use)
+    }
+    return list(found.values()) or chosen(study, version, None, "profile")[:1]
 
 
 class Recorded(Record, frozen=True):

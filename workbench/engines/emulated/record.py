@@ -12,10 +12,11 @@ from workbench.analysis.occupancy import Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.emulator.bound import bound
 from workbench.emulator.cost.addresses import SECTOR
+from workbench.emulator.launch import KernelLaunch
 from workbench.emulator.mix import mix, operations
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Executed, Outcome
-from workbench.gpus import chip_for
+from workbench.gpus import Chip, chip_for
 from workbench.model import (
     Column,
     Device,
@@ -186,76 +187,90 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
     return out
 
 
-def _resources(built: BuildResult, kernel: str) -> KernelResources | None:
-    return next((each for each in built.build.resources if each.name == kernel), None)
+def _shape(launch: KernelLaunch) -> dict[str, Metric]:
+    threads, blocks = launch.geometry.threads, launch.geometry.blocks
+    return {
+        "launch__block_size": Metric(value=threads),
+        "launch__grid_size": Metric(value=blocks),
+        "launch__thread_count": Metric(value=threads * blocks),
+        "launch__shared_mem_per_block_dynamic": Metric(value=launch.dynamic_shared, unit="byte"),
+    }
 
 
-def launch_record(
-    outcome: Outcome,
-    index: int,
+def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
+    """Registers and shared memory, and the occupancy that follows from them."""
+    out = {
+        "launch__registers_per_thread": Metric(value=kernel.registers),
+        "launch__shared_mem_per_block_static": Metric(value=kernel.static_shared, unit="byte"),
+    }
+    if chip is None:
+        return out
+    block = Resources(
+        block_size=launch.geometry.threads,
+        registers=kernel.registers,
+        shared=kernel.static_shared + launch.dynamic_shared,
+    )
+    fits = occupancy(chip, block)
+    for name, limit in fits.limits.items():
+        key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
+        out[key] = Metric(value=limit, unit="block")
+    out["sm__maximum_warps_per_active_cycle_pct"] = Metric(value=fits.percent, unit="%")
+    if fits.blocks and chip.sms:
+        waves = launch.geometry.blocks / (fits.blocks * chip.sms)
+        out["launch__waves_per_multiprocessor"] = Metric(value=waves)
+    return out
+
+
+def _bounds(outcome: Outcome, chip: Chip, estimate: float, least_bytes: int) -> dict[str, Metric]:
+    found = bound(outcome, chip, estimate, least_bytes)
+    out = {}
+    for unit, cycles in found.cycles.items():
+        name = unit.replace(" ", "_").replace("/", "_").lower()
+        out[f"ptx__bound_cycles_{name}"] = Metric(value=cycles, unit="cycle")
+    out["ptx__bound_cycles"] = Metric(value=found.least, unit="cycle")
+    out["ptx__bound_by"] = Metric(value=found.binds)
+    return out
+
+
+def launch_records(
+    outcomes: Sequence[Outcome],
     built: BuildResult,
     module: Module,
-    device: Device,
+    arch: str,
     least_bytes: int,
-) -> Launch:
-    """One emulated launch.
+) -> tuple[Launch, ...]:
+    """A version's emulated launches.
 
     Args:
-        outcome: Its counters.
-        index: Its place among the version's launches.
+        outcomes: Their counters, in order.
         built: The build, for registers and shared memory.
         module: The parsed PTX.
-        device: The device of `device_of`.
+        arch: What it was compiled for, and so the chip of `device_of`.
         least_bytes: The study's least traffic, for the bound by device memory.
     """
-    launch = outcome.launch
-    metrics = _metrics(outcome)
-    threads, blocks = launch.geometry.threads, launch.geometry.blocks
-    metrics["launch__block_size"] = Metric(value=threads)
-    metrics["launch__grid_size"] = Metric(value=blocks)
-    metrics["launch__thread_count"] = Metric(value=threads * blocks)
-    metrics["launch__shared_mem_per_block_dynamic"] = Metric(
-        value=launch.dynamic_shared, unit="byte"
-    )
-    table = instruction_table(outcome, module, sources_of(module, built))
-    estimate = sum(table.columns["ptx__machine_inst_estimate"].values)
-    metrics["ptx__machine_inst_estimate"] = Metric(value=round(estimate), unit="inst")
-    chip = chip_for(device)
-    resources = _resources(built, launch.kernel)
-    if resources is not None:
-        metrics["launch__registers_per_thread"] = Metric(value=resources.registers)
-        metrics["launch__shared_mem_per_block_static"] = Metric(
-            value=resources.static_shared, unit="byte"
+    chip = chip_for(device_of(arch))
+    sources = sources_of(module, built)
+    resources = {kernel.name: kernel for kernel in built.build.resources}
+    records = []
+    for index, outcome in enumerate(outcomes):
+        launch = outcome.launch
+        table = instruction_table(outcome, module, sources)
+        estimate = sum(table.columns["ptx__machine_inst_estimate"].values)
+        metrics = _metrics(outcome) | _shape(launch)
+        metrics["ptx__machine_inst_estimate"] = Metric(value=round(estimate), unit="inst")
+        if kernel := resources.get(launch.kernel):
+            metrics |= _fit(launch, kernel, chip)
+        if chip is not None and chip.sms:
+            metrics |= _bounds(outcome, chip, estimate, least_bytes)
+        records.append(
+            Launch(
+                kernel=launch.kernel,
+                index=index,
+                grid=launch.grid,
+                block=launch.block,
+                dynamic_shared=launch.dynamic_shared,
+                metrics=metrics,
+                instructions=table,
+            )
         )
-    if chip is not None and resources is not None:
-        fits = occupancy(
-            chip,
-            Resources(
-                block_size=threads,
-                registers=resources.registers,
-                shared=resources.static_shared + launch.dynamic_shared,
-            ),
-        )
-        for name, limit in fits.limits.items():
-            key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
-            metrics[key] = Metric(value=limit, unit="block")
-        metrics["sm__maximum_warps_per_active_cycle_pct"] = Metric(value=fits.percent, unit="%")
-        if fits.blocks and chip.sms:
-            waves = blocks / (fits.blocks * chip.sms)
-            metrics["launch__waves_per_multiprocessor"] = Metric(value=waves)
-    if chip is not None and chip.sms:
-        found = bound(outcome, chip, estimate, least_bytes)
-        for unit, cycles in found.cycles.items():
-            name = unit.replace(" ", "_").replace("/", "_").lower()
-            metrics[f"ptx__bound_cycles_{name}"] = Metric(value=cycles, unit="cycle")
-        metrics["ptx__bound_cycles"] = Metric(value=found.least, unit="cycle")
-        metrics["ptx__bound_by"] = Metric(value=found.binds)
-    return Launch(
-        kernel=launch.kernel,
-        index=index,
-        grid=launch.grid,
-        block=launch.block,
-        dynamic_shared=launch.dynamic_shared,
-        metrics=metrics,
-        instructions=table,
-    )
+    return tuple(records)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
 from workbench.engines.gpu.programs import Loaded, Step, load
-from workbench.engines.host.correctness import compare
-from workbench.engines.host.job import BufferSpec, Check, Job, Program
+from workbench.engines.host.correctness import compare, random_places
+from workbench.engines.host.job import BufferSpec, Check, Executable, Job
 from workbench.errors import WorkbenchError
 from workbench.model import Problem
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 #: A study may give the reference of chosen elements alone (`reference_at`). It is
 #: used from this many operations on, where the whole float64 reference and the comparison
-#: take the host seconds for every version, and for this many elements.
+#: take the host seconds for every version.
 SAMPLE_ABOVE_FLOPS = 50_000_000_000
-SAMPLE_SIZE = 4096
 #: Host memory that the benches of other problems may take while they wait for their turn.
 _KEPT_BYTES = 2**30
 
@@ -67,16 +66,10 @@ class Bench:
         if self._reference is None:
             study = self.study
             if study.can_sample and study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
-                self._sample = {
-                    spec.name: np.sort(
-                        self._rng.choice(
-                            int(np.prod(spec.shape, dtype=np.int64)),
-                            size=min(SAMPLE_SIZE, int(np.prod(spec.shape, dtype=np.int64))),
-                            replace=False,
-                        )
-                    )
-                    for spec in self.outputs
+                sizes = {
+                    spec.name: int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
                 }
+                self._sample = random_places(self._rng, sizes)
                 self._reference = study.reference_at(self.problem, self.inputs, self._sample)
             else:
                 self._reference = study.reference(self.problem, self.inputs)
@@ -137,7 +130,7 @@ class Run:
         self,
         session: Session,
         bench: Bench,
-        program: Program,
+        program: Executable,
         arrays: dict[str, DeviceArray],
         *,
         poison: bool,

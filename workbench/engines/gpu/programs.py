@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
-from workbench.engines.host.job import Program
+from workbench.engines.host.job import Executable
 from workbench.model import Problem
 from workbench.study.launches import BufferArg, ResolvedLaunch
 
@@ -49,7 +49,7 @@ class Loaded(Protocol):
 class CudaProgram:
     """Kernels of a cubin."""
 
-    def __init__(self, session: Session, program: Program) -> None:
+    def __init__(self, session: Session, program: Executable) -> None:
         self.collect: Callable[[], None] | None = None
         self._session = session
         self._program = program
@@ -128,7 +128,7 @@ class PythonProgram:
     """A ``.py`` version: ``prepare(problem, parameters, buffers) -> callable``."""
 
     def __init__(
-        self, session: Session, program: Program, problem: Problem, parameters: dict[str, int]
+        self, session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
     ) -> None:
         self.collect: Callable[[], None] | None = None
         self._session = session
@@ -171,7 +171,7 @@ class PythonProgram:
 
 
 def load(
-    session: Session, program: Program, problem: Problem, parameters: dict[str, int]
+    session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
 ) -> Loaded:
     """Load a version of either kind."""
     if program.kind == "cuda":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from workbench.engines.host.client import run_jobs
 from workbench.engines.host.failures import failure_error, hang, vanished
 from workbench.engines.host.job import Job, Result
-from workbench.engines.host.where import Where
+from workbench.engines.host.presence import Where
 from workbench.errors import KernelError, WorkbenchError
 from workbench.project import Project
 
@@ -22,25 +22,23 @@ from workbench.project import Project
 _STARTS = 2
 
 
-class Outcome(NamedTuple):
+class Ending(NamedTuple):
     """What became of one job. `error` is None where all went well."""
 
-    job: Job
     result: Result | None
     error: WorkbenchError | None
 
 
-def judged(job: Job, result: Result) -> Outcome:
-    """A worker's result as an outcome."""
+def _judged(job: Job, result: Result) -> Ending:
     error = failure_error(job, result.failure, result.check) if result.failure else None
-    return Outcome(job, result, error)
+    return Ending(result, error)
 
 
 def run_batch(
     project: Project,
     jobs: Sequence[Job],
     where: Where,
-    tell: Callable[[int, Outcome], None],
+    tell: Callable[[int, Ending], None],
     begin: Callable[[int], None] = lambda _place: None,
 ) -> None:
     """Run jobs, in order, in as few workers as their faults allow.
@@ -51,13 +49,13 @@ def run_batch(
         project: Its root is the workers' working folder.
         jobs: What to do, of one or several versions.
         where: Launcher, and the time limit of each job.
-        tell: Called once for every job with its place in `jobs`, as the outcome comes; from
+        tell: Called once for every job with its place in `jobs`, as the ending comes; from
             another thread.
         begin: Called with the place of a job that is begun.
 
     Raises:
         MissingError: no worker can start here, or it finds no GPU; jobs without an
-            outcome were not run.
+            ending were not run.
         KernelError: the first workers ended without a word.
     """
     left = list(range(len(jobs)))
@@ -68,7 +66,7 @@ def run_batch(
 
         def on_result(place: int, result: Result, batch: list[int] = batch) -> None:
             if not _nowhere(result):
-                tell(batch[place], judged(jobs[batch[place]], result))
+                tell(batch[place], _judged(jobs[batch[place]], result))
             if place + 1 < len(batch):
                 begin(batch[place + 1])
 
@@ -84,14 +82,14 @@ def run_batch(
         broken = jobs[left[0]]
         silent = silent + 1 if not results and silent >= 0 else -1
         if finished.timed_out:
-            tell(left.pop(0), Outcome(broken, None, hang(broken, where)))
+            tell(left.pop(0), Ending(None, hang(broken, where)))
             left = _without(broken, left, jobs, tell)
         elif not results or results[-1].failure is None:
             # It ended in the middle of a job, and left no word about it.
             error = vanished(broken, finished)
             if silent >= _STARTS:
                 raise error
-            tell(left.pop(0), Outcome(broken, None, error))
+            tell(left.pop(0), Ending(None, error))
 
 
 def _nowhere(result: Result) -> bool:
@@ -100,7 +98,7 @@ def _nowhere(result: Result) -> bool:
 
 
 def _without(
-    hung: Job, left: Sequence[int], jobs: Sequence[Job], tell: Callable[[int, Outcome], None]
+    hung: Job, left: Sequence[int], jobs: Sequence[Job], tell: Callable[[int, Ending], None]
 ) -> list[int]:
     """The jobs that are left, less those of the version that hung."""
     kept = []
@@ -115,5 +113,5 @@ def _without(
             f"Run it on its own: `workbench verify {job.study}/{job.program.version} "
             f"--problem {job.problem}`.",
         )
-        tell(place, Outcome(job, None, error))
+        tell(place, Ending(None, error))
     return kept

@@ -1,8 +1,7 @@
-"""Jobs for the worker, from a study's side, and their run."""
+"""Jobs in the worker's folder, and their run."""
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import sys
 import threading
@@ -12,98 +11,22 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.compile.build import BuildResult, build
 from workbench.engines.host.failures import expect_result
 from workbench.engines.host.job import (
-    Check,
+    Executable,
     Job,
-    Program,
     Result,
-    Task,
-    TimeOptions,
     encode,
     read_results,
 )
+from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished, run_group
-from workbench.engines.host.where import Where
 from workbench.engines.host.workspace import workspace
 from workbench.errors import MissingError
-from workbench.model import Device, Problem, Verification, Version
+from workbench.model import Device
 from workbench.project import Project
-from workbench.study.folder import Study
-from workbench.study.launches import resolve_launches, resolve_scratch
 
 JOB, RESULT = "jobs.json", "results.json"
-
-
-def fresh_seed() -> int:
-    """A seed nobody chose, so that no kernel is right by habit."""
-    return secrets.randbits(32)
-
-
-def compiled(project: Project, version: Version, arch: str) -> BuildResult:
-    """Compile a version, or find it compiled.
-
-    Raises:
-        UsageError, KernelError, MissingError: see `workbench.compile.build.build`.
-    """
-    return build(project, version, arch)
-
-
-def make_program(
-    project: Project,
-    study: Study,
-    version: Version,
-    problem: Problem,
-    arch: str,
-    built: BuildResult | None = None,
-) -> tuple[Program, BuildResult | None]:
-    """Compile a version, unless `built` is given, and settle its launches for one problem.
-
-    Raises:
-        UsageError: the version cannot do this problem.
-        KernelError: it does not compile.
-        MissingError: no compiler.
-    """
-    study.check_requirements(version, problem)
-    if version.kind == "python":
-        return Program(version=version.id, kind="python", path=version.path), None
-    built = built or compiled(project, version, arch)
-    program = Program(
-        version=version.id,
-        kind="cuda",
-        path=version.path,
-        cubin=str(built.cubin),
-        launches=resolve_launches(study, version, problem),
-        scratch=resolve_scratch(study, version, problem),
-    )
-    return program, built
-
-
-def make_job(
-    task: Task,
-    study: Study,
-    problem: Problem,
-    program: Program,
-    *,
-    seed: int,
-    baseline: Program | None = None,
-    sanitize: bool = False,
-    repeats: int = 1,
-    options: TimeOptions | None = None,
-) -> Job:
-    """The job record for one version on one problem."""
-    return Job(
-        task=task,
-        study=study.name,
-        problem=problem.name,
-        seed=seed,
-        program=program,
-        baseline=baseline,
-        sanitize=sanitize,
-        repeats=repeats,
-        time=options or TimeOptions(),
-    )
 
 
 def python() -> str:
@@ -153,7 +76,7 @@ def stage(root: Path, folder: Path, jobs: Sequence[Job]) -> None:
         ) from error
 
 
-def _staged(root: Path, folder: Path, program: Program) -> Program:
+def _staged(root: Path, folder: Path, program: Executable) -> Executable:
     if not program.cubin:
         return program
     cubin = folder / f"{program.version}.cubin"
@@ -196,17 +119,17 @@ def run_jobs(
     with workspace(project.root, run_name(jobs[0])) as folder:
         stage(project.root, folder, jobs)
         target = project.root / folder / RESULT
-        with _Watcher(target, on_result) as watcher:
+        with _Inbox(target, on_result) as inbox:
             finished = run_group(
                 [*where.launcher, *wrapper, *worker_argv(folder)],
                 cwd=project.root,
                 timeout_s=where.timeout_s,
-                moved=lambda: watcher.moved,
+                moved=lambda: inbox.moved,
             )
         return read_results(target), finished
 
 
-class _Watcher:
+class _Inbox:
     """Looks for results five times a second, and hands on each as it comes.
 
     Attributes:
@@ -223,7 +146,7 @@ class _Watcher:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._error: BaseException | None = None
 
-    def __enter__(self) -> _Watcher:
+    def __enter__(self) -> _Inbox:
         self._thread.start()
         return self
 
@@ -266,30 +189,9 @@ def describe(project: Project, where: Where) -> Device:
     Raises:
         KernelError, MissingError: the worker does not start, or finds no GPU.
     """
-    nothing = Program(version="nothing", kind="python", path="")
+    nothing = Executable(version="nothing", kind="python", path="")
     job = Job(task="describe", study="no", problem="device", seed=0, program=nothing)
-    result = run_job(project, job, where)
-    assert result.device is not None
-    return result.device
-
-
-def run_job(project: Project, job: Job, where: Where) -> Result:
-    """Run one job that must go well.
-
-    Raises:
-        KernelError, MissingError, UsageError: see `expect_result`.
-    """
     results, finished = run_jobs(project, [job], where)
-    return expect_result(job, results[0] if results else None, finished, where)
-
-
-def verification(job: Job, check: Check) -> Verification:
-    """The record of a passed check, as it is kept with profiles and times."""
-    return Verification(
-        problem=job.problem,
-        error=check.error or 0.0,
-        worst=check.largest or 0.0,
-        tolerance=check.tolerance,
-        seed=job.seed,
-        sampled=check.sampled,
-    )
+    device = expect_result(job, results[0] if results else None, finished, where).device
+    assert device is not None
+    return device

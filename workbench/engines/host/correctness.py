@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,9 @@ FAR_OFF = 100.0
 #: Elements that are compared at a time: with the temporary arrays about 2 MiB, which stay in
 #: a core's cache. A large output at once would go through memory ten times and more.
 _PIECE = 2**16
+
+#: Elements of an output that are compared where its full reference would take too long.
+SAMPLE_SIZE = 4096
 
 Array = NDArray[Any]
 
@@ -57,12 +61,22 @@ def unwritten(values: Array) -> NDArray[np.bool_]:
     return np.asarray(mask, dtype=np.bool_).reshape(values.shape)
 
 
+def random_places(
+    rng: np.random.Generator, sizes: Mapping[str, int]
+) -> dict[str, NDArray[np.int64]]:
+    """Flat indices to compare of outputs of these sizes, ascending; at most `SAMPLE_SIZE` each."""
+    return {
+        name: np.sort(rng.choice(size, size=min(SAMPLE_SIZE, size), replace=False))
+        for name, size in sizes.items()
+    }
+
+
 def _spans(size: int) -> list[slice]:
     """The whole range in pieces whose float64 values stay in a core's cache."""
     return [slice(first, first + _PIECE) for first in range(0, max(size, 1), _PIECE)]
 
 
-class _Part(NamedTuple):
+class _Piece(NamedTuple):
     """What one piece of an output says: sums, counts, and its element that is furthest off."""
 
     square: float
@@ -85,9 +99,11 @@ def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> 
     """Compare one output of any shape.
 
     Raises:
-        ValueError: the reference is not finite.
+        ValueError: the reference has another shape, or is not finite.
     """
     shape = got.shape
+    if want.shape != shape:
+        raise ValueError(f"the reference of {name!r} has shape {want.shape}, the output {shape}")
     flat, right = np.ascontiguousarray(got).reshape(-1), np.ascontiguousarray(want).reshape(-1)
     spans = _spans(right.size)
     if not all(np.all(np.isfinite(right[span])) for span in spans):
@@ -95,7 +111,7 @@ def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> 
     norm = math.sqrt(sum(_square(right[span]) for span in spans))
     rms = norm / math.sqrt(right.size) if right.size else 0.0
 
-    def part(span: slice) -> _Part:
+    def piece(span: slice) -> _Piece:
         exact, reference = flat[span].astype(np.float64), right[span]
         nan = np.isnan(exact)
         # A got infinity meets a finite reference here, because the reference was checked.
@@ -105,7 +121,7 @@ def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> 
             square = _square(ranked)
         far = ranked > FAR_OFF * tolerance * np.maximum(np.abs(reference), rms)
         place = int(np.argmax(ranked)) if ranked.size else 0
-        return _Part(
+        return _Piece(
             square=square,
             largest=float(ranked[place]) if ranked.size else 0.0,
             place=span.start + place,
@@ -114,14 +130,14 @@ def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> 
             missing=int(np.count_nonzero(unwritten(flat[span]))),
         )
 
-    parts = [part(span) for span in spans]
-    absolute = math.sqrt(sum(each.square for each in parts))
+    pieces = [piece(span) for span in spans]
+    absolute = math.sqrt(sum(each.square for each in pieces))
     # A reference of nothing but zeros has no relative error; the absolute one stands in.
     error = absolute / norm if norm > 0 else absolute
-    first = max(parts, key=lambda each: each.largest)
+    first = max(pieces, key=lambda each: each.largest)
     finite = math.isfinite(error)
     far, missing = (
-        sum(counts) for counts in zip(*((p.far, p.missing) for p in parts), strict=True)
+        sum(counts) for counts in zip(*((p.far, p.missing) for p in pieces), strict=True)
     )
     return Check(
         ok=finite and error <= tolerance and far == 0 and missing == 0,
@@ -130,10 +146,26 @@ def _one(name: str, got: Array, want: NDArray[np.float64], tolerance: float) -> 
         tolerance=tolerance,
         compared=int(right.size),
         unwritten=missing,
-        not_a_number=sum(each.nan for each in parts),
+        not_a_number=sum(each.nan for each in pieces),
         far_off=far,
         worst=_worst(name, shape, flat, right, first.place) if right.size else None,
     )
+
+
+def _sampled(
+    name: str,
+    got: Array,
+    want: NDArray[np.float64],
+    indices: NDArray[np.int64],
+    tolerance: float,
+) -> Check:
+    """Compare the elements of one output at flat `indices`; `want` has a value for each."""
+    check = _one(name, got.reshape(-1)[indices], want.reshape(-1), tolerance)
+    worst = check.worst
+    if worst is not None:
+        place = np.unravel_index(int(indices[worst.index[0]]), got.shape)
+        worst = msgspec.structs.replace(worst, index=tuple(int(i) for i in place))
+    return msgspec.structs.replace(check, sampled=len(indices), worst=worst)
 
 
 def _unwritten(values: Array) -> int:
@@ -179,32 +211,19 @@ def compare(
     Raises:
         ValueError: the reference lacks an output, has another shape, or is not finite.
     """
-    parts: list[Check] = []
-    sampled = 0
+    parts = []
     total_unwritten = 0
     for name, got in outputs.items():
         if name not in reference:
             raise ValueError(f"the reference gives no {name!r}, which is an output")
         want = np.asarray(reference[name], dtype=np.float64)
-        if sample is not None:
-            total_unwritten += _unwritten(got.reshape(-1))
-            indices = sample[name]
-            sampled += len(indices)
-            got = got.reshape(-1)[indices]
-            want = want.reshape(-1)
-        if want.shape != got.shape:
-            raise ValueError(
-                f"the reference of {name!r} has shape {want.shape}, the output {got.shape}"
-            )
-        check = _one(name, got, want, tolerance)
-        if sample is None:
-            total_unwritten += check.unwritten
-        elif check.worst is not None:
-            flat = int(sample[name][check.worst.index[0]])
-            place = np.unravel_index(flat, outputs[name].shape)
-            index = tuple(int(i) for i in place)
-            worst = Worst(output=name, index=index, got=check.worst.got, want=check.worst.want)
-            check = _with_worst(check, worst)
+        check = (
+            _one(name, got, want, tolerance)
+            if sample is None
+            else _sampled(name, got, want, sample[name], tolerance)
+        )
+        # A sample knows nothing of the elements between.
+        total_unwritten += check.unwritten if sample is None else _unwritten(got.reshape(-1))
         parts.append(check)
 
     def rank(check: Check) -> float:
@@ -219,16 +238,10 @@ def compare(
         else max(part.largest or 0.0 for part in parts),
         tolerance=tolerance,
         compared=sum(part.compared for part in parts),
-        sampled=sampled,
+        sampled=sum(part.sampled for part in parts),
         unwritten=total_unwritten,
         not_a_number=sum(part.not_a_number for part in parts),
         far_off=sum(part.far_off for part in parts),
         strayed=strayed,
         worst=lead.worst,
     )
-
-
-def _with_worst(check: Check, worst: Worst) -> Check:
-    import msgspec
-
-    return msgspec.structs.replace(check, worst=worst)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workbench.engines.host import presence
 from workbench.engines.host.job import Check, Failure, Job, Result
+from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
-from workbench.engines.host.where import Where
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.units import digits3
 
@@ -47,69 +47,79 @@ def vanished(job: Job, finished: Finished) -> WorkbenchError:
     )
 
 
+#: Kind of failure -> error, what happened, and what to do next. In braces: `failure_error`.
+_WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
+    "wrong-result": (
+        KernelError,
+        "{version} gives a wrong result on {problem}: {check}",
+        "The same inputs again: `{again}`; add --sanitize to look for races and accesses out "
+        "of bounds.",
+    ),
+    "crash": (
+        KernelError,
+        "{version} crashed on {problem}{step}: {message}{said}",
+        "Find the line: `{again} --sanitize`.",
+    ),
+    "launch-failed": (
+        KernelError,
+        "{version} could not be launched on {problem}{step}: {message}{said}",
+        "Check grid, block, dynamic_shared and the registers (`workbench show "
+        "{study}/{version}`) against the chip's limits.",
+    ),
+    "not-loadable": (
+        KernelError,
+        "{version} could not be loaded{step}: {message}{said}",
+        'Kernels must be declared extern "C" and named as in [[launch]]; the build must be '
+        "for this chip (--arch).",
+    ),
+    "bad-version": (KernelError, "{message}", "Correct {path}."),
+    "unsupported": (
+        MissingError,
+        "{version} needs what is not supported here: {message}{said}",
+        "It needs another chip or a newer driver.",
+    ),
+    "bad-study": (UsageError, "{message}", "Correct kernels/{study}/study.py."),
+    "unavailable": (
+        MissingError,
+        "{version} cannot run here: {message}",
+        "Install what it names on the machine with the GPU.",
+    ),
+    "out-of-memory": (
+        MissingError,
+        "too little memory for {version} on {problem}{step}: {message}{said}",
+        "Choose a smaller problem with --problem, or end other programs on the GPU.",
+    ),
+    "no-device": (
+        MissingError,
+        "the worker finds no GPU: {message}{said}",
+        f"Check nvidia-smi and CUDA_VISIBLE_DEVICES. {presence.WITHOUT_GPU}",
+    ),
+    "no-pycuda": (MissingError, "{message}", f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"),
+    "internal": (
+        KernelError,
+        "{version} on {problem} failed{step}: {message}{said}",
+        "This failure has no explanation of its own; --debug shows more.",
+    ),
+}
+
+
 def failure_error(job: Job, failure: Failure, check: Check | None = None) -> WorkbenchError:
     """The error for a failure that the worker named."""
     version, problem = job.program.version, job.problem
-    again = f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}"
-    said = f" ({failure.code})" if failure.code else ""
-    step = f" while {failure.step}" if failure.step else ""
-    match failure.kind:
-        case "wrong-result" if check is not None:
-            return KernelError(
-                f"{version} gives a wrong result on {problem}: " + describe_check(check),
-                f"The same inputs again: `{again}`; add --sanitize to look for races and "
-                "accesses out of bounds.",
-            )
-        case "crash":
-            return KernelError(
-                f"{version} crashed on {problem}{step}: {failure.message}{said}",
-                f"Find the line: `{again} --sanitize`.",
-            )
-        case "launch-failed":
-            return KernelError(
-                f"{version} could not be launched on {problem}{step}: {failure.message}{said}",
-                "Check grid, block, dynamic_shared and the registers (`workbench show "
-                f"{job.study}/{version}`) against the chip's limits.",
-            )
-        case "not-loadable":
-            return KernelError(
-                f"{version} could not be loaded{step}: {failure.message}{said}",
-                'Kernels must be declared extern "C" and named as in [[launch]]; the build '
-                "must be for this chip (--arch).",
-            )
-        case "bad-version":
-            return KernelError(failure.message, f"Correct {job.program.path}.")
-        case "unsupported":
-            return MissingError(
-                f"{version} needs what is not supported here: {failure.message}{said}",
-                "It needs another chip or a newer driver.",
-            )
-        case "bad-study":
-            return UsageError(failure.message, f"Correct kernels/{job.study}/study.py.")
-        case "unavailable":
-            return MissingError(
-                f"{version} cannot run here: {failure.message}",
-                "Install what it names on the machine with the GPU.",
-            )
-        case "out-of-memory":
-            return MissingError(
-                f"too little memory for {version} on {problem}{step}: {failure.message}{said}",
-                "Choose a smaller problem with --problem, or end other programs on the GPU.",
-            )
-        case "no-device":
-            return MissingError(
-                f"the worker finds no GPU: {failure.message}{said}",
-                f"Check nvidia-smi and CUDA_VISIBLE_DEVICES. {presence.WITHOUT_GPU}",
-            )
-        case "no-pycuda":
-            return MissingError(
-                failure.message, f"{presence.INSTALL_PYCUDA}. {presence.WITHOUT_GPU}"
-            )
-        case _:
-            return KernelError(
-                f"{version} on {problem} failed{step}: {failure.message}{said}",
-                "This failure has no explanation of its own; --debug shows more.",
-            )
+    kind = "internal" if failure.kind == "wrong-result" and check is None else failure.kind
+    error, message, hint = _WORDS[kind]
+    words = {
+        "version": version,
+        "problem": problem,
+        "study": job.study,
+        "path": job.program.path,
+        "message": failure.message,
+        "said": f" ({failure.code})" if failure.code else "",
+        "step": f" while {failure.step}" if failure.step else "",
+        "check": describe_check(check) if check else "",
+        "again": f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}",
+    }
+    return error(message.format_map(words), hint.format_map(words))
 
 
 def describe_check(check: Check) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from workbench.model import Device, DeviceState, Estimate, Notice, Record
+from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verification
 from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
 Task = Literal["verify", "time", "profile", "describe"]
@@ -46,7 +46,7 @@ class BufferSpec(Record, frozen=True):
     dtype: str
 
 
-class Program(Record, frozen=True):
+class Executable(Record, frozen=True):
     """A version as the worker runs it: a cubin and its launches, or a Python file.
 
     Paths are relative to the project root, which is the worker's working folder.
@@ -83,8 +83,8 @@ class Job(Record, frozen=True):
     study: str
     problem: str
     seed: int
-    program: Program
-    baseline: Program | None = None
+    program: Executable
+    baseline: Executable | None = None
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version
     time: TimeOptions = TimeOptions()
@@ -131,6 +131,17 @@ class Check(Record, frozen=True):
     far_off: int = 0
     strayed: tuple[str, ...] = ()
     worst: Worst | None = None
+
+    def verification(self, problem: str, seed: int) -> Verification:
+        """The record of a passed check, as it is kept with profiles and times."""
+        return Verification(
+            problem=problem,
+            error=self.error or 0.0,
+            worst=self.largest or 0.0,
+            tolerance=self.tolerance,
+            seed=seed,
+            sampled=self.sampled,
+        )
 
 
 class Times(Record, frozen=True):

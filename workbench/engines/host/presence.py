@@ -1,4 +1,4 @@
-"""What is here to measure with: the GPU, ncu, compute-sanitizer, PyCUDA.
+"""What is here to measure with, and so where to run: GPU, ncu, compute-sanitizer, PyCUDA.
 
 Each `need_*` function returns it or raises a `MissingError` that says how to get it
 and what works without it. `doctor` asks the same functions.
@@ -10,12 +10,15 @@ import functools
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
+from workbench.engines import RunOptions
 from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
-from workbench.errors import MissingError
+from workbench.errors import MissingError, UsageError
+from workbench.model import Record
 
 WITHOUT_GPU = (
     "Without a GPU, verify and profile run in the emulator (--engine emulator), and show, "
@@ -174,3 +177,53 @@ def counters_locked() -> bool | None:
     if match is None:
         return None
     return match.group(1) == "1" and os.geteuid() != 0
+
+
+class Where(Record, frozen=True):
+    """Where and for how long the worker may run.
+
+    `launcher` stands before every command (``srun --gres=gpu:1``); `arch` is what
+    versions are compiled for.
+    """
+
+    arch: str
+    launcher: tuple[str, ...] = ()
+    timeout_s: float = 300.0
+
+
+def choose_where(options: RunOptions, *, known: bool = False) -> Where:
+    """Settle where to run before anything is compiled.
+
+    Args:
+        options: The launcher is split as a shell would; without an architecture it is what
+            the GPU here needs.
+        known: Nothing will be run here (``--dry-run``): an architecture is enough.
+
+    Raises:
+        MissingError: no GPU, no PyCUDA, and something is to be run here.
+        UsageError: a launcher that is no command; or no `arch`, and no GPU here to read
+            it from.
+    """
+    try:
+        words = tuple(shlex.split(options.launcher))
+    except ValueError as error:
+        raise UsageError(
+            f"--launcher {options.launcher!r} cannot be split into words: {error}",
+            "Check its quotes.",
+        ) from error
+    arch = options.arch
+    if not words and not known:
+        gpu = need_gpu()
+        need_pycuda()
+        return Where(arch=arch or arch_of(gpu), timeout_s=options.timeout_s)
+    if not arch:
+        found, _ = find_gpus()
+        if not found:
+            raise UsageError(
+                "--launcher reaches a GPU that cannot be asked from here"
+                if words
+                else "no GPU is here to ask what to compile for",
+                "Say what to compile for, for example --arch sm_90 for H100 and H200.",
+            )
+        arch = arch_of(found[0])
+    return Where(arch=arch, launcher=words, timeout_s=options.timeout_s)

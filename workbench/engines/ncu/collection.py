@@ -5,8 +5,14 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from workbench.counters import catalog
+from workbench.model import Record
+
+ClockControl = Literal["none", "base", "boost", "reset"]
+CacheControl = Literal["all", "none"]
+ReplayMode = Literal["kernel", "application", "range", "app-range"]
 
 
 @cache
@@ -39,3 +45,37 @@ def default_metrics() -> tuple[str, ...]:
         if counter.names and not have.intersection(counter.names):
             wanted[counter.names[0]] = None
     return tuple(wanted)
+
+
+class Collection(Record, frozen=True):
+    """What a user may choose about the collection.
+
+    With neither `sets` nor `sections` the default collection is taken, and `metrics`
+    are added to it. Clocks are left alone by default ("none"): ncu's own default
+    locks them to the chip's base clock, at which nothing is ever timed here, and which
+    shifts the balance of memory and arithmetic; counts do not depend on it.
+    """
+
+    sets: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    clock_control: ClockControl = "none"
+    cache_control: CacheControl = "all"
+    replay_mode: ReplayMode = "kernel"
+
+    @property
+    def chosen_sections(self) -> tuple[str, ...]:
+        """The sections that are asked for by name."""
+        if self.sets or self.sections:
+            return self.sections
+        return default_sections()
+
+    @property
+    def chosen_metrics(self) -> tuple[str, ...]:
+        """The metrics that are asked for by name, each once."""
+        return tuple(dict.fromkeys((*self.catalog_metrics, *self.metrics)))
+
+    @property
+    def catalog_metrics(self) -> tuple[str, ...]:
+        """The metrics that are asked for to fill the catalog."""
+        return () if self.sets or self.sections else default_metrics()

@@ -11,8 +11,8 @@ import re
 
 from workbench.engines.host.failures import failure_error, hang
 from workbench.engines.host.job import Job, Result
+from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
-from workbench.engines.host.where import Where
 from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
 
 #: NVIDIA's page on ERR_NVGPUCTRPERM.

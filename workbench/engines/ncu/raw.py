@@ -1,8 +1,10 @@
 """The raw report as it is kept beside a profile: nameless, compressed, of bounded size.
 
-ncu writes host name and network addresses into every report, and the whole binary of
-every kernel: for a library that is megabytes of a foreign cubin. What is kept lies in
-version control, so it must name no machine and must be small.
+ncu writes host name and network addresses into every report (session records of the
+file's frame), whatever folder it is run from, and the whole binary of every kernel: for
+a library that is megabytes of a foreign cubin. What is kept lies in version control, so
+it must name no machine and must be small. Paths and the command line are left: they are
+neutral where the capture was, and meaningful where it was not.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from typing import Generic, Literal, TypeVar
 import zstandard
 
 from workbench.model import Notice, Record
-from workbench.ncurep.scrub import scrub
+from workbench.ncurep.container import (
+    MAGIC,
+    SESSION,
+    SESSION_HOST,
+    SESSION_SYSTEM,
+    SIZE,
+    parse,
+)
+from workbench.ncurep.wire import rewrite
 from workbench.store.codec import pack
 from workbench.units import quantity
 
@@ -26,6 +36,9 @@ Keep = Literal["auto", "always", "never"]
 
 #: Compressed bytes up to which a raw report is kept without being asked for.
 LIMIT = 100_000
+
+# Fields of the system record: host name, and one entry per network address.
+_HOST_NAME, _ADDRESS = 5, 7
 
 T = TypeVar("T")
 
@@ -49,6 +62,37 @@ def machine_words(root: Path) -> tuple[str, ...]:
 def private_words(raw: bytes, words: Sequence[str]) -> tuple[str, ...]:
     """Those of `words` that a report holds."""
     return tuple(word for word in words if len(word) > 3 and word.encode() in raw)
+
+
+def scrub(data: bytes, path: Path) -> bytes:
+    """A report without host name and network addresses, otherwise byte for byte the same.
+
+    Args:
+        data: The report.
+        path: Its name, for messages.
+
+    Raises:
+        DataError: no whole report.
+    """
+    container = parse(data, path)
+    header_end = len(MAGIC) + SIZE.size + SIZE.unpack_from(data, len(MAGIC))[0]
+    out = bytearray(data[:header_end])
+    for start, end in container.blocks:
+        size = SIZE.unpack_from(data, start)[0]
+        header_at = start + SIZE.size
+        header = rewrite(data[header_at : header_at + size], SESSION, _session)
+        out += SIZE.pack(len(header)) + header + data[header_at + size : end]
+    return bytes(out)
+
+
+def _session(session: bytes) -> bytes:
+    for record in (SESSION_HOST, SESSION_SYSTEM):
+        session = rewrite(session, record, _system)
+    return session
+
+
+def _system(system: bytes) -> bytes:
+    return rewrite(rewrite(system, _HOST_NAME, lambda _: b""), _ADDRESS, lambda _: None)
 
 
 def pack_report(

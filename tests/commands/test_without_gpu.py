@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.engines.stand_ins import Cli
 from workbench.compile import compilers
-from workbench.engines.emulated import engine as emulated
+from workbench.engines import Subject
+from workbench.engines.emulated.engine import Emulation, EmulatorEngine
 from workbench.project import Project
 from workbench.store import Store
 
@@ -61,15 +63,14 @@ def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: st
 
 
 def test_ctrl_c_shows_what_is_verified_already(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = emulated.emulate
+    whole = EmulatorEngine.emulate
 
-    def until_n7(*words: object, **named: object) -> emulated.Emulation:
-        problem = words[3]
-        if getattr(problem, "name", "") == "n7":
+    def until_n7(self: EmulatorEngine, subject: Subject, **how: Any) -> Emulation:
+        if subject.problem.name == "n7":
             raise KeyboardInterrupt
-        return whole(*words, **named)  # type: ignore[arg-type]
+        return whole(self, subject, **how)
 
-    monkeypatch.setattr(emulated, "emulate", until_n7)
+    monkeypatch.setattr(EmulatorEngine, "emulate", until_n7)
     code, out, err = cli("verify", "v0", *EMULATED, "--format", "json")
     assert code == 130 and "interrupted" in err
     (row,) = json.loads(out)["results"]

@@ -1,0 +1,92 @@
+"""How far a command is, on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as ProgressBar
+    from rich.progress import TaskID
+
+    from workbench.model import Timing
+
+
+class Progress:
+    """Lines, and on a terminal one that is written over, or a bar below them."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._bar: tuple[ProgressBar, TaskID] | None = None
+
+    def say(self, line: str) -> None:
+        """A line that stays; above the bar where there is one."""
+        if self._bar is not None:
+            self._bar[0].console.print(line, markup=False, soft_wrap=True)
+            return
+        self.clear()
+        click.echo(line, err=True)
+
+    def clear(self) -> None:
+        """Take back the line that is written over, if one is open."""
+        if self._open:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._open = False
+
+    def step(self, text: str) -> None:
+        """A line that the next one replaces; nothing where there is no terminal."""
+        if self._bar is not None:
+            bar, task = self._bar
+            bar.update(task, description=text)
+        elif sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+            self._open = True
+
+    @contextlib.contextmanager
+    def counting(self, total: int) -> Iterator[None]:
+        """Below the lines a bar up to `total`, with the time that is left; on a terminal."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich import progress
+        from rich.console import Console
+
+        bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True, highlight=False, emoji=False),
+            transient=True,
+        )
+        with bar:
+            self._bar = bar, bar.add_task("", total=total)
+            try:
+                yield
+            finally:
+                self._bar = None
+
+    def done(self, count: int) -> None:
+        """How many are done, in the bar."""
+        if self._bar is not None:
+            bar, task = self._bar
+            bar.update(task, completed=count)
+
+    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
+        """A result in one line: ``[1/6] v2 n1024: 437 µs, 4.92 TFLOP/s, 0.146× cublas``."""
+        from workbench.analysis.roofline import rate, rate_unit
+        from workbench.units import factor, quantity
+
+        unit = rate_unit([timing], work)
+        parts = [quantity(timing.time.value, "s")]
+        if (speed := rate(timing, unit)) is not None:
+            parts.append(quantity(speed, unit))
+        if timing.ratio is not None:
+            parts.append(f"{factor(timing.ratio.value)} {timing.baseline}")
+        if not timing.converged:
+            parts.append("not converged")
+        self.say(f"{place} {timing.version} {timing.problem}: {', '.join(parts)}")

@@ -1,0 +1,267 @@
+"""The engine of a GPU: versions verified and timed by the worker, profiled by ncu around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from workbench import __version__
+from workbench.compile.build import BuildResult, build
+from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, fresh_seed, now, silent
+from workbench.engines.host.batch import Ending, run_batch
+from workbench.engines.host.client import run_jobs
+from workbench.engines.host.job import Executable, Job, Result, Task, TimeOptions
+from workbench.engines.host.presence import Where
+from workbench.engines.host.process import Finished
+from workbench.engines.ncu.assemble import (
+    fold_repeats,
+    library_notices,
+    metric_notices,
+    own_notices,
+    own_sources,
+)
+from workbench.engines.ncu.collection import Collection
+from workbench.engines.ncu.command import Captured, Command, NcuRun
+from workbench.errors import KernelError, WorkbenchError
+from workbench.model import EngineName, Profile, Timing, Version
+from workbench.project import Project
+from workbench.study.sources import source_hash
+
+
+class GpuEngine(Engine):
+    """Runs versions on the GPU here, or on the one that a launcher reaches.
+
+    Args:
+        project: Its root is the worker's working folder.
+        where: What to compile for and how to reach the GPU.
+        seed: Seed of the random inputs; None: a fresh one.
+        ncu: Path of ncu; empty where nothing is to be profiled.
+        say: Called with one line of progress at a time.
+    """
+
+    name: EngineName = "ncu"
+    under = "under ncu"
+
+    def __init__(
+        self,
+        project: Project,
+        where: Where,
+        *,
+        seed: int | None = None,
+        ncu: str = "",
+        say: Say = silent,
+    ) -> None:
+        self.project = project
+        self.where = where
+        self.seed = fresh_seed() if seed is None else seed
+        self.profile_line = f"engine: ncu ({ncu}); times are taken outside of it"
+        self._ncu = ncu
+        self._say = say
+
+    @property
+    def gpu(self) -> GpuEngine:
+        """Itself."""
+        return self
+
+    def build(self, version: Version) -> BuildResult | None:
+        """See `Engine.build`."""
+        if version.kind == "python":
+            return None
+        self._say(f"build {version.id} for {self.where.arch}")
+        return build(self.project, version, self.where.arch)
+
+    def job(
+        self,
+        task: Task,
+        subject: Subject,
+        *,
+        baseline: Subject | None = None,
+        sanitize: bool = False,
+        repeats: int = 1,
+        time: TimeOptions = TimeOptions(),  # noqa: B008 - frozen
+    ) -> Job:
+        """What the worker is asked about a subject; see `Job`."""
+        return Job(
+            task=task,
+            study=subject.study.name,
+            problem=subject.problem.name,
+            seed=self.seed,
+            program=_executable(subject),
+            baseline=_executable(baseline) if baseline else None,
+            sanitize=sanitize,
+            repeats=repeats,
+            time=time,
+        )
+
+    # --- verify -----------------------------------------------------------------
+
+    def verify(
+        self,
+        subjects: Sequence[Subject],
+        tell: Callable[[int, Verdict], None],
+        begin: Callable[[int], None],
+    ) -> None:
+        """See `Engine.verify`; a version that hung is not tried again."""
+
+        def one(place: int, ending: Ending) -> None:
+            check = ending.result.check if ending.result else None
+            tell(place, Verdict(subjects[place].problem, check, ending.error))
+
+        jobs = [self.job("verify", subject) for subject in subjects]
+        run_batch(self.project, jobs, self.where, one, begin)
+
+    def verify_under(
+        self, subjects: Sequence[Subject], wrapper: Sequence[str]
+    ) -> tuple[list[Job], list[Result], Finished]:
+        """Run subjects in one worker under compute-sanitizer, which judges them."""
+        jobs = [self.job("verify", subject, sanitize=True) for subject in subjects]
+        results, finished = run_jobs(self.project, jobs, self.where, wrapper=wrapper)
+        return jobs, results, finished
+
+    # --- time ---------------------------------------------------------------------
+
+    def time(
+        self,
+        pairs: Sequence[tuple[Subject, Subject | None]],
+        options: TimeOptions,
+        tell: Callable[[int, Timing | WorkbenchError], None],
+        begin: Callable[[int], None],
+    ) -> None:
+        """Time versions, each with its baseline (or None) in turns beside it.
+
+        Args:
+            pairs: Version and baseline on the same problem, in the order of measuring.
+            options: How long and in what state of the caches.
+            tell: Called once for each with its place, as its timing or error comes; from
+                another thread.
+            begin: Called with the place of each before it is measured.
+
+        Raises:
+            MissingError: no worker can run here.
+        """
+        jobs = [
+            self.job("time", subject, baseline=beside, time=options) for subject, beside in pairs
+        ]
+
+        def one(place: int, ending: Ending) -> None:
+            if ending.error is not None or ending.result is None:
+                tell(place, ending.error or KernelError("no result"))
+            else:
+                tell(place, self._timing(*pairs[place], jobs[place], ending.result))
+
+        run_batch(self.project, jobs, self.where, one, begin)
+
+    def _timing(
+        self, subject: Subject, baseline: Subject | None, job: Job, result: Result
+    ) -> Timing:
+        """The record of a job of task ``time`` that went well."""
+        times, device, check = result.times, result.device, result.check
+        assert times is not None and device is not None and check is not None
+        beside = baseline.version if baseline and times.ratio else None
+        return Timing(
+            study=job.study,
+            version=subject.version.id,
+            problem=job.problem,
+            device=device,
+            captured=now(),
+            time=times.time,
+            parameters=result.parameters,
+            source_hash=source_hash(self.project, subject.version),
+            cache=job.time.cache,
+            method=times.method,
+            converged=times.converged,
+            first_launch=times.first_launch,
+            launches=times.launches,
+            flops=result.flops,
+            bytes=result.bytes,
+            baseline=beside.id if beside else "",
+            baseline_hash=source_hash(self.project, beside) if beside else "",
+            baseline_time=times.baseline_time,
+            ratio=times.ratio,
+            verification=check.verification(job.problem, job.seed),
+            state=result.state,
+            tools={**result.tools, "workbench": __version__},
+            notices=result.notices,
+        )
+
+    # --- profile --------------------------------------------------------------------
+
+    def _run(self, subject: Subject, options: ProfileOptions) -> NcuRun:
+        return NcuRun(
+            project=self.project,
+            job=self.job("profile", subject, repeats=options.repeats),
+            where=self.where,
+            ncu=self._ncu,
+            collection=options.collection or Collection(),
+        )
+
+    def command(self, subject: Subject, options: ProfileOptions) -> Command:
+        """The ncu command, with its job in place, but not run.
+
+        Raises:
+            MissingError: no room for the job.
+        """
+        return self._run(subject, options).prepare()
+
+    def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:
+        """See `Engine.profile`."""
+        self._say(f"verify and profile {subject.version.id} on {subject.problem.name}")
+        run = self._run(subject, options)
+        captured = run.capture(options.keep_raw, self._ncu_line)
+        return self._assemble(subject, run, captured), captured.raw.packed
+
+    def _ncu_line(self, line: str) -> None:
+        if line.startswith("==PROF== Profiling"):
+            self._say(line.removeprefix("==PROF== ").strip())
+
+    def _assemble(self, subject: Subject, run: NcuRun, captured: Captured) -> Profile:
+        result, read, job, asked = captured.result, captured.profile, run.job, run.collection
+        assert result.check is not None and result.device is not None
+        read_notices = own_notices(read.notices)
+        if subject.version.kind == "python":
+            read_notices = library_notices(read_notices, subject.version.id)
+        notices = [*read_notices, *metric_notices(read, asked.metrics, asked.catalog_metrics)]
+        if captured.raw.notice is not None:
+            notices.append(captured.raw.notice)
+        folded = fold_repeats(read, job.repeats, len(subject.launches))
+        built = subject.built
+        return msgspec.structs.replace(
+            own_sources(folded, built.sources if built else ()),
+            engine="ncu",
+            # The chip as ncu describes it; what it left out, the driver knows.
+            device=read.device if read.device.name else result.device,
+            captured=read.captured or now(),
+            study=job.study,
+            version=subject.version.id,
+            problem=job.problem,
+            parameters=result.parameters,
+            tools={**result.tools, **read.tools, "workbench": __version__},
+            capture=msgspec.structs.replace(
+                read.capture,
+                command=captured.command.neutral,
+                clock_control=asked.clock_control,
+                cache_control=asked.cache_control,
+                replay_mode=asked.replay_mode,
+                sections=asked.chosen_sections,
+                wall_s=captured.wall_s,
+                repeats=job.repeats,
+            ),
+            source_hash=source_hash(self.project, subject.version),
+            build=built.build if built else None,
+            verification=result.check.verification(job.problem, job.seed),
+            notices=(*notices, *result.notices),
+        )
+
+
+def _executable(subject: Subject) -> Executable:
+    """A subject as the worker runs it."""
+    version, built = subject.version, subject.built
+    return Executable(
+        version=version.id,
+        kind=version.kind,
+        path=version.path,
+        cubin=str(built.cubin) if built else "",
+        launches=subject.launches,
+        scratch=subject.scratch,
+    )
