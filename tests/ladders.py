@@ -17,7 +17,8 @@ from tests import cpu_shim
 from workbench.compile import build as building
 from workbench.compile import compilers
 from workbench.engines import ProfileOptions, RunOptions, Subject
-from workbench.engines.emulated.engine import Emulation, EmulatorEngine, verified
+from workbench.engines.emulated.emulation import Emulation, verified
+from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.errors import UsageError, WorkbenchError
 from workbench.measure.plan import Combination
 from workbench.model import Build, Problem, Profile, Version

@@ -20,7 +20,8 @@ from workbench.emulator.run import Executed, Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
 from workbench.engines import Subject
-from workbench.engines.emulated.engine import arrays_of, launch_of, recorded_build
+from workbench.engines.emulated.emulation import arrays_of, launch_of
+from workbench.engines.emulated.engine import recorded_build
 from workbench.model import Launch, Profile
 from workbench.study.folder import Study
 

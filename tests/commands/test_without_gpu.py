@@ -11,7 +11,8 @@ import pytest
 from tests.engines.stand_ins import Cli
 from workbench.compile import compilers
 from workbench.engines import Subject
-from workbench.engines.emulated.engine import Emulation, EmulatorEngine
+from workbench.engines.emulated.emulation import Emulation
+from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.project import Project
 from workbench.store import Store
 

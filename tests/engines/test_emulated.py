@@ -18,7 +18,7 @@ from workbench.counters import Missing, Reading, read
 from workbench.emulator.run import sample, strata
 from workbench.emulator.state.lanes import Geometry
 from workbench.engines import RunOptions, choose
-from workbench.engines.emulated.engine import verified
+from workbench.engines.emulated.emulation import verified
 from workbench.errors import (
     InconclusiveError,
     KernelError,

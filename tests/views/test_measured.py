@@ -12,7 +12,7 @@ import pytest
 from tests import goldens
 from tests.factories import make_timing
 from workbench.commands.doctor import doctor_sheet
-from workbench.engines.host.doctor import Finding as Row
+from workbench.engines.host.doctor import Equipment as Row
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
 from workbench.views.sheets.sheet import Sheet

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from workbench.commands.options import format_option
 
 if TYPE_CHECKING:
-    from workbench.engines.host.doctor import Finding
+    from workbench.engines.host.doctor import Equipment
     from workbench.views.sheets.sheet import Sheet
 
 
@@ -34,7 +34,7 @@ def command(strict: bool, format_: str) -> None:
         )
 
 
-def doctor_sheet(rows: Sequence[Finding]) -> Sheet:
+def doctor_sheet(rows: Sequence[Equipment]) -> Sheet:
     """The table of `survey`'s rows, and below it what each one lacks."""
     from workbench.views.sheets.sheet import Sheet
 

@@ -11,7 +11,9 @@ from workbench.commands.options import problem_option, study_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workbench.model import Profile
+    from workbench.model import Problem, Profile, Version
+    from workbench.project import Project
+    from workbench.study.folder import Study
 
 
 @click.command("import")
@@ -40,16 +42,12 @@ def command(
 
     from workbench.engines.ncu.raw import scrub
     from workbench.errors import DataError, UsageError
-    from workbench.ncurep.adopt import adopt
     from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
     from workbench.project import require_project
     from workbench.store import Store, device_slug
     from workbench.study.folder import (
         load_study,
-        local_sources,
         parse_target,
-        resolve_launches,
-        source_hash,
     )
 
     project = require_project()
@@ -69,17 +67,7 @@ def command(
         raise DataError(
             f"{path}: {names} is listed, but was never measured", "Choose another --kernel."
         )
-    # A baseline's launches are the library's affair: there is nothing to compare with.
-    launches = resolve_launches(found, version, chosen) if version.launches else ()
-    profile = adopt(
-        profile,
-        version,
-        problem=chosen.name,
-        parameters=found.parameters(chosen),
-        sources=local_sources(project, version),
-        source_hash=source_hash(project, version),
-        expected=launches,
-    )
+    profile = _adopted(profile, project, found, version, chosen)
     if device:
         own = msgspec.structs.replace(profile.device, slug=device_slug(device))
         profile = msgspec.structs.replace(profile, device=own)
@@ -93,6 +81,25 @@ def command(
         )
     store.save(profile, raw=scrub(read_raw(path), path))
     _report(profile, _shown(target, project.root))
+
+
+def _adopted(
+    profile: Profile, project: Project, study: Study, version: Version, problem: Problem
+) -> Profile:
+    """The profile as the version's own."""
+    from workbench.ncurep.adopt import adopt
+    from workbench.study.folder import local_sources, resolve_launches, source_hash
+
+    return adopt(
+        profile,
+        version,
+        problem=problem.name,
+        parameters=study.parameters(problem),
+        sources=local_sources(project, version),
+        source_hash=source_hash(project, version),
+        # A baseline's launches are the library's affair: there is nothing to compare with.
+        expected=resolve_launches(study, version, problem) if version.launches else (),
+    )
 
 
 def _shown(path: Path, root: Path) -> str:

@@ -89,10 +89,12 @@ def command(
         )
     if device and not recorded:
         raise UsageError("--device chooses among recorded times", "Add --recorded.")
-    project, study, chosen, named = _chosen(scope.targets, scope.study)
-    combinations = plan(study, chosen, sweep_problems(study, scope.patterns))
+    project, study, versions, named = _chosen(scope)
+    combinations = plan(study, versions, sweep_problems(study, scope.patterns))
+    cache = timing.cache
     if recorded:
-        print_sweep(_recorded(project, study, chosen, combinations, device, timing.cache), format_)
+        sweep = _recorded(project, study, versions, combinations, device, cache)
+        print_sweep(sweep, format_)
         return
 
     from workbench.commands.progress import Progress
@@ -111,44 +113,44 @@ def command(
     failures = Failures(progress.say, alone=False, every=not named)
     runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
     campaign = Campaign(runner, timing, progress, failures)
-    total = len(combinations.combinations)
     try:
         if not stored.again:
             campaign.take(combinations.combinations, stored.since)
         campaign.measure(combinations.combinations)
     except (KeyboardInterrupt, SystemExit):
-        again = _command_line(
-            scope.targets,
-            {
-                "--study": scope.study,
-                "--problem": scope.patterns,
-                "--limit": f"{timing.limit_s:g}",
-                "--timeout": f"{run.timeout_s:g}",
-                "--seed": run.seed,
-                "--launcher": run.launcher,
-                "--arch": run.arch,
-                "--format": format_,
-                "--warm": timing.cache == "warm",
-                "--since": stored.since or (begin if stored.again else ""),
-            },
-        )
+        since = stored.since or (begin if stored.again else "")
         progress.say(
-            f"{len(campaign.timings)} of {total} combinations are measured and kept; "
-            f"go on with: {again}"
+            f"{len(campaign.timings)} of {len(combinations.combinations)} combinations are "
+            f"measured and kept; go on with: {_go_on(scope, timing, run, format_, since)}"
         )
         raise
     gaps = {**combinations.refused, **campaign.gaps}
     if campaign.timings:
-        timings = campaign.timings
-        print_sweep(_sweep(study, chosen, combinations, timings, gaps, timing.cache), format_)
+        print_sweep(_sweep(study, versions, combinations, campaign.timings, gaps, cache), format_)
     failures.finish()
     if not campaign.timings:
-        # A fault of this run says more than what is refused always.
-        why = next(iter(campaign.gaps.values()), None) or next(iter(gaps.values()), None)
+        why = next(iter((*campaign.gaps.values(), *gaps.values())), None)
         raise MissingError(
             "nothing was timed" + (f": {why.why}" if why else ""),
             "Name versions and problems that can run here.",
         )
+
+
+def _go_on(scope: Scope, timing: TimeOptions, run: RunOptions, format_: str, since: str) -> str:
+    """The command line that goes on with a sweep."""
+    options = {
+        "--study": scope.study,
+        "--problem": scope.patterns,
+        "--limit": f"{timing.limit_s:g}",
+        "--timeout": f"{run.timeout_s:g}",
+        "--seed": run.seed,
+        "--launcher": run.launcher,
+        "--arch": run.arch,
+        "--format": format_,
+        "--warm": timing.cache == "warm",
+        "--since": since,
+    }
+    return _command_line(scope.targets, options)
 
 
 def _command_line(targets: tuple[str, ...], options: Mapping[str, Any]) -> str:
@@ -170,16 +172,14 @@ def _command_line(targets: tuple[str, ...], options: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _chosen(
-    targets: tuple[str, ...], study: str | None
-) -> tuple[Project, Study, list[Version], bool]:
+def _chosen(scope: Scope) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
     from workbench.commands.targets import Named
     from workbench.errors import UsageError, nearest
     from workbench.project import require_project
     from workbench.study.folder import study_names
 
-    words = list(targets)
+    words, study = list(scope.targets), scope.study
     if words and study is None and words[0] in study_names(require_project()):
         study = words.pop(0)
     try:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from workbench.commands.targets import Named
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
+    from workbench.measure.campaign import Failures
+    from workbench.measure.plan import Combination
+    from workbench.model import Version
+    from workbench.study.folder import Study
 
 
 @click.command()
@@ -51,7 +55,6 @@ def command(
     from workbench.errors import MissingError, UsageError
     from workbench.measure.campaign import Campaign, Failures
     from workbench.measure.experiment import Experiment
-    from workbench.measure.plan import by_work, to_time
     from workbench.views.sheets.time import time_sheet
     from workbench.views.terminal.tables import print_sheet
 
@@ -64,17 +67,7 @@ def command(
     begin = now()
     alone = len(versions) == 1 and not all_problems
     failures = Failures(progress.say, alone=alone, every=named.every)
-    combinations = []
-    for version in versions:
-        try:
-            combinations += to_time(study, version, named.problem, all_problems)
-        except UsageError as error:
-            if not failures.pass_over(version, error):
-                raise
-    # Problem by problem, from the least work to the most.
-    order = by_work(study, {each.problem.name: each.problem for each in combinations}.values())
-    names = [problem.name for problem in order]
-    combinations.sort(key=lambda each: names.index(each.problem.name))
+    combinations = _combinations(study, versions, named.problem, all_problems, failures)
     runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
     campaign = Campaign(runner, timing, progress, failures)
     try:
@@ -94,7 +87,7 @@ def command(
     timings = [
         campaign.timings[version.id, name]
         for version in versions
-        for name in names
+        for name in dict.fromkeys(each.problem.name for each in combinations)
         if (version.id, name) in campaign.timings
     ]
     if timings:
@@ -102,3 +95,30 @@ def command(
     failures.finish()
     if not timings:
         raise MissingError("nothing was timed", "Name a version that can run here.")
+
+
+def _combinations(
+    study: Study,
+    versions: list[Version],
+    problem: str | None,
+    all_problems: bool,
+    failures: Failures,
+) -> list[Combination]:
+    """Each version on its problems; problem by problem, from the least work to the most.
+
+    Raises:
+        UsageError: an unknown problem, or one that a named version cannot do.
+    """
+    from workbench.errors import UsageError
+    from workbench.measure.plan import by_work, to_time
+
+    able: list[Combination] = []
+    for version in versions:
+        try:
+            able += to_time(study, version, problem, all_problems)
+        except UsageError as error:
+            if not failures.pass_over(version, error):
+                raise
+    problems = {each.problem.name: each.problem for each in able}
+    order = [each.name for each in by_work(study, problems.values())]
+    return sorted(able, key=lambda each: order.index(each.problem.name))

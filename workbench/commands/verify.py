@@ -61,9 +61,6 @@ def command(
     from workbench.errors import KernelError, MissingError
     from workbench.measure.campaign import Failures, runnable
     from workbench.measure.experiment import Experiment
-    from workbench.measure.sanitizer import TOOLS
-    from workbench.views.sheets.verify import verify_sheet
-    from workbench.views.terminal.tables import print_sheet
 
     project, study, versions = named.pick()
     progress = Progress()
@@ -78,24 +75,16 @@ def command(
     subjects = _subjects(runner, versions, named.problem, failures)
     verdicts: dict[int, Verdict] = {}
 
-    def show(pairs: Sequence[Pair], findings: Sequence[tuple[str, Finding]] = ()) -> None:
-        progress.clear()
-        if pairs:
-            rows = [_row(*pair) for pair in pairs]
-            built = [subject.built for subject, _ in pairs if sanitize and subject.built]
-            texts = {source.path: source.text or "" for each in built for source in each.sources}
-            tools = TOOLS if sanitize else ()
-            sheet = verify_sheet(study.name, taken.seed, rows, findings, tools, texts)
-            print_sheet(sheet, format_)
-
     try:
         runner.verify(subjects, verdicts.__setitem__)
     except KeyboardInterrupt:
-        show(_judged(subjects, verdicts, failures))  # what is checked by then
+        progress.clear()
+        _print(runner, _judged(subjects, verdicts, failures), format_)  # what is checked by then
         raise
     pairs = _judged(subjects, verdicts, failures)
-    findings = _findings(runner, pairs, program, failures) if sanitize else []
-    show(pairs, findings)
+    findings = _findings(runner, pairs, program, failures) if sanitize else None
+    progress.clear()
+    _print(runner, pairs, format_, findings)
     _raise_worst(pairs, failures)
     if not pairs:
         raise MissingError("nothing was verified", "Name a version that can run here.")
@@ -164,6 +153,26 @@ def _findings(
                 own = [subject for subject in every if subject.version.id == version]
                 findings += [(version, each) for each in runner.sanitize(own, tool, program)]
     return findings
+
+
+def _print(
+    runner: Experiment,
+    pairs: Sequence[Pair],
+    format_: str,
+    findings: Sequence[tuple[str, Finding]] | None = None,
+) -> None:
+    """The table, if there is a row; `findings` is None where no sanitizer ran."""
+    from workbench.measure.sanitizer import TOOLS
+    from workbench.views.sheets.verify import verify_sheet
+    from workbench.views.terminal.tables import print_sheet
+
+    rows = [_row(*pair) for pair in pairs]
+    built = [subject.built for subject, _ in pairs if subject.built]
+    texts = {source.path: source.text or "" for each in built for source in each.sources}
+    tools = () if findings is None else TOOLS
+    if rows:
+        study, seed = runner.study.name, runner.engine.seed
+        print_sheet(verify_sheet(study, seed, rows, findings or (), tools, texts), format_)
 
 
 def _row(subject: Subject, verdict: Verdict) -> VerifyRow:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.model import Dim3
+from workbench.study.launches import ResolvedLaunch
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.
 _CAPTURE_RELAXED = 2
@@ -89,7 +90,7 @@ class Driver:
             reason = (text.value or b"unknown error").decode()
             raise DriverError(f"{name} failed: {reason}")
 
-    def capture(self, stream: int, enqueue: Callable[[], None]) -> Graph:
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> CudaGraph:
         """Record what `enqueue` puts on the stream, ready to be replayed.
 
         Args:
@@ -123,15 +124,12 @@ class Driver:
             )
         finally:
             self._lib.cuGraphDestroy(graph)
-        return Graph(self, executable)
+        return CudaGraph(self, executable)
 
     def cluster_kernel(
         self,
         cubin: bytes,
-        kernel: str,
-        grid: Dim3,
-        block: Dim3,
-        shared: int,
+        resolved: ResolvedLaunch,
         cluster: Dim3,
         stream: int,
         values: Sequence[np.generic],
@@ -145,7 +143,8 @@ class Driver:
         function = ctypes.c_void_p()
         image = ctypes.create_string_buffer(cubin, len(cubin))
         self.call("cuModuleLoadData", ctypes.byref(module), image)
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, resolved.kernel.encode())
+        shared = resolved.dynamic_shared
         if shared:
             self.call(
                 "cuFuncSetAttribute",
@@ -160,8 +159,8 @@ class Driver:
         attribute = _Attribute(id=_CLUSTER_DIMENSION)
         attribute.value.cluster[:] = cluster
         config = _LaunchConfig(shared=shared, stream=stream, count=1)
-        config.grid[:] = grid
-        config.block[:] = block
+        config.grid[:] = resolved.grid
+        config.block[:] = resolved.block
         config.attributes = ctypes.pointer(attribute)
         cells = [ctypes.create_string_buffer(value.tobytes(), value.nbytes) for value in values]
         parameters = (ctypes.c_void_p * max(1, len(cells)))(*(ctypes.addressof(c) for c in cells))
@@ -176,7 +175,7 @@ class Driver:
         return launch
 
 
-class Graph:
+class CudaGraph:
     """An instantiated graph. `close` frees it; replaying is one driver call."""
 
     def __init__(self, driver: Driver, executable: ctypes.c_void_p) -> None:

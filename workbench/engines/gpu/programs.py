@@ -106,14 +106,7 @@ class CudaProgram:
 
         try:
             return Driver().cluster_kernel(
-                self._cubin,
-                launch.kernel,
-                launch.grid,
-                launch.block,
-                launch.dynamic_shared,
-                cluster,
-                int(self._session.stream.handle),
-                values,
+                self._cubin, launch, cluster, int(self._session.stream.handle), values
             )
         except DriverError as error:
             raise WorkerError(

@@ -22,7 +22,7 @@ from workbench.analysis.timing import (
     relative_width,
 )
 from workbench.engines.gpu.device import DeviceArray, Session, aligned, set_bytes
-from workbench.engines.gpu.libcuda import Driver, DriverError, Graph
+from workbench.engines.gpu.libcuda import CudaGraph, Driver, DriverError
 from workbench.engines.gpu.programs import Loaded, Step
 from workbench.engines.host.job import BufferSpec, TimeOptions, Times
 from workbench.model import Notice
@@ -52,7 +52,7 @@ class Contestant:
     sets: Sequence[tuple[Step, ...]]
     first_launch: float
     turn: int = 0
-    graphs: list[Graph] = field(default_factory=list)
+    graphs: list[CudaGraph] = field(default_factory=list)
     per_graph: int = 1
     samples: list[float] = field(default_factory=list)
 

@@ -17,7 +17,7 @@ from workbench.project import Project
 State = Literal["ok", "missing", "limited"]
 
 
-class Finding(Record, frozen=True):
+class Equipment(Record, frozen=True):
     """One thing that is here, or is not.
 
     Attributes:
@@ -35,26 +35,50 @@ class Finding(Record, frozen=True):
     without: str = ""
 
 
-def survey(project: Project | None) -> list[Finding]:
+#: Python packages where they are not installed.
+_PYCUDA = Equipment(
+    what="PyCUDA",
+    state="missing",
+    detail="not installed",
+    remedy=f"{presence.INSTALL_PYCUDA} (compiled against the CUDA toolkit).",
+    without=presence.WITHOUT_GPU,
+)
+_NVML = Equipment(
+    what="NVML",
+    state="limited",
+    detail="the package nvidia-ml-py is not installed",
+    remedy="pip install nvidia-ml-py",
+    without="time, but without clocks, power and temperature.",
+)
+_TORCH = Equipment(
+    what="PyTorch",
+    state="limited",
+    detail="not installed",
+    remedy="pip install torch",
+    without="Everything but the library baselines (cuBLAS, cuDNN).",
+)
+
+
+def survey(project: Project | None) -> list[Equipment]:
     """All rows, in the order in which a measurement needs them."""
-    steps: tuple[Callable[[], Iterator[Finding]], ...] = (
+    steps: tuple[Callable[[], Iterator[Equipment]], ...] = (
         _gpu,
-        _pycuda,
+        lambda: _package(_PYCUDA, "pycuda", "pycuda"),
         _compiler,
         _ncu,
         _counters,
         _sanitizer,
-        _nvml,
-        _torch,
+        lambda: _package(_NVML, "nvidia-ml-py", "pynvml", "nvidia-ml-py "),
+        lambda: _package(_TORCH, "torch", "torch"),
         lambda: _store(project),
     )
-    return [finding for step in steps for finding in step()]
+    return [each for step in steps for each in step()]
 
 
-def _gpu() -> Iterator[Finding]:
+def _gpu() -> Iterator[Equipment]:
     found, why = presence.find_gpus()
     if not found:
-        yield Finding(
+        yield Equipment(
             what="GPU",
             state="missing",
             detail=why,
@@ -64,52 +88,40 @@ def _gpu() -> Iterator[Finding]:
         return
     for gpu in found:
         major, minor = gpu.compute_capability
-        yield Finding(
+        yield Equipment(
             what="GPU",
             state="ok",
             detail=f"{gpu.name}, compute capability {major}.{minor}, driver {gpu.driver}",
         )
 
 
-def _package(name: str, module: str) -> str | None:
-    """Version of an installed package; None where its module cannot be found."""
+def _package(absent: Equipment, name: str, module: str, prefix: str = "") -> Iterator[Equipment]:
+    """A Python package, by the name of its distribution; `absent` where it is not installed."""
     if importlib.util.find_spec(module) is None:
-        return None
+        yield absent
+        return
     try:
-        return importlib.metadata.version(name)
+        version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return "of unknown version"
+        version = "of unknown version"
+    yield Equipment(what=absent.what, state="ok", detail=prefix + version)
 
 
-def _pycuda() -> Iterator[Finding]:
-    version = _package("pycuda", "pycuda")
-    if version is None:
-        yield Finding(
-            what="PyCUDA",
-            state="missing",
-            detail="not installed",
-            remedy=f"{presence.INSTALL_PYCUDA} (compiled against the CUDA toolkit).",
-            without=presence.WITHOUT_GPU,
-        )
-    else:
-        yield Finding(what="PyCUDA", state="ok", detail=version)
-
-
-def _compiler() -> Iterator[Finding]:
+def _compiler() -> Iterator[Equipment]:
     from workbench.compile.compilers import choose
 
     try:
         tool = choose()
     except WorkbenchError as error:
         lacks = "show, diff, list and report on recorded profiles and on any .ncu-rep file."
-        yield Finding(
+        yield Equipment(
             what="compiler",
             state="missing",
             detail=error.message,
             remedy=error.hint,
             without=lacks,
         )
-        yield Finding(
+        yield Equipment(
             what="emulator",
             state="limited",
             detail="without a compiler it runs only the PTX that a recorded profile holds",
@@ -117,8 +129,8 @@ def _compiler() -> Iterator[Finding]:
             without=lacks,
         )
         return
-    yield Finding(what="compiler", state="ok", detail=f"{tool.name} {tool.version}")
-    yield Finding(what="emulator", state="ok", detail="verify and profile need no GPU")
+    yield Equipment(what="compiler", state="ok", detail=f"{tool.name} {tool.version}")
+    yield Equipment(what="emulator", state="ok", detail="verify and profile need no GPU")
 
 
 def _version_of(program: str, pattern: str) -> str | None:
@@ -133,15 +145,17 @@ def _version_of(program: str, pattern: str) -> str | None:
     return match.group(1) if match else None
 
 
-def _tool(what: str, need: Callable[[], str], without: str, get: str) -> Iterator[Finding]:
+def _tool(what: str, need: Callable[[], str], without: str, get: str) -> Iterator[Equipment]:
     try:
         path = need()
     except MissingError as error:
-        yield Finding(what=what, state="missing", detail=error.message, remedy=get, without=without)
+        yield Equipment(
+            what=what, state="missing", detail=error.message, remedy=get, without=without
+        )
         return
     version = _version_of(path, r"[Vv]ersion\s+([\d.]+)")
     if version is None:
-        yield Finding(
+        yield Equipment(
             what=what,
             state="limited",
             detail=f"{path} does not print a version",
@@ -149,10 +163,10 @@ def _tool(what: str, need: Callable[[], str], without: str, get: str) -> Iterato
             without=without,
         )
     else:
-        yield Finding(what=what, state="ok", detail=f"{version} ({path})")
+        yield Equipment(what=what, state="ok", detail=f"{version} ({path})")
 
 
-def _ncu() -> Iterator[Finding]:
+def _ncu() -> Iterator[Equipment]:
     return _tool(
         "ncu",
         presence.need_ncu,
@@ -161,10 +175,10 @@ def _ncu() -> Iterator[Finding]:
     )
 
 
-def _counters() -> Iterator[Finding]:
+def _counters() -> Iterator[Equipment]:
     locked = presence.counters_locked()
     if locked is None:
-        yield Finding(
+        yield Equipment(
             what="counters",
             state="missing",
             detail="no NVIDIA driver here to ask",
@@ -174,7 +188,7 @@ def _counters() -> Iterator[Finding]:
         from workbench.engines.ncu.faults import permission
 
         error = permission()
-        yield Finding(
+        yield Equipment(
             what="counters",
             state="limited",
             detail=error.message,
@@ -182,10 +196,10 @@ def _counters() -> Iterator[Finding]:
             without="verify and time.",
         )
     else:
-        yield Finding(what="counters", state="ok", detail="this user may read them")
+        yield Equipment(what="counters", state="ok", detail="this user may read them")
 
 
-def _sanitizer() -> Iterator[Finding]:
+def _sanitizer() -> Iterator[Equipment]:
     return _tool(
         "compute-sanitizer",
         presence.need_sanitizer,
@@ -194,37 +208,9 @@ def _sanitizer() -> Iterator[Finding]:
     )
 
 
-def _nvml() -> Iterator[Finding]:
-    version = _package("nvidia-ml-py", "pynvml")
-    if version is None:
-        yield Finding(
-            what="NVML",
-            state="limited",
-            detail="the package nvidia-ml-py is not installed",
-            remedy="pip install nvidia-ml-py",
-            without="time, but without clocks, power and temperature.",
-        )
-    else:
-        yield Finding(what="NVML", state="ok", detail=f"nvidia-ml-py {version}")
-
-
-def _torch() -> Iterator[Finding]:
-    version = _package("torch", "torch")
-    if version is None:
-        yield Finding(
-            what="PyTorch",
-            state="limited",
-            detail="not installed",
-            remedy="pip install torch",
-            without="Everything but the library baselines (cuBLAS, cuDNN).",
-        )
-    else:
-        yield Finding(what="PyTorch", state="ok", detail=version)
-
-
-def _store(project: Project | None) -> Iterator[Finding]:
+def _store(project: Project | None) -> Iterator[Equipment]:
     if project is None:
-        yield Finding(
+        yield Equipment(
             what="project",
             state="limited",
             detail="no project at or above this folder",
@@ -243,7 +229,7 @@ def _store(project: Project | None) -> Iterator[Finding]:
         except WorkbenchError as error:
             bad.append(error.message)
     if bad:
-        yield Finding(
+        yield Equipment(
             what="profiles",
             state="limited",
             detail=f"{len(bad)} of {len(entries)} cannot be read; the first: {bad[0]}",
@@ -253,4 +239,4 @@ def _store(project: Project | None) -> Iterator[Finding]:
     else:
         devices = sorted({entry.device for entry in entries})
         of = f" of {', '.join(devices)}" if devices else ""
-        yield Finding(what="profiles", state="ok", detail=f"{len(entries)} recorded{of}")
+        yield Equipment(what="profiles", state="ok", detail=f"{len(entries)} recorded{of}")

@@ -42,19 +42,51 @@ def _quote(finished: Finished) -> str:
     return "".join(f"\n  {line}" for line in lines)
 
 
+#: Words of ncu's error lines by which it refuses an option -> what to do next.
+_REFUSED = {
+    "unrecognised option": "See `ncu --help` for the options of this version of ncu.",
+    "unrecognized option": "See `ncu --help` for the options of this version of ncu.",
+    "did not match any section": "`ncu --list-sections` names them.",
+    "did not match any set": "`ncu --list-sets` names them.",
+    "Could not find set": "`ncu --list-sets` names them.",
+    "Failed to find metric": "`ncu --query-metrics` names them.",
+    "is not valid for": "See `ncu --help` for the values of that option.",
+    "is invalid": "See `ncu --help` for the values of that option.",
+}
+_NO_ROOM = (
+    "ncu could not write its report",
+    "Free some space (a report takes about a megabyte a kernel) below the project's build "
+    "folder, and check its permissions.",
+)
+_DRIVER = ("ncu and the driver do not fit", "Install a newer driver, or an older ncu.")
+_CHIP = (
+    "ncu does not support this GPU",
+    "Recent versions of ncu support chips from compute capability 7.0 (Volta) or 7.5 "
+    "(Turing) on; take an ncu that knows the chip.",
+)
+#: Words of ncu's output -> what is missing, and what to do next; the first match wins.
+_LACKS = {
+    "Failed to save the report": _NO_ROOM,
+    "Unable to write to file": _NO_ROOM,
+    "driver resource was unavailable": (
+        "another program is using the GPU's counters",
+        "End the other profiler; on a server this is often DCGM: `dcgmi profile --pause`, and "
+        "`--resume` afterwards.",
+    ),
+    "is not compatible with Nsight Compute": _DRIVER,
+    "Cuda driver is not compatible": _DRIVER,
+    "Profiling is not supported on": _CHIP,
+    "not supported on this device": _CHIP,
+    "does not exist or is not an executable": (
+        "ncu cannot start the worker",
+        "With --launcher, the same Python must be at the same path where it leads to.",
+    ),
+}
+
+
 def _usage(finished: Finished) -> UsageError | None:
     text = finished.output
-    hints = (
-        ("unrecognised option", "See `ncu --help` for the options of this version of ncu."),
-        ("unrecognized option", "See `ncu --help` for the options of this version of ncu."),
-        ("did not match any section", "`ncu --list-sections` names them."),
-        ("did not match any set", "`ncu --list-sets` names them."),
-        ("Could not find set", "`ncu --list-sets` names them."),
-        ("Failed to find metric", "`ncu --query-metrics` names them."),
-        ("is not valid for", "See `ncu --help` for the values of that option."),
-        ("is invalid", "See `ncu --help` for the values of that option."),
-    )
-    for words, hint in hints:
+    for words, hint in _REFUSED.items():
         if any(words in line for line in error_lines(text)):
             return UsageError(f"ncu refused its options:{_quote(finished)}", hint)
     if "Unsupported API during capture" in text or "RecordStatusUnsupportedApi" in text:
@@ -67,39 +99,11 @@ def _usage(finished: Finished) -> UsageError | None:
 
 
 def _missing(finished: Finished) -> MissingError | None:
-    text = finished.output
-    if "ERR_NVGPUCTRPERM" in text:
+    if "ERR_NVGPUCTRPERM" in finished.output:
         return permission()
-    if "Failed to save the report" in text or "Unable to write to file" in text:
-        return MissingError(
-            f"ncu could not write its report:{_quote(finished)}",
-            "Free some space (a report takes about a megabyte a kernel) below the project's "
-            "build folder, and check its permissions.",
-        )
-    if "driver resource was unavailable" in text:
-        return MissingError(
-            f"another program is using the GPU's counters:{_quote(finished)}",
-            "End the other profiler; on a server this is often DCGM: "
-            "`dcgmi profile --pause`, and `--resume` afterwards.",
-        )
-    for words in ("is not compatible with Nsight Compute", "Cuda driver is not compatible"):
-        if words in text:
-            return MissingError(
-                f"ncu and the driver do not fit:{_quote(finished)}",
-                "Install a newer driver, or an older ncu.",
-            )
-    for words in ("Profiling is not supported on", "not supported on this device"):
-        if words in text:
-            return MissingError(
-                f"ncu does not support this GPU:{_quote(finished)}",
-                "Recent versions of ncu support chips from compute capability 7.0 (Volta) or "
-                "7.5 (Turing) on; take an ncu that knows the chip.",
-            )
-    if "does not exist or is not an executable" in text:
-        return MissingError(
-            f"ncu cannot start the worker:{_quote(finished)}",
-            "With --launcher, the same Python must be at the same path where it leads to.",
-        )
+    for words, (what, hint) in _LACKS.items():
+        if words in finished.output:
+            return MissingError(f"{what}:{_quote(finished)}", hint)
     return None
 
 

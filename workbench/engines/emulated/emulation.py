@@ -1,0 +1,198 @@
+"""One version on one problem on the CPU: its launches run, its result checked and explained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.compile.build import BuildResult
+from workbench.emulator.faults.origins import Origins
+from workbench.emulator.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
+from workbench.emulator.ptx.instructions import Module
+from workbench.emulator.ptx.parser import parse
+from workbench.emulator.run import Outcome, run, sample
+from workbench.emulator.state.context import Limits
+from workbench.emulator.state.spaces import Arena
+from workbench.engines import (
+    Subject,
+)
+from workbench.engines.emulated import blame
+from workbench.engines.emulated.blame import Blame
+from workbench.engines.host.correctness import compare, poison_byte, random_places
+from workbench.engines.host.failures import describe_check
+from workbench.engines.host.job import Check
+from workbench.errors import KernelError
+from workbench.study.launches import BufferArg, ResolvedLaunch
+
+#: Outputs are compared in full below this many operations, by `reference_at` above it.
+_FULL_BELOW_FLOPS = 1_000_000_000_000
+#: Wrong results of runs of fewer thread instructions are explained by a second run.
+_EXPLAINED_BELOW = 200_000_000
+Array = NDArray[Any]
+
+
+class Emulation(NamedTuple):
+    """One version on one problem, as it ran on the CPU."""
+
+    outcomes: list[Outcome]
+    check: Check | None  # None: only a sample of the blocks ran
+    module: Module
+    seconds: float
+    #: Runs once more to say what made a result wrong; None where that cannot be said.
+    explain: Callable[[], Blame | None] = lambda: None
+
+
+class Arrays(NamedTuple):
+    """The arrays of a run, and which of them a kernel must fill."""
+
+    inputs: dict[str, Array]
+    outputs: dict[str, Array]
+    scratch: dict[str, Array]
+
+    @property
+    def all(self) -> dict[str, Array]:
+        """Every array by name."""
+        return {**self.inputs, **self.outputs, **self.scratch}
+
+
+def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
+    out = np.empty(shape, np.dtype(dtype))
+    out.reshape(-1).view(np.uint8)[:] = poison_byte(dtype)
+    return out
+
+
+def arrays_of(subject: Subject, seed: int) -> Arrays:
+    """Inputs drawn from the seed as on a GPU; outputs and scratch poisoned."""
+    study, problem = subject.study, subject.problem
+    return Arrays(
+        dict(study.inputs(problem, np.random.default_rng(seed))),
+        {name: _poisoned(shape, dtype) for name, (shape, dtype) in study.outputs(problem).items()},
+        {each.name: _poisoned(each.shape, each.dtype) for each in subject.scratch},
+    )
+
+
+def launch_of(resolved: ResolvedLaunch, limits: Limits) -> KernelLaunch:
+    """A study's launch as the emulator takes it.
+
+    Raises:
+        KernelError: blocks in clusters, which it does not run.
+    """
+    arguments: list[Argument] = [
+        Buffer(each.name) if isinstance(each, BufferArg) else Scalar(each.value, each.ctype)
+        for each in resolved.args
+    ]
+    if resolved.cluster is not None and resolved.cluster != (1, 1, 1):
+        raise KernelError(
+            f"kernel {resolved.kernel}: the emulator does not run clusters of blocks",
+            "Use --engine ncu on a GPU machine.",
+        )
+    return KernelLaunch(
+        resolved.kernel, resolved.grid, resolved.block, arguments, resolved.dynamic_shared, limits
+    )
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> Module:
+    """The same PTX is run on one problem after another."""
+    return parse(text)
+
+
+def built_of(subject: Subject) -> BuildResult:
+    """The build of a version in CUDA C++."""
+    assert subject.built is not None, "EmulatorEngine.build refuses Python versions"
+    return subject.built
+
+
+def emulate(
+    subject: Subject,
+    seed: int,
+    *,
+    watch: bool = False,
+    blocks: int = 0,
+    limits: Limits | None = None,
+) -> Emulation:
+    """Run one version on one problem.
+
+    Args:
+        subject: A version in CUDA C++, compiled.
+        seed: Seed of the inputs.
+        watch: Look for races and uninitialised reads as well (slower).
+        blocks: Run about this many blocks of each launch, for counters alone; 0: all.
+        limits: When to give up; None: the emulator's own.
+
+    Raises:
+        KernelError: it does wrong, or needs what is not supported.
+    """
+    limits = limits or Limits()
+    module = _parsed(built_of(subject).build.ptx)
+    memory = arrays_of(subject, seed)
+    blank = {*memory.outputs, *memory.scratch} if watch else set()
+    arena = arena_for(module, memory.all, blank)
+    begin = time.perf_counter()
+    outcomes = []
+    for resolved in subject.launches:
+        launch = launch_of(resolved, limits)
+        chosen = sample(launch.geometry, blocks, seed) if blocks else None
+        outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
+    whole = all(outcome.sampled == 1 for outcome in outcomes)
+    check = _check(subject, memory, arena, seed) if whole else None
+    seconds = time.perf_counter() - begin
+
+    def explain() -> Blame | None:
+        if sum(outcome.thread_instructions for outcome in outcomes) > _EXPLAINED_BELOW:
+            return None
+        return _blame(subject, module, seed, limits)
+
+    return Emulation(outcomes, check, module, seconds, explain)
+
+
+def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame | None:
+    """The version once more, with the lines behind every value followed."""
+    memory = arrays_of(subject, seed)
+    arena = arena_for(module, memory.all)
+    origins = Origins(module, arena)
+    for resolved in subject.launches:
+        run(module, launch_of(resolved, limits), arena, origins=origins)
+    outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
+    reference = subject.study.reference(subject.problem, memory.inputs)
+    tolerance = subject.study.tolerance_of(subject.version.id)
+    return blame.missing(module, origins, outputs) or blame.wrong(
+        module, origins, outputs, reference, tolerance
+    )
+
+
+def _check(subject: Subject, memory: Arrays, arena: Arena, seed: int) -> Check:
+    study, problem = subject.study, subject.problem
+    tolerance = study.tolerance_of(subject.version.id)
+    outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
+    if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
+        sizes = {name: like.size for name, like in outputs.items()}
+        places = random_places(np.random.default_rng(seed), sizes)
+        reference = study.reference_at(problem, memory.inputs, places)
+        return compare(outputs, reference, tolerance, sample=places)
+    return compare(outputs, study.reference(problem, memory.inputs), tolerance)
+
+
+def verified(emulation: Emulation, subject: Subject) -> Check:
+    """The check of a whole run, if it passed.
+
+    Raises:
+        KernelError: the result is wrong.
+    """
+    check = emulation.check
+    assert check is not None
+    if not check.ok:
+        found = emulation.explain()
+        place = f"{found.place}: " if found and found.place else ""
+        words = f"\n{found.words}" if found else ""
+        raise KernelError(
+            f"{place}{subject.version.id} gives a wrong result on {subject.problem.name}: "
+            f"{describe_check(check)}{words}",
+            "The emulator ran the version's own PTX; the same inputs again with --seed.",
+        )
+    return check
