@@ -15,7 +15,7 @@ from workbench.views.html.charts import labels as charts_labels
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Layer, Mark
 from workbench.views.html.charts.labels import Spot, placed
-from workbench.views.html.charts.waterfall import Fall, Total, waterfall
+from workbench.views.html.charts.waterfall import Fall, total, waterfall
 
 
 def traces(figure: charts.Figure) -> list[dict[str, Any]]:
@@ -194,8 +194,8 @@ def test_a_roof_over_integers_counts_operations() -> None:
 
 def test_a_waterfall_says_once_what_its_numbers_share() -> None:
     falls = [Fall(f"Hunk {n}", -1.0, "-1", "hover", "good") for n in range(30)]
-    total = [Total(name, size, "t") for name, size in (("v0", 50.0), ("v1", 20.0))]
-    figure = waterfall("x", "label", total[0], falls, total[1], "s", "time")
+    old, new = total("v0", 50.0, "t"), total("v1", 20.0, "t")
+    figure = waterfall("x", "label", old, falls, new, "s", "time")
     assert len(json.dumps(figure.spec["layout"]["annotations"])) < 80 * 32
     assert "annotations" not in figure.spec["narrow"]
     sizes = [

@@ -124,7 +124,7 @@ def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
     names = {
         ladder.problem
         for ladder in ladders
-        if any(rung.is_readable for rung in map(ladder.rung, study.versions))
+        if any(rung.records or rung.timing for rung in map(ladder.rung, study.versions))
     }
     place = {name: at for at, name in enumerate(study.problems)}
     return sorted(names, key=lambda name: (place.get(name, len(place)), name))

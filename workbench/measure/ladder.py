@@ -99,7 +99,9 @@ class Rung:
             try:
                 profile = self.ladder.store.load(entry.path)
             except DataError as error:
-                self.ladder.complain(error)
+                if self.ladder.damaged is None:
+                    raise
+                self.ladder.damaged.append(error)
                 continue
             out.append(
                 RecordedProfile(
@@ -114,11 +116,6 @@ class Rung:
         return tuple(out)
 
     @property
-    def is_readable(self) -> bool:
-        """Whether anything is recorded of the version here that can be read."""
-        return bool(self.records or self.timing)
-
-    @property
     def record(self) -> RecordedProfile | None:
         """The one of `records` that speaks for the version."""
         return min(self.records, key=lambda each: ENGINES.index(each.engine), default=None)
@@ -128,16 +125,14 @@ class Rung:
         """The recorded time, outside of any profiler."""
         if not self.timed:
             return None
-        found: list[Timing] = []
-        try:
-            found = self.ladder.store.timings(
-                study=self.ladder.name,
-                version=self.id,
-                problem=self.ladder.problem,
-                device=self.ladder.device,
-            )
-        except DataError as error:
-            self.ladder.complain(error)
+        home = self.ladder
+        found = home.store.timings(
+            study=home.name,
+            version=self.id,
+            problem=home.problem,
+            device=home.device,
+            damaged=home.damaged,
+        )
         return found[0] if found else None
 
     @cached_property
@@ -244,7 +239,7 @@ class Ladder:
         self.problem = problem
         self.rungs: dict[str, Rung] = {}
         self.files: dict[tuple[str, str], Path] = {}
-        self._damaged = damaged
+        self.damaged = damaged
         self._steps: dict[tuple[str, str, str], Step] = {}
 
     def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
@@ -255,12 +250,6 @@ class Ladder:
         else:
             rung.entries[engine] = entry
         self.files[version, engine] = path
-
-    def complain(self, error: DataError) -> None:
-        """Keep the error of a file that cannot be read for later, where it is wanted later."""
-        if self._damaged is None:
-            raise error
-        self._damaged.append(error)
 
     def rung(self, version: str) -> Rung:
         """The rung of a version; an empty one where nothing is recorded of it here."""

@@ -127,7 +127,6 @@ def lines(
     x: Axis,
     y: Axis,
     *,
-    stepped: bool = False,
     here: Point | None = None,
     height: int = 300,
 ) -> Figure:
@@ -139,58 +138,20 @@ def lines(
         series: What to draw; intervals where points have them.
         x: The horizontal axis.
         y: The vertical axis.
-        stepped: Values hold until the next point (and no markers are drawn).
-        here: One point that is marked, for "this is where we are".
+        here: The one point that is marked, for "this is where we are"; values then hold until
+            the next point, and no other markers are drawn.
         height: Of the figure, in CSS pixels.
     """
     xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
     ys = [point.y + point.above for line in series for point in line.points]
     several = len(series) > 1
     vertical = _scale(ys, y)
-    ends = _ends(series, vertical, height - _AROUND) if several and not stepped else []
-    data: list[Json] = []
-    for order, line in enumerate(series):
-        place = line.place if line.place >= 0 else order
-        colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines" if stepped else "lines+markers",
-                "name": plain(line.name),
-                "x": [point.x for point in line.points],
-                "y": [point.y for point in line.points],
-                "customdata": [plain(point.hover) for point in line.points],
-                "hovertemplate": "%{customdata}<extra></extra>",
-                "line": {
-                    "color": colour,
-                    "width": 2,
-                    "shape": "hv" if stepped else "linear",
-                    "dash": "dash" if line.reference else _DASHES[place // len(COLORS) % 4],
-                },
-                "marker": {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour},
-                **_errors(line, colour),
-                **(_named(line, ends[order]) if ends else {}),
-            }
-        )
+    ends = _ends(series, vertical, height - _AROUND) if several and not here else []
+    data = [_trace(line, order, stepped=here is not None) for order, line in enumerate(series)]
+    for trace, line, name in zip(data, series, ends, strict=False):
+        trace |= _named(line, name)
     if here is not None:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "now",
-                "showlegend": False,
-                "x": [here.x],
-                "y": [here.y],
-                "customdata": [plain(here.hover)],
-                "hovertemplate": "%{customdata}<extra></extra>",
-                "marker": {
-                    "size": 12,
-                    "symbol": "diamond",
-                    "color": "@hot",
-                    "line": {"color": "@card", "width": 2},
-                },
-            }
-        )
+        data.append(_marked(here))
     layout = layout_of(
         xaxis=axis_of(title=x.title, **_scale(xs, x)),
         yaxis=axis_of(title=y.title, **vertical),
@@ -206,20 +167,64 @@ def lines(
     # A phone has room for one or two names a row; the plot keeps its height all the same.
     columns = 2 if max(len(line.name) for line in series) <= _SHORT else 1
     rows = math.ceil(len(series) / columns) if several else 0
-    legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
-    if columns > 1:
-        legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
-    # What the axis shows is said above the chart as well, and its names need the width.
-    narrow = {
-        "legend": legend,
-        "yaxis": {**layout["yaxis"], "title": {"text": ""}},
-        "margin": {**layout["margin"], "r": 16},
-    }
-    spec = {"data": data, "layout": layout, "narrow": narrow}
+    spec: Json = {"data": data, "layout": layout, "narrow": _narrow(layout, columns, rows)}
     if ends:
         spec["traces"] = [{"mode": "lines+markers"}] * len(data)
     tall = max(height, _PLOT + _LEGEND_ROW * rows) if several else height
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
+
+
+def _trace(line: Series, order: int, *, stepped: bool) -> Json:
+    place = line.place if line.place >= 0 else order
+    colour = "@soft" if line.reference else COLORS[place % len(COLORS)]
+    return {
+        "type": "scatter",
+        "mode": "lines" if stepped else "lines+markers",
+        "name": plain(line.name),
+        "x": [point.x for point in line.points],
+        "y": [point.y for point in line.points],
+        "customdata": [plain(point.hover) for point in line.points],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "line": {
+            "color": colour,
+            "width": 2,
+            "shape": "hv" if stepped else "linear",
+            "dash": "dash" if line.reference else _DASHES[place // len(COLORS) % 4],
+        },
+        "marker": {"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)], "color": colour},
+        **_errors(line, colour),
+    }
+
+
+def _marked(here: Point) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "now",
+        "showlegend": False,
+        "x": [here.x],
+        "y": [here.y],
+        "customdata": [plain(here.hover)],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "marker": {
+            "size": 12,
+            "symbol": "diamond",
+            "color": "@hot",
+            "line": {"color": "@card", "width": 2},
+        },
+    }
+
+
+def _narrow(layout: Json, columns: int, rows: int) -> Json:
+    """What changes on a phone; what the axis shows is said above the chart, and takes no width."""
+    legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
+    if columns > 1:
+        legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
+    return {
+        "legend": legend,
+        "yaxis": {**layout["yaxis"], "title": {"text": ""}},
+        "margin": {**layout["margin"], "r": 16},
+    }
 
 
 def _named(line: Series, name: str) -> Json:

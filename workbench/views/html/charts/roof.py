@@ -151,6 +151,44 @@ def _ceiling_text(roof: Roof, right: float) -> Json:
     }
 
 
+def _bandwidth_text(roof: Roof) -> Json:
+    return {
+        "x": 0,
+        "y": 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "top",
+        "showarrow": False,
+        "text": f"{units.quantity(roof.bandwidth, 'byte/s')} device memory",
+        "font": {"color": "@soft", "size": 11},
+    }
+
+
+def _trace(
+    name: str, index: int, dots: list[Dot], gaps: list[int], texts: Json, lines: str
+) -> Json:
+    return {
+        "type": "scatter",
+        "mode": f"{lines}markers+text",
+        "name": plain(name),
+        "x": _broken([dot.intensity for dot in dots], gaps, None),
+        "y": _broken([dot.rate for dot in dots], gaps, None),
+        "customdata": _broken([plain(dot.hover) for dot in dots], gaps, ""),
+        "hovertemplate": "%{customdata}<extra></extra>",
+        **texts,
+        "textfont": {"size": 11, "color": "@ink"},
+        "cliponaxis": False,
+        "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
+        "marker": {
+            "size": 11,
+            "symbol": SYMBOLS[index % len(SYMBOLS)],
+            "color": COLORS[index % 8],
+            "line": {"color": "@card", "width": 1},
+        },
+    }
+
+
 def roofline(
     identity: str,
     label: str,
@@ -186,27 +224,8 @@ def roofline(
     narrow: list[Json] = [{} for _ in data]
     for index, (name, found) in enumerate(series):
         gaps = _gaps(found) if path else []
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers+text" if path else "markers+text",
-                "name": plain(name),
-                "x": _broken([dot.intensity for dot in found], gaps, None),
-                "y": _broken([dot.rate for dot in found], gaps, None),
-                "customdata": _broken([plain(dot.hover) for dot in found], gaps, ""),
-                "hovertemplate": "%{customdata}<extra></extra>",
-                **_texts(wide[index], gaps),
-                "textfont": {"size": 11, "color": "@ink"},
-                "cliponaxis": False,
-                "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
-                "marker": {
-                    "size": 11,
-                    "symbol": SYMBOLS[index % len(SYMBOLS)],
-                    "color": COLORS[index % 8],
-                    "line": {"color": "@card", "width": 1},
-                },
-            }
-        )
+        texts = _texts(wide[index], gaps)
+        data.append(_trace(name, index, found, gaps, texts, "lines+" if path else ""))
         narrow.append(_texts(small[index], gaps))
     layout = layout_of(
         xaxis=axis_of(
@@ -222,19 +241,7 @@ def roofline(
         }
         layout["margin"] = {"l": 8, "r": 16, "t": 40, "b": 36}
     if known:
-        layout["annotations"] = [
-            *(_ceiling_text(roof, log_x[1]) for roof in known),
-            {
-                "x": 0,
-                "y": 1,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "top",
-                "showarrow": False,
-                "text": f"{units.quantity(known[0].bandwidth, 'byte/s')} device memory",
-                "font": {"color": "@soft", "size": 11},
-            },
-        ]
+        ceilings = [_ceiling_text(roof, log_x[1]) for roof in known]
+        layout["annotations"] = [*ceilings, _bandwidth_text(known[0])]
     spec = {"data": data, "layout": layout, "traces": narrow}
     return Figure(id=identity, label=label, height=height, spec=spec)

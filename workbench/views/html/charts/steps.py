@@ -12,7 +12,7 @@ from workbench.analysis.weight import TELLING, Scale
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.charts import figure as charts
-from workbench.views.html.charts.waterfall import Fall, Total, waterfall
+from workbench.views.html.charts.waterfall import Fall, total, waterfall
 from workbench.views.html.parts.common import percent
 from workbench.views.html.parts.links import tone_of
 
@@ -51,7 +51,7 @@ def _href(hunk: int | None) -> str:
 # --- time -----------------------------------------------------------------------------
 
 
-class _Step(Record, frozen=True):
+class _TimeFall(Record, frozen=True):
     name: str
     hunk: int | None
     stalls: tuple[StallDelta, ...]
@@ -70,19 +70,19 @@ class _Step(Record, frozen=True):
         return below, above
 
 
-def _step(name: str, part: TimePart | None, stalls: tuple[StallDelta, ...], what: str) -> _Step:
+def _step(name: str, part: TimePart | None, stalls: tuple[StallDelta, ...], what: str) -> _TimeFall:
     linked = part is not None and part.link != "elsewhere"
-    return _Step(
+    return _TimeFall(
         name=name, hunk=part.hunk if part else None, stalls=stalls, what=what, linked=linked
     )
 
 
-def _steps(split: TimeSplit) -> list[_Step]:
+def _steps(split: TimeSplit) -> list[_TimeFall]:
     floor = _STEP * max(split.old_s, split.new_s)
     every = [abs(stall.delta_s) for part in split.parts for stall in part.stalls]
     if len([amount for amount in every if amount >= floor]) > _STEPS:
         floor = sorted(every, reverse=True)[_STEPS - 1]
-    out: list[_Step] = []
+    out: list[_TimeFall] = []
     small: list[StallDelta] = []
     for part in split.parts:
         name = part_name(part.link, part.hunk, part.symbol, part.note)
@@ -139,9 +139,9 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
     figure = waterfall(
         "time-waterfall",
         f"Duration under the profiler from {old} to {new}, by change of the source and warp state",
-        Total(label=old, value=split.old_s, text=units.quantity(split.old_s, "s")),
+        total(old, split.old_s, units.quantity(split.old_s, "s")),
         falls,
-        Total(label=new, value=split.new_s, text=units.quantity(split.new_s, "s")),
+        total(new, split.new_s, units.quantity(split.new_s, "s")),
         "s",
         "duration under the profiler",
     )
@@ -214,9 +214,9 @@ def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
     figure = waterfall(
         f"waterfall-{counter.id}",
         f"{counter.title} from {old} to {new}, by what the change is linked to",
-        Total(label=old, value=float(split.old), text=units.quantity(split.old, split.unit)),
+        total(old, float(split.old), units.quantity(split.old, split.unit)),
         falls,
-        Total(label=new, value=float(split.new), text=units.quantity(split.new, split.unit)),
+        total(new, float(split.new), units.quantity(split.new, split.unit)),
         split.unit,
         counter.title,
     )

@@ -5,6 +5,8 @@ Plotly's own waterfall trace has no error bars, so the steps are its bars on a b
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from workbench import units
 from workbench.model import Record
 from workbench.views.html.charts.figure import (
@@ -30,7 +32,7 @@ _SHAPES = {"total": "", "good": "", "bad": "/", "": "."}
 class Fall(Record, frozen=True):
     """One step: how much it adds, with its error either way, and what is said of it.
 
-    `tone` is ``good``, ``bad`` or "" (no direction); `href` where a click leads.
+    `tone` is ``good``, ``bad``, "" (no direction) or ``total``; `href` where a click leads.
     """
 
     label: str
@@ -43,82 +45,38 @@ class Fall(Record, frozen=True):
     href: str = ""
 
 
-class Total(Record, frozen=True):
+def total(label: str, value: float, text: str) -> Fall:
     """The first or last bar."""
-
-    label: str
-    value: float
-    text: str
+    return Fall(label=label, delta=value, text=text, hover=text, tone="total")
 
 
 def _short(label: str, room: int) -> str:
     return plain(label if len(label) <= room else f"{label[: room - 1]}…")
 
 
-def _span(old: Total, falls: list[Fall]) -> tuple[float, float, float]:
-    """Lowest and highest end of the steps, and the largest total."""
-    ends = [old.value]
-    for fall in falls:
-        ends.append(ends[-1] + fall.delta)
-    return min(ends), max(ends), max(ends)
-
-
 def waterfall(
-    identity: str, label: str, old: Total, falls: list[Fall], new: Total, unit: str, axis: str
+    identity: str, label: str, old: Fall, falls: list[Fall], new: Fall, unit: str, axis: str
 ) -> Figure:
-    """A waterfall; what gets better is solid, what gets worse hatched, the rest dotted."""
-    names = [old.label, *(fall.label for fall in falls), new.label]
-    bases, sizes = [0.0], [old.value]
-    at = old.value
-    for fall in falls:
-        bases.append(at)
-        sizes.append(fall.delta)
-        at += fall.delta
-    bases.append(0.0)
-    sizes.append(new.value)
-    tones = ["total", *(fall.tone for fall in falls), "total"]
+    """A waterfall from one `total` to another; what gets better is solid, worse hatched."""
+    every = [old, *falls, new]
+    # Each step starts where the one before it ended, and both totals at zero.
+    ends = list(accumulate(fall.delta for fall in [old, *falls]))
+    bases = [0.0, *ends[:-1], 0.0]
+    names = [fall.label for fall in every]
     places = [f"{place}" for place in range(len(names))]
-    bars: Json = {
-        "type": "bar",
-        "orientation": "h",
-        "y": places,
-        "x": sizes,
-        "base": bases,
-        "customdata": [
-            [plain(text), href]
-            for text, href in (
-                (f"{old.label}: {old.text}", ""),
-                *((f"{fall.label}: {fall.hover}", fall.href) for fall in falls),
-                (f"{new.label}: {new.text}", ""),
-            )
-        ],
-        "hovertemplate": "%{customdata[0]}<extra></extra>",
-        "error_x": errors(
-            [0.0, *(fall.below for fall in falls), 0.0],
-            [0.0, *(fall.above for fall in falls), 0.0],
-        ),
-        "marker": {
-            "color": [_COLOURS[tone] for tone in tones],
-            "pattern": {
-                "shape": [_SHAPES[tone] for tone in tones],
-                **HATCHED,
-            },
-        },
-    }
-    low, high, top = _span(old, falls)
+    low, high, top = min(ends), max(ends), max(ends)
     cut = 0 < high - low < _VISIBLE * top
     start = max(0.0, low - 0.6 * (high - low)) if cut else 0.0
     end = high + (0.1 * (high - low) if cut else 0.04 * top)
     steps = _cut_ticks(start, end, unit) if cut else ticks(top, unit)
-    texts = [old.text, *(fall.text for fall in falls), new.text]
     title = f"{axis}; the axis does not start at zero" if cut else axis
     layout = layout_of(
         xaxis=axis_of(title=title, range=[start, end], **steps),
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
         template=_shared(12, {"x": 1, "xanchor": "left", "xshift": 6}),
-        annotations=_values(places, texts, tones),
-        shapes=_joints(places, bases, sizes),
-        margin={"l": 8, "r": 16 + 7 * max(map(len, texts)), "t": 8, "b": 36},
+        annotations=_values(places, every),
+        shapes=_joints(ends),
+        margin={"l": 8, "r": 16 + 7 * max(len(fall.text) for fall in every), "t": 8, "b": 36},
         bargap=0.34,
     )
     narrow = {
@@ -129,9 +87,26 @@ def waterfall(
         "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 3)),
         "bargap": 0.66,
     }
-    spec = {"data": [bars], "layout": layout, "narrow": narrow}
+    spec = {"data": [_bars(places, every, bases)], "layout": layout, "narrow": narrow}
     height, tall = 58 + 27 * len(names), 70 + _ROW * len(names)
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
+
+
+def _bars(places: list[str], every: list[Fall], bases: list[float]) -> Json:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": places,
+        "x": [fall.delta for fall in every],
+        "base": bases,
+        "customdata": [[plain(f"{fall.label}: {fall.hover}"), fall.href] for fall in every],
+        "hovertemplate": "%{customdata[0]}<extra></extra>",
+        "error_x": errors([fall.below for fall in every], [fall.above for fall in every]),
+        "marker": {
+            "color": [_COLOURS[fall.tone] for fall in every],
+            "pattern": {"shape": [_SHAPES[fall.tone] for fall in every], **HATCHED},
+        },
+    }
 
 
 def _shared(size: int, place: Json) -> Json:
@@ -154,12 +129,12 @@ def _shared(size: int, place: Json) -> Json:
     }
 
 
-def _values(places: list[str], texts: list[str], tones: list[str]) -> list[Json]:
+def _values(places: list[str], every: list[Fall]) -> list[Json]:
     """The numbers in a column of their own, right of the bars."""
     return [
-        {"y": place, "text": plain(text)}
-        | ({"font": {"color": _COLOURS[tone]}} if tone in ("good", "bad") else {})
-        for place, text, tone in zip(places, texts, tones, strict=True)
+        {"y": place, "text": plain(fall.text)}
+        | ({"font": {"color": _COLOURS[fall.tone]}} if fall.tone in ("good", "bad") else {})
+        for place, fall in zip(places, every, strict=True)
     ]
 
 
@@ -183,10 +158,6 @@ def _cut_ticks(start: float, end: float, unit: str, wanted: int = 4) -> Json:
     return {"tickvals": values, "ticktext": [units.tick(value, unit) for value in values]}
 
 
-def _joints(places: list[str], bases: list[float], sizes: list[float]) -> list[Json]:
+def _joints(ends: list[float]) -> list[Json]:
     """Thin lines from where one bar ends to where the next one starts."""
-    out = []
-    for place in range(len(places) - 1):
-        at = bases[place] + sizes[place]
-        out.append({"x0": at, "x1": at, "y0": place, "y1": place + 1})
-    return out
+    return [{"x0": at, "x1": at, "y0": place, "y1": place + 1} for place, at in enumerate(ends)]

@@ -107,7 +107,6 @@ def _figure(
         [Series(name="theoretical occupancy", points=points)],
         Axis(title=question.what, unit=question.unit, from_zero=True),
         Axis(title="", unit="%", from_zero=True),
-        stepped=True,
         here=_point(question, question.now, occupancy(chip, need)),
         height=_HEIGHT,
     )
