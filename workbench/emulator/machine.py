@@ -203,23 +203,16 @@ class _Batch:
         waits = [p for p in self.parked if p.expected == 0]
         for barrier in sorted({p.barrier for p in waits}):
             mine = [p for p in waits if p.barrier == barrier]
-            here = np.zeros(lanes.shape, np.bool_)
-            for parked in mine:
-                here |= lanes.full(parked.mask)
+            here = np.logical_or.reduce([lanes.full(parked.mask) for parked in mine])
             complete = (here == alive).all(axis=1) & here.any(axis=1)
-            places = {id(p.code): p for p in mine}
-            if len(places) > 1:
-                self.check_same_place(list(places.values()), complete)
+            one, *others = {id(p.code): p for p in mine}.values()
+            if others and (self._blocks(one.mask) & self._blocks(others[0].mask) & complete).any():
+                what = "waits at another barrier"
+                self.divergent_barrier(one, others[0].code, others[0].mask, what)
             if complete.any():
                 self._go(mine, complete)
                 return
         self.stuck()
-
-    def check_same_place(self, places: list[_Parked], complete: Bools) -> None:
-        one, two = places[0], places[1]
-        both = self._blocks(one.mask) & self._blocks(two.mask) & complete
-        if both.any():
-            self.divergent_barrier(one, two.code, two.mask, "waits at another barrier")
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
         ctx, lanes = self.program.ctx, self.lanes

@@ -9,36 +9,26 @@ from collections.abc import Iterable
 from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.run import Executed
 
-_MEMORY = ("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch")
-_CONTROL = ("bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "trap", "nanosleep")
-_ACROSS = ("shfl", "vote", "match", "redux", "activemask", "elect")
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
+_BY_OPCODE = {
+    **dict.fromkeys(("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch"),
+                    "memory"),
+    **dict.fromkeys(("bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "trap",
+                     "nanosleep"), "control"),
+    **dict.fromkeys(("shfl", "vote", "match", "redux", "activemask", "elect"), "exchange"),
+    "cvt": "conversion", "mov": "move", "cvta": "move", "mma": "tensor",
+}  # fmt: skip
+_BY_TYPE = {"f32": "float32", "f64": "float64", **dict.fromkeys(_HALF, "half")}
 #: Floating-point operations of one instruction of one thread.
 _OPERATIONS = {"fma": 2, "mad": 2, "add": 1, "sub": 1, "mul": 1}
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-WARP = 32
 
 
 def class_of(instr: Instr) -> str:
     """The class that an instruction counts to in the mix."""
-    op, kind = instr.op, instr.parts[-1]
-    if op in ("mma", "wmma"):
-        return "tensor" if op == "mma" or instr.parts[1] == "mma" else "memory"
-    if op in _MEMORY:
-        return "memory"
-    if op in _CONTROL:
-        return "control"
-    if op in _ACROSS:
-        return "exchange"
-    if op == "cvt":
-        return "conversion"
-    if op == "mov" or op == "cvta":
-        return "move"
-    if kind == "f32":
-        return "float32"
-    if kind == "f64":
-        return "float64"
-    return "half" if kind in _HALF else "integer"
+    if instr.op == "wmma":
+        return "tensor" if instr.parts[1] == "mma" else "memory"
+    return _BY_OPCODE.get(instr.op) or _BY_TYPE.get(instr.parts[-1], "integer")
 
 
 def mix(rows: Iterable[Executed]) -> dict[str, int]:

@@ -42,28 +42,43 @@ class FlatKernel:
     target: str = ""  # architecture, such as sm_90
 
 
+class _Inlined:
+    """A function in one place of the kernel: what its own names become there."""
+
+    def __init__(self, function: Function, prefix: str = "", depth: int = 0) -> None:
+        self.function, self.prefix, self.depth = function, prefix, depth
+        self.leave = f"{prefix}leave"  # where it returns to
+        labels = {item.name for item in function.body if isinstance(item, Label)}
+        self.symbols = {*labels, *(v.name for v in function.variables), *function.branch_tables}
+        #: Variables that are pseudo-registers: those that a call is made with, and its own.
+        self.slots = {name for name, kind in function.registers.items() if kind == "param"}
+        if depth:
+            self.slots |= {v.name for v in (*function.params, *function.returns)}
+
+    def of(self, operand: Operand) -> Operand:
+        """An operand under its new names."""
+        if isinstance(operand, Reg):
+            known = operand.name in self.function.registers
+            return replace(operand, name=self.prefix + operand.name) if known else operand
+        if isinstance(operand, Sym):
+            known = operand.name in self.symbols
+            return replace(operand, name=self.prefix + operand.name) if known else operand
+        if isinstance(operand, Vec):
+            return Vec(tuple(self.of(item) for item in operand.items))
+        if isinstance(operand, Pair):
+            return Pair(self.of(operand.first), self.of(operand.second))
+        if isinstance(operand, Addr) and operand.base is not None:
+            base = self.of(operand.base)
+            assert isinstance(base, Reg | Sym)
+            return replace(operand, base=base)
+        return operand
+
+
 class _Inliner:
     def __init__(self, module: Module, entry: Function) -> None:
         self.module = module
         self.flat = FlatKernel(entry.name, entry.params, target=module.target)
         self.calls = 0
-
-    def rename(self, operand: Operand, prefix: str) -> Operand:
-        if isinstance(operand, Reg):
-            known = operand.name in self.names
-            return Reg(prefix + operand.name, operand.negated) if known else operand
-        if isinstance(operand, Vec):
-            return Vec(tuple(self.rename(item, prefix) for item in operand.items))
-        if isinstance(operand, Pair):
-            return Pair(self.rename(operand.first, prefix), self.rename(operand.second, prefix))
-        if isinstance(operand, Sym):
-            known = operand.name in self.symbols
-            return Sym(prefix + operand.name, operand.offset) if known else operand
-        if isinstance(operand, Addr) and operand.base is not None:
-            base = self.rename(operand.base, prefix)
-            assert isinstance(base, Reg | Sym)
-            return Addr(base, operand.offset)
-        return operand
 
     def slot(self, name: str, offset: int, kind: str) -> Reg:
         """The pseudo-register of a call's parameter."""
@@ -86,20 +101,14 @@ class _Inliner:
             out.append(replace(instr, parts=move, operands=pair))
         return out
 
-    def expand(
-        self, function: Function, prefix: str, depth: int, leave: str, at: Loc | None = None
-    ) -> None:
+    def expand(self, place: _Inlined, at: Loc | None = None) -> None:
         """Append a function's body; instructions without a line stand at the call's, `at`."""
-        if depth > _MAX_DEPTH:
+        function, prefix = place.function, place.prefix
+        if place.depth > _MAX_DEPTH:
             raise KernelError(
                 f"kernel {self.flat.name}: device function {function.name} calls itself",
                 "The emulator inlines device functions; it cannot run recursion.",
             )
-        names = set(function.registers)
-        symbols = {v.name for v in function.variables}
-        symbols |= {item.name for item in function.body if isinstance(item, Label)}
-        symbols |= set(function.branch_tables)
-        slots = {v.name for v in (*function.params, *function.returns)} if depth else set()
         for name, kind in function.registers.items():
             if kind != "param":
                 self.flat.registers[prefix + name] = kind
@@ -108,44 +117,29 @@ class _Inliner:
         for name, targets in function.branch_tables.items():
             self.flat.tables[prefix + name] = tuple(prefix + target for target in targets)
         for item in function.body:
-            self.names, self.symbols = names, symbols
             if isinstance(item, Label):
                 self.flat.body.append(Label(prefix + item.name))
                 continue
-            operands = tuple(self.rename(operand, prefix) for operand in item.operands)
+            operands = tuple(place.of(operand) for operand in item.operands)
             guard = item.guard
             if guard is not None:
                 guard = Reg(prefix + guard.name, guard.negated)
             loc = item.loc if item.loc.line or at is None else at
-            instr = replace(item, operands=operands, guard=guard, loc=loc)
-            self.emit(function, instr, prefix, depth, leave, slots)
+            self.emit(place, replace(item, operands=operands, guard=guard, loc=loc))
 
-    def emit(
-        self,
-        function: Function,
-        instr: Instr,
-        prefix: str,
-        depth: int,
-        leave: str,
-        slots: set[str],
-    ) -> None:
+    def emit(self, place: _Inlined, instr: Instr) -> None:
         """One instruction: calls, returns and call parameters become moves and jumps."""
         if instr.op == "call":
-            self.call(instr, depth)
+            self.call(instr, place.depth)
             return
-        if instr.op == "ret" and depth:
-            jump = replace(instr, parts=("bra",), operands=(Sym(leave),))
-            self.flat.body.append(jump)
-            return
-        if instr.op in ("ld", "st") and "param" in instr.parts[1:3]:
+        if instr.op == "ret" and place.depth:
+            instr = replace(instr, parts=("bra",), operands=(Sym(place.leave),))
+        elif instr.op in ("ld", "st") and "param" in instr.parts[1:3]:
             where = instr.operands[1 if instr.op == "ld" else 0]
             assert isinstance(where, Addr)
-            base = where.base
-            name = base.name if base is not None else ""
-            plain = name.removeprefix(prefix)
-            if function.registers.get(plain) == "param" or plain in slots:
-                key = prefix + plain
-                self.flat.body.extend(self.param_moves(instr, key, where.offset))
+            plain = where.base.name.removeprefix(place.prefix) if where.base is not None else ""
+            if plain in place.slots:
+                self.flat.body += self.param_moves(instr, place.prefix + plain, where.offset)
                 return
         self.flat.body.append(instr)
 
@@ -171,10 +165,10 @@ class _Inliner:
             )
         self.calls += 1
         inner = f"{name}#{self.calls}:"
-        leave = f"{inner}leave"
+        place = _Inlined(callee, inner, depth + 1)
         self.bind(callee.params, arguments, inner, instr, into=True)
-        self.expand(callee, inner, depth + 1, leave, instr.loc)
-        self.flat.body.append(Label(leave))
+        self.expand(place, instr.loc)
+        self.flat.body.append(Label(place.leave))
         self.bind(callee.returns, returns, inner, instr, into=False)
 
     def bind(
@@ -208,6 +202,5 @@ def flatten(module: Module, kernel: str) -> FlatKernel:
         known = ", ".join(f.name for f in module.functions.values() if f.entry)
         raise KernelError(f"the PTX has no kernel {kernel!r}", f"It has: {known or 'none'}.")
     inliner = _Inliner(module, entry)
-    inliner.names, inliner.symbols = set(), set()
-    inliner.expand(entry, "", 0, "")
+    inliner.expand(_Inlined(entry))
     return inliner.flat

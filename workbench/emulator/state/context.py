@@ -265,9 +265,7 @@ class Context:
         if isinstance(operand, Imm):
             return self.constant(literal(operand, size, kind))
         if isinstance(operand, Sym):
-            space, address = self.symbols.get(operand.name, ("", -1))
-            if not space:
-                raise KernelError(f"kernel {self.kernel}: unknown name {operand.name} in the PTX")
+            _, address = self._place(operand)
             return self.constant((address + operand.offset) & MASK[max(size, 1)])
         raise KernelError(f"kernel {self.kernel}: operand {operand} is not a value")
 
@@ -289,10 +287,14 @@ class Context:
             return self.register(operand.base.name), operand.offset, ""
         if operand.base is None:
             return self.constant(0), operand.offset, ""
-        space, address = self.symbols.get(operand.base.name, ("", -1))
-        if not space:
-            raise KernelError(f"kernel {self.kernel}: unknown name {operand.base.name} in the PTX")
+        space, address = self._place(operand.base)
         return self.constant(address), operand.offset, space
+
+    def _place(self, name: Sym) -> tuple[str, int]:
+        found = self.symbols.get(name.name)
+        if found is None:
+            raise KernelError(f"kernel {self.kernel}: unknown name {name.name} in the PTX")
+        return found
 
     def variable_at(self, space: str, address: int) -> str:
         """``As + 12``: the variable nearest below an address."""

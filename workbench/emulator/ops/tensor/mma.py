@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from workbench.emulator.state.values import F32, F64, Array, unsigned
 
 #: Input type -> elements in a 32-bit register.
 _PER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "f64": 1}
+#: What registers hold, where it is not float32 or a half.
+_NUMBERS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "s32": np.int32, "f64": F64}
 _SHAPES = {
     ("m16n8k8", "f16"), ("m16n8k8", "bf16"), ("m16n8k16", "f16"), ("m16n8k16", "bf16"),
     ("m16n8k4", "tf32"), ("m16n8k8", "tf32"), ("m8n8k16", "s8"), ("m8n8k16", "u8"),
@@ -37,39 +39,25 @@ def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
     """Registers as numbers: (blocks or 1, warps, 32, elements) in float64."""
     size = 8 if kind == "f64" else 4
     columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
-    bits = np.stack(np.broadcast_arrays(*columns), axis=-1)
+    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
     if kind in ("f16", "bf16"):
-        return unpack(np.ascontiguousarray(bits).view(np.uint16), kind)
-    if kind in ("s8", "u8"):
-        view = np.ascontiguousarray(bits).view(np.int8 if kind == "s8" else np.uint8)
-        return view.astype(F64)
-    if kind == "s32":
-        return bits.view(np.int32).astype(F64)
-    if kind == "f64":
-        return bits.view(F64)
+        return unpack(bits.view(np.uint16), kind)
     if kind == "tf32":  # the chip looks at the upper 19 bits only
-        return (bits & np.uint32(0xFFFFE000)).view(F32).astype(F64)
-    return bits.view(F32).astype(F64)
+        bits = bits & np.uint32(0xFFFFE000)
+    numbers: Array = bits.view(_NUMBERS.get(kind, F32))
+    return numbers.astype(F64)
 
 
-def write(
-    R: Registers,
-    M: Mask,
-    slots: list[int],
-    values: Array,
-    kind: str,
-    lanes: Lanes,
-) -> None:
+def write(R: Registers, M: Mask, result: Result, values: Array, lanes: Lanes) -> None:
     """Numbers (…, warps, 32, elements) into registers."""
+    kind = result.kind
     if kind in ("f16", "bf16"):
         bits = np.ascontiguousarray(pack(values, kind)).view(np.uint32)
     elif kind == "s32":
         bits = values.astype(np.int64).astype(np.uint32)
-    elif kind == "f64":
-        bits = values.view(np.uint64)
     else:
-        bits = values.astype(F32).view(np.uint32)
-    for at, slot in enumerate(slots):
+        bits = values.view(np.uint64) if kind == "f64" else values.astype(F32).view(np.uint32)
+    for at, slot in enumerate(result.slots):
         column = np.ascontiguousarray(bits[..., at]).reshape(bits.shape[0], lanes.T)
         put(R, M, slot, column, bits.itemsize)
 
@@ -115,8 +103,7 @@ def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, result: Result) -> Run:
                 total = np.clip(total, -(2.0**31), 2.0**31 - 1)
             total = (total.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
             total = total.astype(F64)
-        values = result.layout.fragment(total)
-        write(R, M, result.slots, values, result.kind, ctx.rt.lanes)
+        write(R, M, result, result.layout.fragment(total), ctx.rt.lanes)
 
     return many
 

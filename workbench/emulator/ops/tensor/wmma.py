@@ -7,6 +7,7 @@ makes the same ones, and their costs are counted (`pieces`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -145,69 +146,60 @@ class _Fragment:
         R[access.slot] = add(kept, self.offsets(R, row, column, -1), access.size)
         self.site.charge_shared(cost_of(matrix_cost, access.reach(R, M), 16, lanes))
 
+    def accesses(self, R: Registers, M: Mask) -> Iterator[tuple[Ints, Ints, Array, Array]]:
+        """For every piece: rows and columns of the lanes' elements, memory, and indices into it."""
+        access = self.access
+        kept: Value = R[access.slot]
+        for number, (row, column) in enumerate(zip(*self.pieces[:2], strict=True)):
+            R[access.slot] = add(kept, self.offsets(R, row, column, number), access.size)
+            access.charged = 0 if self.by_matrix and self.in_shared(R) else access.width
+            memory, index, _ = access.locate(R, M)
+            yield row, column, memory, index
+        if access.charged == 0:
+            self.charge_matrix(R, M, kept)
+        R[access.slot] = kept
+
 
 def _load(memory: _Fragment) -> Run:
-    access, ctx = memory.access, memory.ctx
+    ctx, layout = memory.ctx, memory.layout
     targets = targets_of(memory.fragment, ctx)
-    row, column, each = memory.pieces
     element = UNSIGNED[memory.wide]
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes: Lanes = ctx.rt.lanes
-        kept: Value = R[access.slot]
-        held: Array | None = None
-        for number in range(len(row)):
-            place = memory.offsets(R, row[number], column[number], number)
-            R[access.slot] = add(kept, place, access.size)
-            access.charged = 0 if memory.by_matrix and memory.in_shared(R) else access.width
-            found, index, _ = access.locate(R, M)
+        matrix = np.zeros((lanes.B, lanes.W, 16, 16), element)
+        for row, column, found, index in memory.accesses(R, M):
             words = by_warp(found.take(index, mode="wrap"), lanes)
-            if held is None:
-                held = np.zeros((lanes.B, lanes.W, 16, 16), element)
             parts = np.ascontiguousarray(words)[..., None].view(element)
-            for e in range(each):
-                held[..., row[number], column[number] + e] = parts[..., e]
-        if access.charged == 0:
-            memory.charge_matrix(R, M, kept)
-        R[access.slot] = kept
-        assert held is not None
-        matrix = np.swapaxes(held, 2, 3) if memory.by_column else held
-        layout = memory.layout
-        values = matrix[..., layout.row, layout.column]
-        packed = np.ascontiguousarray(values).view(np.uint32)
+            for e in range(memory.pieces.each):
+                matrix[..., row, column + e] = parts[..., e]
+        if memory.by_column:
+            matrix = np.swapaxes(matrix, 2, 3)
+        packed = np.ascontiguousarray(layout.fragment(matrix)).view(np.uint32)
         for at, slot in enumerate(targets):
-            flat = np.ascontiguousarray(packed[..., at]).reshape(lanes.shape)
-            put(R, M, slot, flat, 4)
+            put(R, M, slot, np.ascontiguousarray(packed[..., at]).reshape(lanes.shape), 4)
 
     return many
 
 
 def _store(memory: _Fragment) -> Run:
-    access, ctx = memory.access, memory.ctx
+    access, ctx, layout = memory.access, memory.ctx, memory.layout
     slots = slots_of(memory.fragment, ctx)
-    row, column, each = memory.pieces
     element = UNSIGNED[memory.wide]
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         lanes: Lanes = ctx.rt.lanes
-        kept: Value = R[access.slot]
         columns = [by_warp(unsigned(R[slot], 4), lanes) for slot in slots]
         bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), -1)).view(element)
-        layout = memory.layout
-        matrix = np.zeros((*bits.shape[:2], 16, 16), element)
-        matrix[..., layout.row, layout.column] = bits[..., : layout.row.shape[1]]
+        matrix = layout.matrix(bits[..., : layout.row.shape[1]])
         if memory.by_column:
             matrix = np.swapaxes(matrix, 2, 3)
-        for number in range(len(row)):
-            place = memory.offsets(R, row[number], column[number], number)
-            R[access.slot] = add(kept, place, access.size)
-            found, index, _ = access.locate(R, M)
-            parts = [matrix[..., row[number], column[number] + e] for e in range(each)]
+        for row, column, found, index in memory.accesses(R, M):
+            parts = [matrix[..., row, column + e] for e in range(memory.pieces.each)]
             words = np.ascontiguousarray(np.stack(parts, -1)).view(access.dtype)[..., 0]
             scatter(found, index, words.reshape(words.shape[0], lanes.T), M, lanes)
-        R[access.slot] = kept
 
     return many
 
