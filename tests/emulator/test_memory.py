@@ -124,7 +124,8 @@ def test_an_atomic_serves_one_lane_of_a_bank_at_a_time(
     cost = atomic_cost(addresses[None], mask[None], width)
     assert cost.wavefronts == wavefronts
     assert cost.ideal == min(wavefronts, -(-int(mask.sum()) * width // 128))
-    assert swap_cost(addresses[None], mask[None], width).wavefronts == 2 * wavefronts
+    swap = swap_cost(addresses[None], mask[None], width)
+    assert (swap.wavefronts, swap.ideal) == (2 * wavefronts, 2 * cost.ideal)
 
 
 @settings(max_examples=200, deadline=None)
@@ -357,3 +358,6 @@ def test_zeros_of_copies_past_the_cache_are_written_like_others() -> None:
 def test_rows_of_matrices() -> None:
     for stride, wavefronts in ((16, 4), (32, 8), (128, 32), (144, 4)):
         assert matrix_cost((LANE * stride)[None], None)[1:3] == (wavefronts, 4)
+        # Eight lanes name a matrix: of one that none of them asks for nothing is read.
+        half = matrix_cost((LANE * stride)[None], (LANE < 16)[None])
+        assert half[:3] == (1, wavefronts // 2, 2)
