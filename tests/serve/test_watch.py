@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.serve.watch import Snapshot, State, changed, changes, look
+from workbench.serve.watch import FileState, Snapshot, changed, changes, look
 
 
 class Clock:
@@ -146,7 +146,7 @@ def test_the_first_look_is_taken_at_once(tree: Path) -> None:
     assert names(next(watch)) == {"early"}
 
 
-states = st.builds(State, *itertools.repeat(st.integers(0, 2), 3))
+states = st.builds(FileState, *itertools.repeat(st.integers(0, 2), 3))
 snapshots = st.dictionaries(st.sampled_from([Path(c) for c in "abcd"]), states)
 
 

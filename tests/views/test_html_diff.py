@@ -15,8 +15,8 @@ from tests.factories import SOURCE, make_instructions, make_launch, make_profile
 from workbench.analysis.step import Step
 from workbench.model import Expectation, Launch, Profile, SourceFile, Version
 from workbench.views.html.code.colours import Span, marked, pieces, words_at
-from workbench.views.html.pages.diff import DiffView, Head, diff_view
-from workbench.views.html.parts.common import sentence
+from workbench.views.html.pages.diff import DiffView, diff_view
+from workbench.views.html.parts.common import Head, sentence
 from workbench.views.html.parts.moved import most_moved
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
@@ -120,9 +120,9 @@ def test_a_sentence_is_split_at_back_quotes() -> None:
 def test_a_hunk_carries_its_lines_and_those_it_is_linked_to() -> None:
     (card,) = view().hunks
     assert card.symbols == ("tile",)
-    numbers = [row.new.number for chunk in card.code.chunks for row in chunk.rows]
+    numbers = [row.new.number for chunk in card.code for row in chunk.rows]
     assert set(numbers) == {1, 2, 3, 4}  # the change, what is around it, the store it is linked to
-    changed = [row for chunk in card.code.chunks for row in chunk.rows if row.kind == "change"]
+    changed = [row for chunk in card.code for row in chunk.rows if row.kind == "change"]
     assert [(row.old.id, row.new.id) for row in changed] == [("old-L2", "L2")]
     assert "<mark>33</mark>" in changed[0].new.code.replace('<span class="nr">', "").replace(
         "</span>", ""
@@ -131,7 +131,7 @@ def test_a_hunk_carries_its_lines_and_those_it_is_linked_to() -> None:
 
 def test_a_line_has_one_address_on_the_page() -> None:
     found = view()
-    chunks = [c for card in found.hunks for c in card.code.chunks]
+    chunks = [c for card in found.hunks for c in card.code]
     chunks += [c for file in found.whole for c in file.chunks]
     ids = [side.id for c in chunks for row in c.rows for side in (row.old, row.new) if side.id]
     assert len(ids) == len(set(ids))
@@ -207,11 +207,11 @@ def test_expectations_are_judged_and_an_unreadable_one_is_said() -> None:
         expectations=(Expectation(counter="shared_wavefronts", change="-50%", why="padding"),),
     )
     (row,) = view(author=author).verdicts
-    assert (row.verdict, row.tone, row.why) == ("confirmed", "good", "padding")
+    assert (row.said.verdict, row.tone, row.said.why) == ("confirmed", "good", "padding")
     broken = msgspec.structs.replace(
         author, expectations=(Expectation(counter="duration", change="better"),)
     )
-    assert any("could not be read" in notice for notice in view(author=broken).notices)
+    assert any("could not be read" in notice for notice in view(author=broken).head.notices)
 
 
 def test_what_is_not_comparable_is_shown_with_the_reason() -> None:
@@ -233,7 +233,7 @@ def test_measured_times_come_before_the_profilers() -> None:
 def test_without_source_or_samples_the_page_says_so() -> None:
     bare = msgspec.structs.replace(before(), sources=(SourceFile(path="scale.cu"),))
     found = view(old=bare)
-    assert any("holds no source text" in notice for notice in found.notices)
+    assert any("holds no source text" in notice for notice in found.head.notices)
     plain = make_launch(instructions=make_instructions(inst_executed={0: 1}))
     found = view(new=after(plain))
     assert found.waterfall is None

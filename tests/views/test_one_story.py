@@ -22,7 +22,8 @@ from workbench.cli import app
 from workbench.counters import catalog
 from workbench.model import Column, InstructionTable, Profile, SourceFile
 from workbench.units import signed
-from workbench.views.html.pages.diff import Head, diff_view
+from workbench.views.html.pages.diff import diff_view
+from workbench.views.html.parts.common import Head
 from workbench.views.html.render import render as render_page
 from workbench.views.terminal.console import clean, render
 from workbench.views.terminal.hunks import hunks_view

@@ -57,7 +57,7 @@ class Served(NamedTuple):
     status: os.stat_result
 
 
-class _RefusedError(Exception):
+class _TurnedAwayError(Exception):
     """A request that is answered with a status and a sentence."""
 
     def __init__(self, status: HTTPStatus, words: str) -> None:
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         try:
             if not allowed_host(self.headers.get("Host", ""), self.server.host):
-                raise _RefusedError(
+                raise _TurnedAwayError(
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"This report is at {self.server.url} and answers to no other name.",
                 )
@@ -219,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._listen(parse_qs(address.query).get("page", [""])[0], body)
             else:
                 self._file(address.path, body)
-        except _RefusedError as refused:
+        except _TurnedAwayError as refused:
             self._refuse(refused, body)
         except (ConnectionError, TimeoutError):
             self.close_connection = True
@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, path: str, body: bool) -> None:
         served = self.server.find(path)
         if served is None:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "There is no such page in this report.")
+            raise _TurnedAwayError(HTTPStatus.NOT_FOUND, "There is no such page in this report.")
         folder = find_file(self.server.root, path)
         if folder is not None and folder.is_dir() and not path.endswith("/"):
             # Relative links of the page would otherwise start one folder too high. One slash
@@ -248,7 +248,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             stream = served.path.open("rb")
         except OSError as error:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "This page cannot be read.") from error
+            raise _TurnedAwayError(HTTPStatus.NOT_FOUND, "This page cannot be read.") from error
         with stream:
             size = os.fstat(stream.fileno()).st_size
             data = b""
@@ -314,7 +314,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Location": path, "Content-Length": "0"}
         self._head(HTTPStatus.MOVED_PERMANENTLY, headers)
 
-    def _refuse(self, refused: _RefusedError, body: bool) -> None:
+    def _refuse(self, refused: _TurnedAwayError, body: bool) -> None:
         text = (
             f"<!doctype html><meta charset=utf-8><title>{refused.status.phrase}</title>"
             f"<p>{html.escape(refused.words)}\n"

@@ -20,7 +20,7 @@ _RESTLESS = 20
 _NEVER_OURS = {"__pycache__", "node_modules"}
 
 
-class State(NamedTuple):
+class FileState(NamedTuple):
     """What tells a file from its next edition. The inode sees an atomic replacement."""
 
     modified_ns: int
@@ -28,7 +28,7 @@ class State(NamedTuple):
     inode: int
 
 
-Snapshot = dict[Path, State]
+Snapshot = dict[Path, FileState]
 
 
 def look(roots: Iterable[Path]) -> Snapshot:
@@ -67,7 +67,7 @@ def _note(found: Snapshot, path: Path, stat: Callable[[], os.stat_result]) -> No
         status = stat()
     except (OSError, ValueError):
         return
-    found[path] = State(status.st_mtime_ns, status.st_size, status.st_ino)
+    found[path] = FileState(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def changed(before: Snapshot, after: Snapshot) -> frozenset[Path]:

@@ -10,7 +10,7 @@ import msgspec
 from workbench.errors import UsageError
 from workbench.model import Profile
 from workbench.views.html.page import Page, PageCount, Rendered, digest
-from workbench.views.html.parts.common import Chip, Link, ReportFile
+from workbench.views.html.parts.common import Badge, Head, Link, ReportFile
 from workbench.views.html.render import page_part
 from workbench.views.html.site import Site
 
@@ -94,12 +94,12 @@ def _report_pages(report: _Report, key: str) -> Iterator[Page]:
 
 
 def _overview(report: _Report, home: str) -> Rendered:
-    from workbench.views.html.pages.index import summarise_report
+    from workbench.views.html.pages.index import summarise_files
     from workbench.views.html.pages.report import report_view
     from workbench.views.html.render import render
 
     view = report_view(report.profile, report.name, launch_page)
-    summary = summarise_report(report.profile, report.name, home)
+    summary = summarise_files((report.profile,), report.name, home)
     html = render("report.html", home, view=view)
     return Rendered(html=html, summary=msgspec.to_builtins(summary))
 
@@ -129,8 +129,8 @@ def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Pag
 
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
     from workbench.analysis.step import Step
-    from workbench.views.html.pages.diff import Head, diff_view
-    from workbench.views.html.pages.index import summarise_pair
+    from workbench.views.html.pages.diff import diff_view
+    from workbench.views.html.pages.index import summarise_files
     from workbench.views.html.render import render
 
     labels = (old.label, new.label)
@@ -150,10 +150,10 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
             for label, report in zip(labels, (old, new), strict=True)
         ),
         chips=tuple(
-            Chip(text=notice.message, tone="warn")
+            Badge(text=notice.message, tone="warn")
             for notice in dict.fromkeys((*old.profile.notices, *new.profile.notices))
         ),
     )
-    summary = summarise_pair(old.profile, new.profile, head.name, path)
+    summary = summarise_files((old.profile, new.profile), head.name, path)
     html = render("diff.html", path, view=diff_view(step, head))
     return Rendered(html=html, summary=msgspec.to_builtins(summary))

@@ -30,12 +30,6 @@ _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "de
 FilePair = tuple[int | None, int | None]
 
 
-class HunkCode(Record, frozen=True):
-    """The code on a card."""
-
-    chunks: tuple[Chunk, ...]
-
-
 class WholeFile(Record, frozen=True):
     """Both sides of a file from end to end."""
 
@@ -175,11 +169,11 @@ class DiffCode:
 
     # --- cards ------------------------------------------------------------------------
 
-    def card(self, hunk: Hunk, linked: Set[LinkedLine]) -> HunkCode:
+    def card(self, hunk: Hunk, linked: Set[LinkedLine]) -> tuple[Chunk, ...]:
         """The code of one hunk's card, with the unchanged lines that it is linked to."""
         file = self._file_of(hunk)
         if file is None:
-            return HunkCode(chunks=())
+            return ()
         own: set[int] = set()
         wanted: set[int] = set()
         for place, row in enumerate(file.rows):
@@ -191,7 +185,7 @@ class DiffCode:
         for place in list(own):
             wanted.update(range(max(0, place - _AROUND), min(len(file.rows), place + _AROUND + 1)))
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
-        return HunkCode(chunks=self._chunks(file, sorted(wanted), names, hunk.id, own))
+        return self._chunks(file, sorted(wanted), names, hunk.id, own)
 
     def whole(self) -> tuple[WholeFile, ...]:
         """Every file from end to end; lines that no card addressed have their address here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.source.hunks import Hunk
@@ -10,12 +12,14 @@ from workbench.analysis.story import Chapter
 from workbench.analysis.weight import ranked
 from workbench.model import Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
-from workbench.views.html.code.gutters import pair_gutters
-from workbench.views.html.code.hunks import DiffCode, HunkCode, WholeFile
+from workbench.views.html.code.gutters import PairGutter, pair_gutters
+from workbench.views.html.code.hunks import DiffCode, WholeFile
+from workbench.views.html.code.rows import Chunk
 from workbench.views.html.parts.common import (
-    Chip,
-    Link,
+    Badge,
+    Head,
     Phrase,
+    Tile,
     Tone,
     day,
     parameters,
@@ -29,8 +33,8 @@ from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_tabl
 from workbench.views.html.parts.verdicts import (
     Advice,
     Effect,
+    Judged,
     OccupancyRow,
-    Verdict,
     advice,
     effects,
     occupancies,
@@ -46,16 +50,6 @@ _QUIET = {
 }
 
 
-class TimeTile(Record, frozen=True):
-    """The first tile: old and new time, and the speed-up with its interval."""
-
-    label: str
-    value: str
-    change: str
-    note: str
-    tone: Tone
-
-
 class HunkCard(Record, frozen=True):
     """A hunk that can move a counter: its code and what it is linked to."""
 
@@ -64,7 +58,7 @@ class HunkCard(Record, frozen=True):
     file: str
     moved: bool
     symbols: tuple[str, ...]
-    code: HunkCode
+    code: tuple[Chunk, ...]
     groups: tuple[LinkGroup, ...]
     left_out: str
 
@@ -73,56 +67,34 @@ class QuietHunk(Record, frozen=True):
     """A hunk that moves nothing, and why."""
 
     id: int
-    kind: str
     place: str
     why: str
     href: str
 
 
-class LaunchNote(Record, frozen=True):
-    """How a launch changed."""
-
-    kernel: str
-    words: str
-
-
-class GutterChoice(Record, frozen=True):
-    """A counter that can stand beside the lines."""
-
-    id: str
-    title: str
-
-
 class DiffView(Record, frozen=True):
     """The whole page."""
 
-    name: str
-    heading: str
-    change: str
-    crumbs: tuple[Link, ...]
-    steps: tuple[Link, ...]
-    pages: tuple[Link, ...]
+    head: Head
     lede: tuple[Phrase, ...]
-    chips: tuple[Chip, ...]
     reasons: tuple[str, ...]
-    notices: tuple[str, ...]
-    time: TimeTile | None
+    time: Tile | None
     tiles: tuple[MovedTile, ...]
     waterfall: Waterfall | None
     waterfall_missing: str
     hunks: tuple[HunkCard, ...]
     quiet: tuple[QuietHunk, ...]
-    launches: tuple[LaunchNote, ...]
+    launches: tuple[tuple[str, str], ...]
     rest: tuple[LinkGroup, ...]
     rest_left_out: str
     whole: tuple[WholeFile, ...]
-    gutters: tuple[GutterChoice, ...]
+    gutters: tuple[PairGutter, ...]
     embedded: dict[str, dict[str, object]]
     old: str
     new: str
     counters_by_part: tuple[Waterfall, ...]
     occupancy: tuple[OccupancyRow, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Judged, ...]
     effects: tuple[Effect, ...]
     more_effects: str
     advice: tuple[Advice, ...]
@@ -130,20 +102,7 @@ class DiffView(Record, frozen=True):
     moved: str
 
 
-class Head(Record, frozen=True):
-    """What a page says besides the comparison: names, links, marks."""
-
-    name: str
-    heading: str
-    change: str = ""
-    crumbs: tuple[Link, ...] = ()
-    steps: tuple[Link, ...] = ()
-    pages: tuple[Link, ...] = ()
-    chips: tuple[Chip, ...] = ()
-    notices: tuple[str, ...] = ()
-
-
-def _time_tile(comparison: Comparison) -> TimeTile | None:
+def _time_tile(comparison: Comparison) -> Tile | None:
     time = comparison.time
     if time is not None:
         return _measured(time)
@@ -154,7 +113,7 @@ def _time_tile(comparison: Comparison) -> TimeTile | None:
     if duration.moved:
         tone = "good" if duration.new < duration.old else "bad"
     change = units.signed(float(duration.new) - float(duration.old), "s")
-    return TimeTile(
+    return Tile(
         label="Duration",
         value=units.quantity(duration.new, "s"),
         change=f"{change} · {units.factor(float(duration.old) / float(duration.new))}",
@@ -163,12 +122,12 @@ def _time_tile(comparison: Comparison) -> TimeTile | None:
     )
 
 
-def _measured(time: TimeChange) -> TimeTile:
+def _measured(time: TimeChange) -> Tile:
     tone: Tone = ""
     if time.moved:
         tone = "good" if time.speedup > 1 else "bad"
     bounds = range_of(time.low, time.speedup, time.high)
-    return TimeTile(
+    return Tile(
         label="Time",
         value=units.quantity(time.new_s, "s"),
         change=f"{units.signed(time.new_s - time.old_s, 's')} · {units.factor(time.speedup)}",
@@ -177,7 +136,7 @@ def _measured(time: TimeChange) -> TimeTile:
     )
 
 
-def shared_chips(old: Profile, new: Profile) -> tuple[Chip, ...]:
+def shared_chips(old: Profile, new: Profile) -> tuple[Badge, ...]:
     """Device, problem, engine and date of both sides; said once where they agree."""
 
     def one(a: str, b: str) -> str:
@@ -192,7 +151,7 @@ def shared_chips(old: Profile, new: Profile) -> tuple[Chip, ...]:
         one(tool(old), tool(new)),
         f"captured {one(day(old.captured), day(new.captured))}",
     ]
-    chips = [Chip(text=text) for text in texts if text]
+    chips = [Badge(text=text) for text in texts if text]
     check = verified(new.verification)
     if check:
         chips.append(check)
@@ -231,16 +190,13 @@ def diff_view(step: Step, head: Head) -> DiffView:
     if step.unread:
         notices.append(f"The expectations could not be read: {step.unread}")
     return DiffView(
-        name=head.name,
-        heading=head.heading,
-        change=head.change,
-        crumbs=head.crumbs,
-        steps=head.steps,
-        pages=head.pages,
+        head=replace(
+            head,
+            chips=(*shared_chips(step.old, step.new), *head.chips),
+            notices=tuple(notices),
+        ),
         lede=sentence(story.sentence),
-        chips=(*shared_chips(step.old, step.new), *head.chips),
         reasons=comparison.reasons,
-        notices=tuple(notices),
         time=_time_tile(comparison),
         tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
@@ -251,7 +207,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         rest=links.of(story.rest),
         rest_left_out=story.rest.left_out.words,
         whole=whole,
-        gutters=tuple(GutterChoice(id=gutter.id, title=gutter.title) for gutter in gutters),
+        gutters=gutters,
         embedded=code.embedded(),
         old=labels[0],
         new=labels[1],
@@ -285,18 +241,18 @@ def _quiet(hunk: Hunk, code: DiffCode) -> QuietHunk:
     side, path = (0, hunk.old_file) if empty else (1, hunk.new_file)
     return QuietHunk(
         id=hunk.id,
-        kind=hunk.kind,
         place=place_of(hunk),
         why=_QUIET.get(hunk.kind, hunk.kind),
         href=code.anchor(side, path, (hunk.old if empty else hunk.new)[0]),
     )
 
 
-def _launches(step: Step) -> tuple[LaunchNote, ...]:
+def _launches(step: Step) -> tuple[tuple[str, str], ...]:
+    """The kernels whose launch changed, and how."""
     out = []
     for match in step.story.attribution.launches:
         if match.changes:
-            out.append(LaunchNote(kernel=match.new, words=", ".join(match.changes)))
+            out.append((match.new, ", ".join(match.changes)))
         elif match.how in ("added", "removed"):
-            out.append(LaunchNote(kernel=match.new or match.old, words=match.how))
+            out.append((match.new or match.old, match.how))
     return tuple(out)

@@ -12,16 +12,10 @@ _BETTER = {"lower": "lower is better", "higher": "higher is better", "": ""}
 class Term(Record, frozen=True):
     """One counter in words."""
 
-    id: str
-    title: str
-    meaning: str
+    counter: Counter
     unit: str
     better: str
-    names: tuple[str, ...]
-    formulas: tuple[str, ...]
-    lines: tuple[str, ...]
     noise: str
-    doc: str
     search: str
 
 
@@ -46,16 +40,10 @@ def _noise(counter: Counter) -> str:
 
 def _term(counter: Counter) -> Term:
     return Term(
-        id=counter.id,
-        title=counter.title,
-        meaning=counter.meaning,
+        counter=counter,
         unit=units.symbol(counter.unit) or "a ratio",
         better=_BETTER[counter.better],
-        names=counter.names,
-        formulas=counter.formulas,
-        lines=counter.lines,
         noise=_noise(counter),
-        doc=counter.doc,
         search=" ".join((counter.id, counter.title, counter.meaning, *counter.names)),
     )
 

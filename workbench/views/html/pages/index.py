@@ -6,7 +6,7 @@ profiles with one new capture decodes that one alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from workbench.measure.ladder import Ladder
 from workbench.model import Profile, Record
 from workbench.store import natural_key
 from workbench.views.html.pages.ladder import LadderView, RungView
-from workbench.views.html.parts.common import Chip, day, parameters, profiled, width
+from workbench.views.html.parts.common import Badge, day, parameters, profiled, width
 from workbench.views.html.render import ladder_folder
 
 #: Parameters that can stand for a problem's name.
@@ -82,7 +82,7 @@ class StudyGroup(Record, frozen=True):
 class IndexView(Record, frozen=True):
     """The whole index."""
 
-    chips: tuple[Chip, ...]
+    chips: tuple[Badge, ...]
     studies: tuple[StudyGroup, ...]
     reports: tuple[ReportSummary, ...]
 
@@ -116,32 +116,19 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
     )
 
 
-def summarise_report(profile: Profile, name: str, href: str) -> ReportSummary:
-    """The index's words on a report file."""
-    launches = profiled(profile)
+def summarise_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
+    """The index's words on a report file, or on two that were compared."""
+
+    def said(texts: Iterable[str]) -> str:
+        return " → ".join(dict.fromkeys(texts))
+
     return ReportSummary(
         name=name,
-        device=profile.device.name,
-        captured=day(profile.captured),
+        device=said(profile.device.name for profile in profiles),
+        captured=said(day(profile.captured) for profile in profiles),
         href=href,
-        kernels=units.count(len(launches)),
-        duration=units.quantity(kernel_seconds(profile), "s"),
-    )
-
-
-def summarise_pair(old: Profile, new: Profile, name: str, href: str) -> ReportSummary:
-    """The index's words on two report files that were compared."""
-    counts = [units.count(len(profiled(side))) for side in (old, new)]
-    times = [units.quantity(kernel_seconds(side), "s") for side in (old, new)]
-    devices = dict.fromkeys((old.device.name, new.device.name))
-    days = dict.fromkeys((day(old.captured), day(new.captured)))
-    return ReportSummary(
-        name=name,
-        device=" → ".join(devices),
-        captured=" → ".join(days),
-        href=href,
-        kernels=" → ".join(dict.fromkeys(counts)),
-        duration=" → ".join(times),
+        kernels=said(units.count(len(profiled(profile))) for profile in profiles),
+        duration=" → ".join(units.quantity(kernel_seconds(each), "s") for each in profiles),
     )
 
 
@@ -170,7 +157,9 @@ def index_view(
     files = tuple(msgspec.convert(raw, ReportSummary) for raw in reports)
     devices = {s.device for found in groups.values() for s in found} | {f.device for f in files}
     return IndexView(
-        chips=tuple(Chip(text=device) for device in sorted(devices)), studies=studies, reports=files
+        chips=tuple(Badge(text=device) for device in sorted(devices)),
+        studies=studies,
+        reports=files,
     )
 
 

@@ -11,10 +11,11 @@ from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.charts.speed import speed
 from workbench.views.html.pages.launch import Bottleneck, bottleneck
-from workbench.views.html.pages.sweep import Sweep, sweep
+from workbench.views.html.pages.sweep import SweepSection, sweep
 from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import (
-    Chip,
+    Badge,
+    Head,
     Link,
     Phrase,
     Tone,
@@ -57,7 +58,7 @@ class RungView(Record, frozen=True):
     width: str
     par: str  # where in the bar the baseline's speed is, if not at its end
     stall: Bottleneck | None
-    marks: tuple[Chip, ...]
+    marks: tuple[Badge, ...]
     diff: str = ""
 
 
@@ -72,15 +73,12 @@ class LadderRow(Record, frozen=True):
 class LadderView(Record, frozen=True):
     """The whole page. Tables stand behind the charts of the same name."""
 
-    title: str
-    crumbs: tuple[Link, ...]
-    chips: tuple[Chip, ...]
-    notices: tuple[str, ...]
+    head: Head
     rows: tuple[LadderRow, ...]
     compared: bool
     timed: bool  # some version has a time that was taken without the profiler
     pairs: tuple[Link, ...]
-    sweep: Sweep | None
+    sweep: SweepSection | None
     speed: Plot | None
     stalls: StallSplit | None
     roof: Plot | None
@@ -101,15 +99,15 @@ def _speedup(old: Rung, new: Rung) -> Speedup | None:
     return Speedup(text=text, bounds=range_of(found.low, found.value, found.high), tone=tone)
 
 
-def _marks(rung: Rung) -> tuple[Chip, ...]:
+def _marks(rung: Rung) -> tuple[Badge, ...]:
     marks = []
     record = rung.profile or rung.timing
     if record and rung.stale(record.source_hash):
-        marks.append(Chip(text="stale", tone="warn"))
+        marks.append(Badge(text="stale", tone="warn"))
     if set(rung.entries) == {"emulator"}:
-        marks.append(Chip(text="emulated"))
+        marks.append(Badge(text="emulated"))
     if not rung.entries:
-        marks.append(Chip(text="not profiled"))
+        marks.append(Badge(text="not profiled"))
     return tuple(marks)
 
 
@@ -163,16 +161,18 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
     )
     if not ladder.study.versions and not ladder.study.problem:
         notices.append("The study itself is not here; this page stands on what was recorded.")
-    chips = [Chip(text=ladder.device_name)]
-    chips.append(Chip(text=parameters(ladder.parameters) or ladder.problem))
-    chips.append(Chip(text=f"captured {_dates(ladder)}"))
+    chips = [Badge(text=ladder.device_name)]
+    chips.append(Badge(text=parameters(ladder.parameters) or ladder.problem))
+    chips.append(Badge(text=f"captured {_dates(ladder)}"))
     if ladder.baseline:
-        chips.append(Chip(text=f"baseline {ladder.baseline.id}"))
+        chips.append(Badge(text=f"baseline {ladder.baseline.id}"))
     return LadderView(
-        title=ladder.study.title,
-        crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
-        chips=tuple(chips),
-        notices=tuple(notices),
+        head=Head(
+            heading=ladder.study.title,
+            crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
+            chips=tuple(chips),
+            notices=tuple(notices),
+        ),
         rows=rows,
         compared=any(row.rung.share for row in rows),
         timed=any(rung.timing for rung in ladder.order),

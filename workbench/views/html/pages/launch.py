@@ -14,7 +14,7 @@ from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.whatif import WhatIf, what_if
 from workbench.views.html.code.source import CodeView, code_view
 from workbench.views.html.parts.common import CounterCell, cell, dims, percent, text, value, width
-from workbench.views.html.parts.memory import Access, LevelRow, Limit, accesses, levels, limits
+from workbench.views.html.parts.memory import AccessRow, BlockLimit, accesses, levels, limits
 from workbench.views.html.parts.rules import RuleRow, rule_rows
 
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
@@ -74,9 +74,9 @@ class LaunchView(Record, frozen=True):
     stall_rows: tuple[StallRow, ...]
     stall_source: str
     code: CodeView
-    accesses: tuple[Access, ...]
-    levels: tuple[LevelRow, ...]
-    limits: tuple[Limit, ...]
+    accesses: tuple[AccessRow, ...]
+    levels: tuple[tuple[str, str, CounterCell | None, CounterCell | None], ...]
+    limits: tuple[BlockLimit, ...]
     occupancy: tuple[CounterBar, ...]
     occupancy_facts: tuple[CounterCell, ...]
     whatif: WhatIf | None

@@ -13,7 +13,7 @@ from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
-from workbench.views.html.parts.common import Chip, Link, neighbours, profiled, text, value
+from workbench.views.html.parts.common import Head, Link, neighbours, profiled, text, value
 from workbench.views.html.parts.keys import CounterTable, key_counters
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
@@ -37,10 +37,7 @@ class LaunchRow(Record, frozen=True):
 class ReportView(Record, frozen=True):
     """The overview of a report file."""
 
-    title: str
-    crumbs: tuple[Link, ...]
-    chips: tuple[Chip, ...]
-    notices: tuple[str, ...]
+    head: Head
     launches: tuple[LaunchRow, ...]
     stalls: StallSplit | None
     roof: Plot | None
@@ -86,10 +83,12 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
     if len(shown) < len(launches):
         notices.append(f"Charts and counters show the {len(shown)} longest launches.")
     return ReportView(
-        title=name,
-        crumbs=(Link("Studies", "index.html"), Link(name)),
-        chips=head_chips(profile),
-        notices=tuple(notices),
+        head=Head(
+            heading=name,
+            crumbs=(Link("Studies", "index.html"), Link(name)),
+            chips=head_chips(profile),
+            notices=tuple(notices),
+        ),
         launches=tuple(_row(launch, page) for launch in profile.launches),
         stalls=stack_stalls("stalls", alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),

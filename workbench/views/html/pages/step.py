@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from workbench.measure.ladder import Ladder
-from workbench.views.html.pages.diff import Head
-from workbench.views.html.parts.common import Chip, Link, neighbours
+from workbench.views.html.parts.common import Badge, Head, Link, neighbours
 from workbench.views.html.render import ladder_folder, step_page, version_page
 
 
@@ -29,7 +28,7 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
         steps=_neighbours(ladder, (old, new, engine)),
         pages=(Link(old, version_page(old, engine)), Link(new, version_page(new, engine))),
         chips=tuple(
-            Chip(text=f"{name} is stale: its source has changed since", tone="warn")
+            Badge(text=f"{name} is stale: its source has changed since", tone="warn")
             for name in stale
         ),
         notices=tuple(notices),

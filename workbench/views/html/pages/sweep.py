@@ -28,7 +28,7 @@ class SweepChart(Record, frozen=True):
     figure: charts.Figure
 
 
-class Sweep(Record, frozen=True):
+class SweepSection(Record, frozen=True):
     """The section: charts, and one table behind all of them."""
 
     charts: tuple[SweepChart, ...]
@@ -121,7 +121,7 @@ def _spread(problems: list[str]) -> list[str]:
 
 def sweep(
     timings: Sequence[Timing], order: Sequence[str], baselines: set[str], work: str = "flop"
-) -> Sweep | None:
+) -> SweepSection | None:
     """The sweep, or None where fewer than two problems were timed.
 
     Args:
@@ -158,7 +158,7 @@ def sweep(
             out.append(SweepChart(parts=f"{identity} family{number}", figure=figure))
             ways.setdefault(identity, title)
     note = f"Of {len(every)} problems {len(drawn)} are drawn." if len(drawn) < len(every) else ""
-    return Sweep(
+    return SweepSection(
         charts=tuple(out),
         ways=tuple(ways.items()),
         families=tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
@@ -10,13 +11,15 @@ import msgspec
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.remarks import remarks
+from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Expectation, Launch, Profile, Record, Timing
 from workbench.views.html.page import Rendered
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (
-    Chip,
+    Badge,
+    Head,
     Link,
     Tile,
     Tone,
@@ -38,16 +41,6 @@ from workbench.views.html.render import ladder_folder, render, rung_page
 _NAME = b"window.workbenchCode="
 
 
-class ExpectationRow(Record, frozen=True):
-    """A prediction as its author wrote it, before measuring."""
-
-    counter: str
-    title: str
-    change: str
-    why: str
-    learned: str
-
-
 class ResourceRow(Record, frozen=True):
     """What the compiler gave a kernel."""
 
@@ -62,17 +55,11 @@ class ResourceRow(Record, frozen=True):
 class VersionView(Record, frozen=True):
     """A version page: a head, one section set per launch, and where it all came from."""
 
-    heading: str
-    name: str
-    lede: str
-    crumbs: tuple[Link, ...]
-    steps: tuple[Link, ...]
-    chips: tuple[Chip, ...]
-    notices: tuple[str, ...]
+    head: Head
     tiles: tuple[Tile, ...]
     launches: tuple[LaunchView, ...]
     unprofiled: tuple[str, ...]
-    expectations: tuple[ExpectationRow, ...]
+    expectations: tuple[tuple[Counter | None, Expectation], ...]
     build: tuple[tuple[str, str], ...]
     resources: tuple[ResourceRow, ...]
     compiler_log: str
@@ -150,20 +137,6 @@ def interval(timing: Timing) -> str:
     return said if timing.cache == "cold" else f"{said}, warm cache"
 
 
-def _expectation(row: Expectation) -> ExpectationRow:
-    from workbench.counters import catalog
-
-    known = catalog()
-    title = known[row.counter].title if row.counter in known else row.counter
-    return ExpectationRow(
-        counter=row.counter if row.counter in known else "",
-        title=title,
-        change=row.change,
-        why=row.why,
-        learned=row.learned,
-    )
-
-
 def _build(profile: Profile) -> tuple[tuple[tuple[str, str], ...], tuple[ResourceRow, ...], str]:
     build = profile.build
     if build is None:
@@ -207,25 +180,19 @@ def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
     return tuple((name, said) for name, said in facts if said)
 
 
-def _command(profile: Profile) -> str:
-    import shlex
-
-    return shlex.join(profile.capture.command)
-
-
-def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Chip, ...]:
+def head_chips(profile: Profile, *, stale: bool = False) -> tuple[Badge, ...]:
     """Device, problem, engine, date, and whether result and source can be trusted."""
-    chips = [Chip(text=profile.device.name)]
+    chips = [Badge(text=profile.device.name)]
     if profile.parameters or profile.problem:
-        chips.append(Chip(text=parameters(profile.parameters) or profile.problem))
-    chips.append(Chip(text=tool(profile)))
+        chips.append(Badge(text=parameters(profile.parameters) or profile.problem))
+    chips.append(Badge(text=tool(profile)))
     if profile.captured:
-        chips.append(Chip(text=f"captured {day(profile.captured)}"))
+        chips.append(Badge(text=f"captured {day(profile.captured)}"))
     check = verified(profile.verification)
     if check:
         chips.append(check)
     if stale:
-        chips.append(Chip(text="stale: the source has changed since", tone="warn"))
+        chips.append(Badge(text="stale: the source has changed since", tone="warn"))
     return tuple(chips)
 
 
@@ -236,25 +203,29 @@ def _steps(rung: Rung) -> tuple[Link, ...]:
 
 
 def _view(
-    profile: Profile, launches: tuple[Launch, ...], rung: Rung | None, **head: object
+    profile: Profile,
+    launches: tuple[Launch, ...],
+    head: Head,
+    rung: Rung | None = None,
+    expectations: tuple[Expectation, ...] = (),
 ) -> VersionView:
     chip = chip_for(profile.device)
     facts, resources, log = _build(profile)
-    fields: dict[str, object] = {
-        "notices": tuple(remarks(profile)),
-        "tiles": _tiles(profile, _main(launches), rung),
-        "launches": tuple(
+    known = {counter.id: counter for counter in catalog()}
+    return VersionView(
+        head=head,
+        tiles=_tiles(profile, _main(launches), rung),
+        launches=tuple(
             launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
         ),
-        "unprofiled": tuple(item.kernel for item in profile.launches if not item.profiled),
-        "expectations": (),
-        "build": facts,
-        "resources": resources,
-        "compiler_log": log,
-        "provenance": _provenance(profile),
-        "command": _command(profile),
-    }
-    return VersionView(**{**fields, **head})  # type: ignore[arg-type]
+        unprofiled=tuple(item.kernel for item in profile.launches if not item.profiled),
+        expectations=tuple((known.get(row.counter), row) for row in expectations),
+        build=facts,
+        resources=resources,
+        compiler_log=log,
+        provenance=_provenance(profile),
+        command=shlex.join(profile.capture.command),
+    )
 
 
 def _main(launches: tuple[Launch, ...]) -> Launch | None:
@@ -268,13 +239,10 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
     notices = remarks(profile)
     if ladder.study.problem:
         notices.append(f"The study could not be read: {ladder.study.problem}")
-    return _view(
-        profile,
-        profiled(profile),
-        rung,
+    head = Head(
         heading=rung.title or f"{ladder.study.title}: {rung.id}",
         name=rung.id,
-        lede=declared.change if declared else "",
+        change=declared.change if declared else "",
         crumbs=(
             Link("Studies", "index.html"),
             Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
@@ -283,30 +251,25 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
         steps=_steps(rung),
         chips=head_chips(profile, stale=rung.stale(profile.source_hash)),
         notices=tuple(notices),
-        expectations=tuple(map(_expectation, declared.expectations)) if declared else (),
     )
+    expectations = declared.expectations if declared else ()
+    return _view(profile, profiled(profile), head, rung, expectations)
 
 
 def report_launch_view(
     profile: Profile, launch: Launch, name: str, home: str, steps: tuple[Link, ...]
 ) -> VersionView:
     """The page of one launch of a report file called `name`, whose overview is at `home`."""
-    return _view(
-        profile_of(profile, launch),
-        (launch,),
-        None,
+    alone = msgspec.structs.replace(profile, launches=(launch,))  # so that totals speak of it
+    head = Head(
         heading=launch.kernel,
         name=f"#{launch.index}",
-        lede="",
         crumbs=(Link("Studies", "index.html"), Link(name, home), Link(launch.kernel)),
         steps=steps,
         chips=head_chips(profile),
+        notices=tuple(remarks(profile)),
     )
-
-
-def profile_of(profile: Profile, launch: Launch) -> Profile:
-    """The profile with this launch alone, so that totals speak of it."""
-    return msgspec.structs.replace(profile, launches=(launch,))
+    return _view(alone, (launch,), head)
 
 
 # --- the page, and the file beside it -------------------------------------------------

@@ -35,7 +35,7 @@ class Link(Record, frozen=True):
     label: str = ""
 
 
-class Chip(Record, frozen=True):
+class Badge(Record, frozen=True):
     """A short fact in the page's head."""
 
     text: str
@@ -49,6 +49,23 @@ class Tile(Record, frozen=True):
     value: str
     note: str = ""
     tone: Tone = ""
+    change: str = ""
+
+
+class Head(Record, frozen=True):
+    """What every page begins with: names, links, marks.
+
+    `change` is what its author says was changed, `steps` and `pages` lead to neighbours.
+    """
+
+    heading: str
+    name: str = ""
+    change: str = ""
+    crumbs: tuple[Link, ...] = ()
+    steps: tuple[Link, ...] = ()
+    pages: tuple[Link, ...] = ()
+    chips: tuple[Badge, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class Phrase(Record, frozen=True):
@@ -191,11 +208,11 @@ def tool(profile: Profile) -> str:
     return f"{text} · {clocks}" if clocks else text
 
 
-def verified(check: Verification | None) -> Chip | None:
+def verified(check: Verification | None) -> Badge | None:
     """The check that preceded a profile or time; None where there was none."""
     if check is None:
         return None
     error = units.digits3(check.error)
     if check.error <= check.tolerance:
-        return Chip(text=f"verified, error {error}", tone="good")
-    return Chip(text=f"wrong result, error {error}", tone="bad")
+        return Badge(text=f"verified, error {error}", tone="good")
+    return Badge(text=f"wrong result, error {error}", tone="bad")

@@ -57,30 +57,21 @@ _ACCESSES = (
     ("Local loads", "local_loads", "", "", "", "", ""),
     ("Local stores", "local_stores", "", "", "", "", ""),
 )
-_LEVELS = (
-    ("L1", "l1_hit_rate", "l1_throughput"),
-    ("L2", "l2_hit_rate", "l2_throughput"),
-    ("DRAM", "", "dram_throughput"),
-)
+_LEVELS: dict[roofline.Level, tuple[str, str]] = {
+    "L1": ("l1_hit_rate", "l1_throughput"),
+    "L2": ("l2_hit_rate", "l2_throughput"),
+    "DRAM": ("", "dram_throughput"),
+}
 
 
-class Access(Record, frozen=True):
+class AccessRow(Record, frozen=True):
     """A row of the memory table: cells may be None where a kind of access has no such counter."""
 
     title: str
     cells: tuple[CounterCell | None, ...]
 
 
-class LevelRow(Record, frozen=True):
-    """A level of the memory hierarchy."""
-
-    title: str
-    traffic: str
-    hit_rate: CounterCell | None
-    throughput: CounterCell | None
-
-
-class Limit(Record, frozen=True):
+class BlockLimit(Record, frozen=True):
     """What allows how many blocks on an SM."""
 
     cell: CounterCell
@@ -91,35 +82,35 @@ def _optional(launch: Launch, counter: str) -> CounterCell | None:
     return cell(launch, catalog()[counter]) if counter else None
 
 
-def accesses(launch: Launch) -> tuple[Access, ...]:
+def accesses(launch: Launch) -> tuple[AccessRow, ...]:
     """The kinds of access that this launch made."""
     rows = []
     for title, *ids in _ACCESSES:
         cells = tuple(_optional(launch, counter) for counter in ids)
         known = [item for item in cells if item and not item.missing]
         if any(item.value != units.count(0) for item in known):
-            rows.append(Access(title=title, cells=cells))
+            rows.append(AccessRow(title=title, cells=cells))
     return tuple(rows)
 
 
-def levels(launch: Launch) -> tuple[LevelRow, ...]:
-    """Traffic, hit rate and throughput from L1 to DRAM."""
+def levels(launch: Launch) -> tuple[tuple[str, str, CounterCell | None, CounterCell | None], ...]:
+    """Level, traffic, hit rate and throughput from L1 to DRAM."""
     place = roofline.traffic(launch)
     return tuple(
-        LevelRow(
-            title=title,
-            traffic=units.quantity(place.get(title), "byte"),  # type: ignore[call-overload]
-            hit_rate=_optional(launch, hits),
-            throughput=_optional(launch, throughput),
+        (
+            level,
+            units.quantity(place.get(level), "byte"),
+            _optional(launch, hits),
+            _optional(launch, throughput),
         )
-        for title, hits, throughput in _LEVELS
+        for level, (hits, throughput) in _LEVELS.items()
     )
 
 
-def limits(launch: Launch) -> tuple[Limit, ...]:
+def limits(launch: Launch) -> tuple[BlockLimit, ...]:
     """Blocks per SM by each resource; the least one binds."""
     found = [(i, number) for i in _LIMITS if (number := value(launch, i)) is not None]
     least = min((number for _, number in found), default=0)
     return tuple(
-        Limit(cell=cell(launch, catalog()[i]), binding=number == least) for i, number in found
+        BlockLimit(cell=cell(launch, catalog()[i]), binding=number == least) for i, number in found
     )

@@ -25,18 +25,13 @@ _SCORE: dict[str, tuple[str, Tone]] = {
 _EFFECTS = 8
 
 
-class Verdict(Record, frozen=True):
+class Judged(Record, frozen=True):
     """An expectation and what became of it; `id` is the counter's, "" where unknown."""
 
     id: str
     title: str
-    expected: str
-    observed: str
-    verdict: str
     tone: Tone
-    reason: str
-    why: str
-    learned: str
+    said: Judgement
 
 
 class Advice(Record, frozen=True):
@@ -71,23 +66,18 @@ class OccupancyRow(Record, frozen=True):
     limiters: str
 
 
-def verdicts(story: Story) -> tuple[Verdict, ...]:
+def verdicts(story: Story) -> tuple[Judged, ...]:
     """Every expectation, in the author's order."""
     return tuple(map(_verdict, story.expectations))
 
 
-def _verdict(judgement: Judgement) -> Verdict:
+def _verdict(judgement: Judgement) -> Judged:
     counter = find_counter(judgement.counter)
-    return Verdict(
+    return Judged(
         id=counter.id if counter else "",
         title=counter.title if counter else judgement.counter,
-        expected=judgement.expected,
-        observed=judgement.observed,
-        verdict=judgement.verdict,
         tone=_VERDICT[judgement.verdict],
-        reason=judgement.reason,
-        why=judgement.why,
-        learned=judgement.learned,
+        said=judgement,
     )
 
 
