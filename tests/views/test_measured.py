@@ -15,7 +15,7 @@ from workbench.commands.doctor import doctor_sheet
 from workbench.engines.host.doctor import Equipment as Row
 from workbench.measure.sanitizer import Finding, Place
 from workbench.model import DeviceState, Estimate, Notice, Timing
-from workbench.views.sheets.sheet import Sheet
+from workbench.views.sheets import Sheet
 from workbench.views.sheets.time import time_sheet
 from workbench.views.sheets.verify import VerifyRow, verify_sheet
 from workbench.views.terminal.console import render as to_text

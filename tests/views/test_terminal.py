@@ -37,8 +37,8 @@ from workbench.errors import WorkbenchError
 from workbench.model import Device, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import load_study, source_hash
+from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
-from workbench.views.sheets.sheet import when
 from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
 from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.list import list_view

@@ -12,7 +12,7 @@ from workbench.commands.options import format_option
 
 if TYPE_CHECKING:
     from workbench.engines.host.doctor import Equipment
-    from workbench.views.sheets.sheet import Sheet
+    from workbench.views.sheets import Sheet
 
 
 @click.command()
@@ -36,7 +36,7 @@ def command(strict: bool, format_: str) -> None:
 
 def doctor_sheet(rows: Sequence[Equipment]) -> Sheet:
     """The table of `survey`'s rows, and below it what each one lacks."""
-    from workbench.views.sheets.sheet import Sheet
+    from workbench.views.sheets import Sheet
 
     notes = []
     for row in rows:

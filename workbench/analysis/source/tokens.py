@@ -125,11 +125,6 @@ def tokens_of(text: str) -> Tokens:
     return tuple(m.group() for m in _CUDA.finditer(text) if m.lastgroup not in _SILENT)
 
 
-def is_word(token: str) -> bool:
-    """Whether a token is an identifier or keyword."""
-    return token[:1].isalpha() or token[:1] == "_"
-
-
 def information(tokens: Tokens) -> int:
     """How much a line says: its tokens that are neither punctuation nor a common word.
 

@@ -2,3 +2,41 @@
 
 In come records; out go sheets for the terminal and for `workbench.views.text`.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.model import Notice, Record
+
+
+class Sheet(Record, frozen=True):
+    """A table twice: `shown` for people, `raw` for programs, and the whole for JSON.
+
+    `raw` has a value of each of `columns` (all that it has, where none are named) a row.
+    `extra` names the columns of `header` that a narrow terminal leaves out, the least
+    needed first. `notes` stand under the table; JSON has them in `document` already.
+    """
+
+    header: tuple[str, ...]
+    shown: tuple[tuple[str, ...], ...]
+    raw: tuple[dict[str, Any], ...]
+    document: dict[str, Any]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def when(captured: str) -> str:
+    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
+    if not captured:
+        return "at an unknown time"
+    return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
+
+
+def notices_text(notices: Sequence[Notice], label: str = "") -> list[str]:
+    """Notices as lines under a table."""
+    prefix = f"{label}: " if label else ""
+    return [f"note: {prefix}{notice.message}" for notice in notices]

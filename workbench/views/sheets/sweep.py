@@ -10,7 +10,7 @@ from workbench.analysis.roofline import Work, rate, rate_unit
 from workbench.measure.plan import Gap, Key
 from workbench.model import Record, Timing
 from workbench.units import digits3, factor, quantity, symbol
-from workbench.views.sheets.sheet import when
+from workbench.views.sheets import when
 from workbench.views.sheets.time import flat, timing_document
 
 _BEST, _STALE, _WIDE = "*", "†", "±"

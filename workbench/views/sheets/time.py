@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from workbench.analysis import growth
 from workbench.model import DeviceState, Estimate, Timing
 from workbench.units import count, factor, quantity, symbol
-from workbench.views.sheets.sheet import Sheet, notices_text, when
+from workbench.views.sheets import Sheet, notices_text, when
 
 _METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
 

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from workbench.measure.sanitizer import Finding, describe
 from workbench.model import Record
 from workbench.units import count, digits3, factor, quantity
-from workbench.views.sheets.sheet import Sheet
+from workbench.views.sheets import Sheet
 
 #: Of ``--format csv``.
 _COLUMNS = (

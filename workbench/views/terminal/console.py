@@ -20,7 +20,7 @@ from rich.text import Text
 
 from workbench.model import Profile
 from workbench.units import count, quantity
-from workbench.views.sheets.sheet import when
+from workbench.views.sheets import when
 
 #: Below this width views stack what they otherwise set side by side.
 WIDE = 116

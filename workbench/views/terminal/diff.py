@@ -11,7 +11,7 @@ from rich.text import Text
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.counters import catalog
 from workbench.units import count, factor, quantity
-from workbench.views.sheets.sheet import when
+from workbench.views.sheets import when
 from workbench.views.terminal.console import (
     BAD,
     DIM,

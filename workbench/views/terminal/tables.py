@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.analysis.gates import Gate, overall
-from workbench.views.sheets import check, sweep
-from workbench.views.sheets.sheet import Sheet
+from workbench.views.sheets import Sheet, check, sweep
 from workbench.views.sheets.sweep import Quantity, Sweep
 from workbench.views.terminal.console import (
     BAD,

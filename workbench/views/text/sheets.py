@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from workbench.views.sheets import sweep
-from workbench.views.sheets.sheet import Sheet
+from workbench.views.sheets import Sheet, sweep
 from workbench.views.sheets.sweep import Sweep
 from workbench.views.text.documents import dumps
 from workbench.views.text.escaping import inline
-from workbench.views.text.tables import facts_csv, to_markdown
+from workbench.views.text.tables import to_csv, to_markdown
 
 
 def sheet_text(sheet: Sheet, format_: str) -> str:
@@ -17,10 +17,16 @@ def sheet_text(sheet: Sheet, format_: str) -> str:
     if format_ == "json":
         return dumps(sheet.document)
     if format_ == "csv":
-        return facts_csv(sheet.raw, sheet.columns)
+        return _csv(sheet.raw, sheet.columns)
     notes = "".join(f"\n{note}\n" for note in sheet.notes)
     title = f"{sheet.title}\n\n" if sheet.title else ""
     return f"{title}{to_markdown(sheet.header, sheet.shown)}{notes}"
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """`to_csv` of named values. `columns` are all that any row has, where none are named."""
+    names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
+    return to_csv(names, ([row.get(name) for name in names] for row in rows))
 
 
 def sweep_text(table: Sweep, format_: str) -> str:
@@ -28,7 +34,7 @@ def sweep_text(table: Sweep, format_: str) -> str:
     if format_ == "json":
         return dumps(sweep.document(table))
     if format_ == "csv":
-        return facts_csv(list(sweep.raw(table)))
+        return _csv(list(sweep.raw(table)))
     text = to_markdown(("version", *table.problems), ())
     text += "".join(f"| {' | '.join(row)} |\n" for row in _rows(table))
     below = [*sweep.notes(table), *(f"WARNING: {line}" for line in sweep.warnings(table))]

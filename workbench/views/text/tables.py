@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.analysis.compare import Comparison, Delta
@@ -28,12 +28,6 @@ def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
     writer.writerow(header)
     writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
     return out.getvalue()
-
-
-def facts_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """`to_csv` of named values. `columns` are all that any row has, where none are named."""
-    names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
-    return to_csv(names, ([row.get(name) for name in names] for row in rows))
 
 
 def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
