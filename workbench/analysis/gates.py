@@ -21,13 +21,19 @@ from typing import Literal
 import msgspec
 
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.expectations import Judgement, observed_change
+from workbench.analysis.expectations import Judgement, Verdict, observed_change
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.units import quantity, relative
 
 Status = Literal["pass", "fail", "inconclusive"]
+Kind = Literal["expectation", "regression", "limit", "comparable"]
+_STATUS: dict[Verdict, Status] = {
+    "confirmed": "pass",
+    "refuted": "fail",
+    "inconclusive": "inconclusive",
+}
 _KEYS = ("max_regression", "require_expectations", "counters", "limits")
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
@@ -46,7 +52,7 @@ class Gate(Record, frozen=True):
     """One thing that was checked. `file` and `line` are where to look, 0: the whole file."""
 
     version: str
-    kind: Literal["expectation", "regression", "limit", "comparable"]
+    kind: Kind
     name: str
     status: Status
     message: str
@@ -132,13 +138,7 @@ def check_step(
     """
     gates: list[Gate] = []
 
-    def add(
-        kind: Literal["expectation", "regression", "limit", "comparable"],
-        name: str,
-        status: Status,
-        message: str,
-        line: int = 0,
-    ) -> None:
+    def add(kind: Kind, name: str, status: Status, message: str, line: int = 0) -> None:
         gates.append(
             Gate(
                 version=version,
@@ -152,16 +152,11 @@ def check_step(
         )
 
     for reason in comparison.reasons:
-        add("comparable", "comparable", "inconclusive", f"compared by force: {reason}")
-    states: dict[str, Status] = {
-        "confirmed": "pass",
-        "refuted": "fail",
-        "inconclusive": "inconclusive",
-    }
+        gates.append(inconclusive(version, file, f"compared by force: {reason}"))
     for judgement in judgements:
         text = f"expected {judgement.counter} {judgement.expected}, observed {judgement.observed}"
         text += f": {judgement.verdict}" + (f" ({judgement.reason})" if judgement.reason else "")
-        add("expectation", judgement.counter, states[judgement.verdict], text, judgement.line)
+        add("expectation", judgement.counter, _STATUS[judgement.verdict], text, judgement.line)
     if rules.require_expectations and not judgements:
         add("expectation", "expectations", "fail", "the version predicts nothing ([[expect]])")
     add("regression", "duration", *_time(comparison, rules.max_regression))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.source.hunks import Hunk
@@ -42,6 +42,8 @@ _PARTS = {
     "l2_sectors": ("l2_read_sectors", "l2_write_sectors"),
     "dram_bytes": ("dram_read_bytes", "dram_write_bytes"),
 }
+
+_Of = TypeVar("_Of", Part, TimePart)
 
 
 class _Claim(NamedTuple):
@@ -82,34 +84,37 @@ def tell(
     return " ".join(clause for clause in clauses if clause)
 
 
+def _seen(comparison: Comparison) -> tuple[float | None, bool]:
+    """Speed-up (None: not known) and whether it left its noise: of times, else of durations."""
+    if comparison.time is not None:
+        return comparison.time.speedup, comparison.time.moved
+    duration = comparison["duration"]
+    speedup = duration.old / duration.new if duration.old and duration.new else None
+    return speedup, duration.moved
+
+
 def _speed(comparison: Comparison) -> str:
     old, new = comparison.old.label, comparison.new.label
-    time = comparison.time
-    if time is not None:
-        if not time.moved:
-            return f"{new} and {old} are equally fast within their intervals."
-        return _faster(new, old, time.speedup)
-    duration = comparison["duration"]
-    if not duration.old or not duration.new:
+    speedup, moved = _seen(comparison)
+    if speedup is None:
         return f"No time of both {old} and {new} is known."
-    if not duration.moved:
-        return f"Under the profiler {new} and {old} are equally fast within the noise."
-    return f"Under the profiler {_faster(new, old, duration.old / duration.new)}"
+    where = "" if comparison.time is not None else "Under the profiler "
+    if moved:
+        return f"{where}{_faster(new, old, speedup)}"
+    within = "within the noise" if where else "within their intervals"
+    return f"{where}{new} and {old} are equally fast {within}."
 
 
 def _one_without_the_other(comparison: Comparison) -> str:
     """A time that moved without a counter, or counters without the time."""
     counters = [d for d in comparison.counters if d.moved and d.id != "duration"]
-    duration = comparison["duration"]
-    if comparison.time is None and (duration.old is None or duration.new is None):
+    speedup, moved = _seen(comparison)
+    if speedup is None or moved == bool(counters):
         return ""
-    moved = comparison.time.moved if comparison.time is not None else duration.moved
-    if moved and not counters:
+    if moved:
         return "No counter moved with it."
-    if counters and not moved:
-        number = len(counters)
-        return f"{number} counter{'s' if number > 1 else ''} moved all the same."
-    return ""
+    number = len(counters)
+    return f"{number} counter{'s' if number > 1 else ''} moved all the same."
 
 
 def _faster(new: str, old: str, speedup: float) -> str:
@@ -120,29 +125,17 @@ def _faster(new: str, old: str, speedup: float) -> str:
 
 
 def _moved(comparison: Comparison, split: CounterSplit) -> bool:
-    if not split.id or split.counter.startswith(_SAMPLES):
-        return False
-    delta = next((d for d in comparison.counters if d.id == split.id), None)
-    return delta is not None and delta.moved
+    known = split.id and not split.counter.startswith(_SAMPLES)
+    return bool(known) and comparison[split.id].moved
 
 
-def by_hunk(parts: Sequence[Part]) -> dict[int, list[Part]]:
+def _by_hunk(parts: Iterable[_Of]) -> dict[int, list[_Of]]:
     """Parts that belong to a hunk, be it by line or by symbol."""
-    out: dict[int, list[Part]] = {}
+    out: dict[int, list[_Of]] = defaultdict(list)
     for part in parts:
         if part.hunk is not None and part.link in ("hunk", "symbol"):
-            out.setdefault(part.hunk, []).append(part)
+            out[part.hunk].append(part)
     return out
-
-
-def _faster_now(comparison: Comparison) -> bool | None:
-    """Which way the time went; None where it did not move or is not known."""
-    if comparison.time is not None:
-        return comparison.time.speedup > 1 if comparison.time.moved else None
-    duration = comparison["duration"]
-    if not duration.moved or duration.delta is None:
-        return None
-    return duration.delta < 0
 
 
 def _weight(scale: Scale, split: CounterSplit, amount: float) -> float:
@@ -154,12 +147,13 @@ def _weight(scale: Scale, split: CounterSplit, amount: float) -> float:
 
 def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -> _Claim | None:
     """The hunk and counter whose change weighs most, first among those that went with the time."""
-    faster = _faster_now(comparison)
+    speedup, moved = _seen(comparison)
+    faster = speedup > 1 if moved and speedup is not None else None
     links: list[_Claim] = []
     for split in attribution.counters:
         if not _moved(comparison, split) or split.id.endswith(("_ideal", "_excess")):
             continue
-        for hunk, parts in by_hunk(split.parts).items():
+        for hunk, parts in _by_hunk(split.parts).items():
             amount = sum(part.delta for part in parts)
             # What one hunk gives and another takes away is code that moved: only as much
             # counts as the counter itself has changed by.
@@ -206,10 +200,7 @@ def _stall(time: TimeSplit | None) -> str:
     """The stall that changed most on one hunk's lines and those linked to it."""
     if time is None:
         return ""
-    linked: dict[int, list[TimePart]] = {}
-    for part in time.parts:
-        if part.hunk is not None and part.link in ("hunk", "symbol"):
-            linked.setdefault(part.hunk, []).append(part)
+    linked = _by_hunk(time.parts)
     whole = {name: delta for name, (delta, _) in _by_stall(time.parts).items()}
     found: list[tuple[bool, float, float, float, str, int]] = []
     for hunk, parts in linked.items():

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import median
 
 from workbench.model import Estimate
 
@@ -52,21 +53,6 @@ def minimum_samples(confidence: float = CONFIDENCE) -> int:
     while interval_rank(n, confidence) == 0:
         n += 1
     return n
-
-
-def median(samples: Sequence[float]) -> float:
-    """The sample median; the mean of the two middle values where n is even.
-
-    Raises:
-        ValueError: no samples.
-    """
-    if not samples:
-        raise ValueError("the median of no samples")
-    ordered = sorted(samples)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return 0.5 * (ordered[middle - 1] + ordered[middle])
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:

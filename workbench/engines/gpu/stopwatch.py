@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from workbench.analysis.timing import (
     drifted,
-    median,
     median_interval,
     minimum_samples,
     paired_ratio,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from statistics import median
 
 import msgspec
 
-from workbench.analysis.timing import median
 from workbench.errors import DataError
 from workbench.model import (
     InstructionTable,

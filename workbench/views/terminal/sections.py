@@ -40,7 +40,8 @@ def value_of(readings: Readings, counter: str) -> Number | None:
     return None if isinstance(reading, Missing) else reading.value
 
 
-def _q(readings: Readings, counter: str) -> str:
+def text_of(readings: Readings, counter: str) -> str:
+    """A counter's value, formatted; a dash where it is missing."""
     reading = readings[counter]
     if isinstance(reading, Missing):
         return quantity(None)
@@ -84,12 +85,12 @@ def memory(readings: Readings, device: Device) -> RenderableType | None:
     if ways is not None:
         table.add_row("Shared access", quantity(ways), _note("wavefronts (1: no conflict)"))
     if value_of(readings, "shared_bank_conflicts"):
-        loads, stores = (_q(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
-        conflicts = _q(readings, "shared_bank_conflicts")
+        loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
+        conflicts = text_of(readings, "shared_bank_conflicts")
         table.add_row("Bank conflicts", conflicts, _note(f"loads {loads}, stores {stores}"))
     for title, counter in (("L1 hit rate", "l1_hit_rate"), ("L2 hit rate", "l2_hit_rate")):
         if value_of(readings, counter) is not None:
-            table.add_row(title, _q(readings, counter), "")
+            table.add_row(title, text_of(readings, counter), "")
     _dram(table, readings, device)
     local = [value_of(readings, name) for name in ("local_loads", "local_stores")]
     if any(local):
@@ -125,9 +126,9 @@ def _dram(table: Table, readings: Readings, device: Device) -> None:
     peak = chip.memory_bandwidth if chip else 0.0
     parts = [f"of {quantity(peak, 'byte/s')}"] if peak else []
     if value_of(readings, "dram_read_bytes") is not None:
-        parts.append(f"{_q(readings, 'dram_read_bytes')} read")
+        parts.append(f"{text_of(readings, 'dram_read_bytes')} read")
     if value_of(readings, "dram_write_bytes") is not None:
-        parts.append(f"{_q(readings, 'dram_write_bytes')} written")
+        parts.append(f"{text_of(readings, 'dram_write_bytes')} written")
     table.add_row("DRAM", quantity(rate, "byte/s"), _note(*parts))
 
 
@@ -142,13 +143,13 @@ def occupancy(readings: Readings) -> RenderableType | None:
             by = [name for name, value in limits.items() if value == least]
             plural = "s" if least != 1 else ""
             note.append(f"{quantity(least)} block{plural}/SM, by {', '.join(by)}")
-        table.add_row("Theoretical", _q(readings, "theoretical_occupancy"), note)
+        table.add_row("Theoretical", text_of(readings, "theoretical_occupancy"), note)
     if value_of(readings, "achieved_occupancy") is not None:
         warps = value_of(readings, "warps_per_sm")
         note = _note(f"{quantity(warps)} warps/SM" if warps is not None else "")
-        table.add_row("Achieved", _q(readings, "achieved_occupancy"), note)
+        table.add_row("Achieved", text_of(readings, "achieved_occupancy"), note)
     if value_of(readings, "registers") is not None:
-        table.add_row("Registers", _q(readings, "registers"), _note("a thread"))
+        table.add_row("Registers", text_of(readings, "registers"), _note("a thread"))
     static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
     if static or dynamic:
         both = quantity((static or 0) + (dynamic or 0), "byte")
@@ -159,7 +160,7 @@ def occupancy(readings: Readings) -> RenderableType | None:
     if value_of(readings, "waves") is not None:
         idle = value_of(readings, "tail_idle")
         note = _note(f"{quantity(idle, '%')} of block slots idle" if idle is not None else "")
-        table.add_row("Waves", _q(readings, "waves"), note)
+        table.add_row("Waves", text_of(readings, "waves"), note)
     return section("Occupancy", table) if table.row_count else None
 
 
@@ -169,7 +170,7 @@ def scheduler(readings: Readings) -> RenderableType | None:
     if value_of(readings, "issue_active") is not None:
         eligible = value_of(readings, "eligible_warps")
         note = _note(f"{quantity(eligible)} warps ready on average" if eligible is not None else "")
-        table.add_row("Issue slots busy", _q(readings, "issue_active"), note)
+        table.add_row("Issue slots busy", text_of(readings, "issue_active"), note)
     pipes = [
         (title, value)
         for title, counter in (
@@ -190,7 +191,7 @@ def scheduler(readings: Readings) -> RenderableType | None:
             f"{name[:1].upper()}{name[1:]} pipe busy", quantity(busiest, "%"), _note(rest)
         )
     if value_of(readings, "ipc") is not None:
-        table.add_row("Instructions", _q(readings, "ipc"), _note("per cycle and SM"))
+        table.add_row("Instructions", text_of(readings, "ipc"), _note("per cycle and SM"))
     lanes = value_of(readings, "lanes_per_instruction")
     if lanes is not None and lanes < 31.95:
         table.add_row("Active lanes", quantity(lanes), _note("of 32, on average"))

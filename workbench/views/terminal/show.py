@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.analysis.remarks import remarks
-from workbench.counters import Missing, Reading, catalog, read_all
+from workbench.counters import Missing, catalog, read_all
 from workbench.model import Launch, Profile, Timing
 from workbench.units import count, quantity
 from workbench.views.terminal.console import (
@@ -27,14 +27,15 @@ from workbench.views.terminal.console import (
 )
 from workbench.views.terminal.lines import hot_lines, rules
 from workbench.views.terminal.sections import (
+    Readings,
     memory,
     occupancy,
     scheduler,
     speed_of_light,
     stall_bars,
+    text_of,
+    value_of,
 )
-
-Readings = dict[str, Reading | Missing]
 
 
 def show_view(
@@ -69,7 +70,7 @@ def show_view(
         parts += [Text(), _time(timing, baseline)]
     profiled = [launch for launch in profile.launches if launch.profiled]
     readings = {launch.index: read_all(launch) for launch in profile.launches}
-    longest = max(profiled, key=lambda each: _duration(readings[each.index]) or 0.0)
+    longest = max(profiled, key=lambda each: value_of(readings[each.index], "duration") or 0.0)
     if len(profile.launches) > 1:
         parts.append(_overview(profile, readings, longest, width))
     parts += _details(profile, longest, readings[longest.index], everything, width)
@@ -94,23 +95,11 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     return text
 
 
-def _duration(readings: Readings) -> float | None:
-    reading = readings["duration"]
-    return None if isinstance(reading, Missing) else float(reading.value)
-
-
-def _text(readings: Readings, counter: str) -> str:
-    reading = readings[counter]
-    if isinstance(reading, Missing):
-        return quantity(None)
-    return quantity(reading.value, reading.unit)
-
-
 def _overview(
     profile: Profile, readings: dict[int, Readings], longest: Launch, width: int
 ) -> RenderableType:
     """One row per launch; the longest is marked, because its details follow."""
-    total = sum(_duration(each) or 0.0 for each in readings.values())
+    total = sum(value_of(each, "duration") or 0.0 for each in readings.values())
     wide = width >= 100
     table = grid("r", "l", "f", *("lr" if wide else ""), "r", "r", "r", "r")
     table.expand = True
@@ -119,7 +108,7 @@ def _overview(
     table.add_row(*(Text(each, style=DIM) for each in header))
     for launch in profile.launches:
         own = readings[launch.index]
-        duration = _duration(own)
+        duration = value_of(own, "duration")
         share = 100.0 * duration / total if duration is not None and total else None
         mark = Text("▸" if launch is longest else "", style=HEAD)
         name = Text(clean(launch.kernel, 60), style=HEAD if launch is longest else "")
@@ -133,8 +122,8 @@ def _overview(
             *sizes,
             quantity(duration, "s"),
             quantity(share, "%"),
-            _text(own, "sm_throughput"),
-            _text(own, "memory_throughput"),
+            text_of(own, "sm_throughput"),
+            text_of(own, "memory_throughput"),
         )
     return section(f"{len(profile.launches)} launches", table)
 
@@ -145,7 +134,7 @@ def _details(
     facts = [f"grid {shape(launch.grid)}", f"block {shape(launch.block)}"]
     if launch.dynamic_shared:
         facts.append(f"{quantity(launch.dynamic_shared, 'byte')} dynamic shared memory")
-    duration = _duration(readings)
+    duration = value_of(readings, "duration")
     if duration is not None:
         facts.append(f"{quantity(duration, 's')} under the profiler")
     head = Text(clean(launch.kernel, 120), style=f"{HEAD} underline")
