@@ -69,7 +69,8 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
     prediction = parse(expectation.change)
     counter = find_counter(expectation.counter)
     delta = next((d for d in comparison.counters if counter and d.id == counter.id), None)
-    observed, verdict, reason = "—", "inconclusive", f"no counter {expectation.counter!r}"
+    observed, reason = "—", f"no counter {expectation.counter!r}"
+    verdict: Verdict = "inconclusive"
     if counter is not None and counter.id == "duration" and comparison.time is not None:
         # Times measured outside of the profiler are the better ones.
         time = comparison.time
@@ -87,7 +88,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         counter=expectation.counter,
         expected=expectation.change,
         observed=observed,
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         reason=reason,
         why=expectation.why,
         learned=expectation.learned,

@@ -148,15 +148,18 @@ def _indent(line: str) -> int:
     return len(expanded) - len(expanded.lstrip())
 
 
+def _ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines two ranges have in common at their head, and then at their tail."""
+    most = min(len(old), len(new))
+    head = next((n for n in range(most) if old[n] != new[n]), most)
+    most -= head
+    return head, next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
+
+
 def _front_matter_draft(old: Sequence[str], new: Sequence[str]) -> list[Draft]:
     if tuple(old) == tuple(new):
         return []
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = _ends(old, new)
     return [Draft((head + 1, len(old) - tail), (head + 1, len(new) - tail), "front-matter")]
 
 
@@ -198,13 +201,7 @@ def _spoken(old: Source, new: Source, a: Range, b: Range) -> list[Draft]:
     said_old = _words(old.comments[a[0] - 1 : a[1]])
     said_new = _words(new.comments[b[0] - 1 : b[1]])
     lines_old, lines_new = old.lines[a[0] - 1 : a[1]], new.lines[b[0] - 1 : b[1]]
-    shorter = min(len(lines_old), len(lines_new))
-    head = 0
-    while head < shorter and lines_old[head] == lines_new[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and lines_old[-1 - tail] == lines_new[-1 - tail]:
-        tail += 1
+    head, tail = _ends(lines_old, lines_new)
     if head + tail == max(len(lines_old), len(lines_new)):
         return []
     kind: Kind = "whitespace" if said_old == said_new else "comment"

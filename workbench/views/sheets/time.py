@@ -37,20 +37,20 @@ def _conditions(timing: Timing) -> str:
     return f", SM clock {clock}, {quantity(power, 'w')}, {count(round(heat))}\u00a0°C"
 
 
-def _cells(timing: Timing, work: str) -> tuple[str, ...]:
+def _cells(timing: Timing, work: str, speed: str) -> dict[str, str]:
     ratio = timing.ratio
     rate = timing.flops / timing.time.value if timing.flops and timing.time.value else None
-    return (
-        timing.version,
-        timing.problem,
-        quantity(timing.time.value, "s"),
-        _margin(timing.time),
-        f"{factor(ratio.value)} {_margin(ratio)}" if ratio is not None else "—",
-        quantity(rate, f"{work}/s"),
-        _how(timing),
-        count(timing.time.n),
-        quantity(timing.first_launch or None, "s"),
-    )
+    return {
+        "version": timing.version,
+        "problem": timing.problem,
+        "median": quantity(timing.time.value, "s"),
+        "±": _margin(timing.time),
+        speed: f"{factor(ratio.value)} {_margin(ratio)}" if ratio is not None else "—",
+        symbol(f"{work}/s"): quantity(rate, f"{work}/s"),
+        "how": _how(timing),
+        "samples": count(timing.time.n),
+        "first launch": quantity(timing.first_launch or None, "s"),
+    }
 
 
 def _captured(timings: Sequence[Timing]) -> str:
@@ -108,22 +108,13 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
     same = len({_how(timing) for timing in timings}) == 1
     how = f", {first.cache} caches, by {_METHODS[first.method]}" if same else ""
     speed = f"speed to {baselines.pop()}" if len(baselines) == 1 else "speed"
-    header = (
-        *("version", "problem", "median", "±", speed, symbol(f"{work}/s")),
-        *("how", "samples", "first launch"),
-    )
+    rows = [_cells(timing, work, speed) for timing in timings]
+    header = tuple(name for name in rows[0] if not (same and name == "how"))
     return Sheet(
         title=f"study {first.study} on {first.device.name}, {_captured(timings)}{how}"
         f"{_conditions(first)}",
-        header=tuple(name for name in header if not (same and name == "how")),
-        shown=tuple(
-            tuple(
-                cell
-                for name, cell in zip(header, _cells(timing, work), strict=True)
-                if not (same and name == "how")
-            )
-            for timing in timings
-        ),
+        header=header,
+        shown=tuple(tuple(row[name] for name in header) for row in rows),
         extra=("samples", "how", "first launch"),
         raw=tuple(flat(timing) for timing in timings),
         document={"study": first.study, "times": [timing_document(t) for t in timings]},
