@@ -16,7 +16,6 @@ from rich.console import Group
 from tests.factories import make_launch, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.step import Step
-from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.cli import app
 from workbench.counters import catalog
@@ -29,7 +28,7 @@ from workbench.views.terminal.console import clean, render
 from workbench.views.terminal.hunks import hunks_view
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import step_markdown
-from workbench.views.text.step import attribution_rows, more_rows
+from workbench.views.text.step import step_document
 
 ROOT = Path(__file__).resolve().parents[2]
 SYMBOLS = 14
@@ -102,10 +101,10 @@ def step() -> Step:
     return Step(profile("v2"), profile("v3"), ("v2", "v3"))
 
 
-def expected(story: Story) -> Told:
+def expected(document: dict[str, Any]) -> Told:
     """What must be told, from the parts alone: all that is large, and nothing else."""
     out: Told = {}
-    for split in attribution_rows(story):
+    for split in document["attribution"]:
         counter = split["counter"]
         if counter not in catalog() or split["ncu"].startswith("smsp__pcsamp_"):
             continue
@@ -116,7 +115,7 @@ def expected(story: Story) -> Told:
             if abs(part["delta"]) >= TELLING * max(abs(split["old"]), abs(split["new"]), 1):
                 key = (part["hunk"], part["link"], part["symbol"] or "", catalog()[counter].title)
                 out[key] = signed(part["delta"], split["unit"])
-    time = more_rows(story)["time_split"]
+    time = document["time_split"]
     for part in time["parts"]:
         large = abs(part["delta_s"]) >= TELLING * max(time["old_s"], time["new_s"])
         if large and not part["low_s"] <= 0 <= part["high_s"]:
@@ -126,8 +125,7 @@ def expected(story: Story) -> Told:
     return out
 
 
-def in_json(story: Story) -> Told:
-    rows = more_rows(story)["story"]
+def in_json(rows: dict[str, Any]) -> Told:
     out: Told = {}
     for hunk, passage in [*((h["hunk"], h) for h in rows["hunks"]), (None, rows["rest"])]:
         for tie in passage["links"]:
@@ -216,14 +214,15 @@ def told_by(step: Step) -> Iterator[tuple[str, Told, str]]:
         "diff.html", "demo/v3/diff.html", view=diff_view(step, Head(name="v2", heading=""))
     )
     yield "html", in_html(page), html.unescape(page)
-    yield "json", in_json(story), json.dumps(more_rows(story)["story"])
+    told = step_document(comparison, story)["story"]
+    yield "json", in_json(told), json.dumps(told)
 
 
 def test_all_four_tell_the_same_parts_with_the_same_numbers(step: Step) -> None:
     story = step.story
     assert len(story.chapters) > 12
     assert len([tie for tie in story.chapters[0].ties if tie.symbol]) > 6
-    whole = expected(story)
+    whole = expected(step_document(step.comparison, story))
     assert len({title for *_, title in whole}) >= 7
     assert {hunk for hunk, *_ in whole} >= {None, 1, 2, 3}
     for form, told, text in told_by(step):

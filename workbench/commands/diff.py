@@ -42,29 +42,25 @@ def command(
     before, after = resolve_all((old, new), selection)
     comparison = compared(before, after, force=force)
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
+    if format_ == "csv":
+        from workbench.views.text.tables import diff_csv
+
+        click.echo(diff_csv(comparison), nl=False)
+        return
     from workbench.analysis.story import explain
 
     # What an author predicted speaks of the step from the parent, and of no other.
     author = after.version if _is_step(before.version, after.version) else None
     expected = author.expectations if author else ()
+    story = explain(before.profile, after.profile, comparison, expected)
+    title, change = (after.version.title, after.version.change) if after.version else ("", "")
     if format_ == "json":
-        from workbench.views.text import step as explained
-        from workbench.views.text.documents import diff_document, dumps
+        from workbench.views.text.documents import dumps
+        from workbench.views.text.step import step_document
 
-        story = explain(before.profile, after.profile, comparison, expected)
-        document = diff_document(
-            comparison,
-            hunks=explained.hunk_rows(story),
-            attribution=explained.attribution_rows(story),
-            expectations=explained.expectation_rows(story),
-            notes=[*notes, *explained.words(story)],
-            stale=(before.stale, after.stale),
-        )
-        click.echo(dumps(document | explained.more_rows(story)), nl=False)
-    elif format_ == "csv":
-        from workbench.views.text.tables import diff_csv
-
-        click.echo(diff_csv(comparison), nl=False)
+        stale = (before.stale, after.stale)
+        document = step_document(comparison, story, notes=notes, stale=stale)
+        click.echo(dumps(document), nl=False)
     elif format_ == "markdown":
         from workbench.views.text.markdown import step_markdown
 
@@ -72,9 +68,9 @@ def command(
             before.profile,
             after.profile,
             comparison,
-            explain(before.profile, after.profile, comparison, expected),
-            title=after.version.title if after.version else "",
-            change=after.version.change if after.version else "",
+            story,
+            title=title,
+            change=change,
             notes=notes,
         )
         click.echo(text, nl=False)
@@ -85,13 +81,12 @@ def command(
         from workbench.views.terminal.diff import diff_view
         from workbench.views.terminal.hunks import hunks_view
 
-        story = explain(before.profile, after.profile, comparison, expected)
         width = Console().width
         print_view(
             diff_view(
                 comparison,
-                title=after.version.title if after.version else "",
-                change=after.version.change if after.version else "",
+                title=title,
+                change=change,
                 notes=notes,
                 extras=hunks_view(before.profile, after.profile, story, width=width),
                 everything=all_,

@@ -1,4 +1,4 @@
-"""The JSON documents of ``list``, ``show`` and ``diff``; docs/json.md describes them.
+"""The JSON document of ``show``, and what all documents share; docs/json.md describes them.
 
 The shapes are a stable interface: keys are never renamed or removed, and a value
 that is not known is null, an empty list or an entry in ``missing``, never zero.
@@ -6,13 +6,12 @@ that is not known is null, an empty list or an entry in ``missing``, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
-from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.remarks import remarks
 from workbench.counters import Missing, read_all
 from workbench.model import Build, Launch, Profile, Timing, line_counters
@@ -28,9 +27,6 @@ def dumps(document: Json) -> str:
 def picked(record: object, fields: str) -> Json:
     """Some fields of a record, in this order; their names stand with blanks between them."""
     return {field: getattr(record, field) for field in fields.split()}
-
-
-# --- show ------------------------------------------------------------------------
 
 
 def show_document(
@@ -119,43 +115,3 @@ def _time(timing: Timing | None) -> Json:
         **picked(timing, "cache method converged captured flops bytes baseline"),
         "ratio": timing.ratio.value if timing.ratio else None,
     }
-
-
-# --- diff ------------------------------------------------------------------------
-
-
-def diff_document(
-    comparison: Comparison,
-    *,
-    hunks: Iterable[Json] = (),
-    attribution: Iterable[Json] = (),
-    expectations: Iterable[Json] = (),
-    notes: Sequence[str] = (),
-    stale: tuple[bool, bool] = (False, False),
-) -> Json:
-    """Two profiles: what moved, and (where given) the code that it is linked to."""
-    old, new, time = comparison.old, comparison.new, comparison.time
-    refused = [f"not comparable: {reason}" for reason in comparison.reasons]
-    return {
-        "study": new.study or old.study,
-        "problem": new.problem or old.problem,
-        "engine": new.engine,
-        "device": new.device,
-        "old": _side(old, stale[0]),
-        "new": _side(new, stale[1]),
-        "comparable": comparison.comparable,
-        "warnings": [*refused, *comparison.warnings, *notes],
-        "time": asdict(time) if time is not None else None,
-        "counters": [
-            picked(delta, "id ncu unit old new delta better moved verdict")
-            for delta in comparison.counters
-        ],
-        "hunks": list(hunks),
-        "attribution": list(attribution),
-        "expectations": list(expectations),
-    }
-
-
-def _side(side: Side, stale: bool) -> Json:
-    rest = "label study problem engine device captured kernels"
-    return {"version": side.version or side.label, **picked(side, rest), "stale": stale}

@@ -1,9 +1,12 @@
-"""The JSON of a step's hunks, attribution and expectations; docs/json.md describes it."""
+"""The JSON document of ``diff``: what moved, and the story of the step; see docs/json.md."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import asdict
 
+from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
@@ -11,31 +14,47 @@ from workbench.analysis.weight import TELLING
 from workbench.views.text.documents import Json, picked
 
 
-def hunk_rows(story: Story) -> list[Json]:
-    """``hunks`` of the diff document."""
-    return [asdict(hunk) for hunk in story.attribution.hunks]
+def step_document(
+    comparison: Comparison,
+    story: Story,
+    *,
+    notes: Sequence[str] = (),
+    stale: tuple[bool, bool] = (False, False),
+) -> Json:
+    """One step.
 
-
-def attribution_rows(story: Story) -> list[Json]:
-    """``attribution`` of the diff document: one entry per line counter."""
-    return [_split(split) for split in story.attribution.counters]
-
-
-def expectation_rows(story: Story) -> list[Json]:
-    """``expectations`` of the diff document."""
-    return [
-        {
-            **picked(judgement, "counter expected observed verdict reason why"),
-            "line": judgement.line or None,
-            "learned": judgement.learned,
-        }
-        for judgement in story.expectations
-    ]
-
-
-def more_rows(story: Story) -> Json:
-    """What stands beside the promised keys: sentence, time, occupancy, launches, scores."""
+    Args:
+        comparison: `compare` of the two profiles.
+        story: `explain` of the two.
+        notes: Sentences that must stand beside any number, such as that a side is stale.
+        stale: Whether each side's source was edited after its capture.
+    """
+    old, new, time = comparison.old, comparison.new, comparison.time
+    warnings = [f"not comparable: {reason}" for reason in comparison.reasons]
+    warnings += [*comparison.warnings, *notes, *story.attribution.words]
     return {
+        "study": new.study or old.study,
+        "problem": new.problem or old.problem,
+        **picked(new, "engine device"),
+        "old": _side(old, stale[0]),
+        "new": _side(new, stale[1]),
+        "comparable": comparison.comparable,
+        "warnings": [*warnings, *([story.time_missing] if story.time_missing else [])],
+        "time": asdict(time) if time is not None else None,
+        "counters": [
+            picked(delta, "id ncu unit old new delta better moved verdict")
+            for delta in comparison.counters
+        ],
+        "hunks": [asdict(hunk) for hunk in story.attribution.hunks],
+        "attribution": [_split(split) for split in story.attribution.counters],
+        "expectations": [
+            {
+                **picked(judgement, "counter expected observed verdict reason why"),
+                "line": judgement.line or None,
+                "learned": judgement.learned,
+            }
+            for judgement in story.expectations
+        ],
         "sentence": story.sentence,
         "side_effects": [delta.id for delta in story.side_effects],
         "time_split": _time(story.time) if story.time is not None else None,
@@ -53,12 +72,9 @@ def more_rows(story: Story) -> Json:
     }
 
 
-def words(story: Story) -> list[str]:
-    """Sentences for ``warnings``: what could not be done, and why."""
-    out = list(story.attribution.words)
-    if story.time_missing:
-        out.append(story.time_missing)
-    return out
+def _side(side: Side, stale: bool) -> Json:
+    rest = "label study problem engine device captured kernels"
+    return {"version": side.version or side.label, **picked(side, rest), "stale": stale}
 
 
 def _passage(passage: Passage) -> Json:
