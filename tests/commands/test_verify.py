@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.engines.stand_ins import THERE, Cli
+from workbench.engines.host.job import Result
+from workbench.model import Problem, Version
+from workbench.study.folder import Study
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 Manner = Callable[[str], None]
@@ -178,6 +183,46 @@ def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
     assert code == 2 and "vectors of eight" in err
     code, _, err = cli("verify", "--all", "--problem", "n77", *THERE)
     assert code == 2 and "Did you mean" in err and "passed over" not in err
+
+
+def test_ctrl_c_shows_what_is_verified_already(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    from workbench.engines.host.job import read_results as real
+
+    # In the background of a shell Ctrl-C is ignored from the start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
+    def interrupted(target: Path) -> list[Result]:
+        results = real(target)
+        if results:
+            os.kill(os.getpid(), signal.SIGINT)
+        return results
+
+    monkeypatch.setattr("workbench.engines.host.client.read_results", interrupted)
+    code, out, err = cli("verify", "v0", *THERE, "--seed", "5", "--format", "json")
+    assert code == 130 and "interrupted" in err
+    first = json.loads(out)["results"][0]
+    assert (first["version"], first["problem"], first["ok"]) == ("v0", "n1000", True)
+
+
+@pytest.mark.parametrize("command", ["verify", "profile", "time"])
+def test_requirements_are_checked_once_on_a_run(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, ncu_on_path: None, command: str
+) -> None:
+    checked: list[tuple[str, str]] = []
+    whole = Study.check_requirements
+
+    def counted(self: Study, version: Version, problem: Problem) -> None:
+        checked.append((version.id, problem.name))
+        whole(self, version, problem)
+
+    monkeypatch.setattr(Study, "check_requirements", counted)
+    code, _, err = cli(command, "v0", *THERE)
+    assert code == 0, err
+    version = [each for each in checked if each[0] == "v0"]
+    assert version and len(set(version)) == len(version)
 
 
 @pytest.fixture

@@ -10,7 +10,15 @@ import pytest
 
 from tests.factories import make_timing
 from workbench.errors import UsageError
-from workbench.measure.plan import plan, recorded, recorded_devices, sweep_problems
+from workbench.measure.plan import (
+    UnableError,
+    chosen,
+    plan,
+    recorded,
+    recorded_devices,
+    sweep_problems,
+    to_time,
+)
 from workbench.model import Device, Notice, Timing
 from workbench.project import Project
 from workbench.store import Store
@@ -51,6 +59,25 @@ def test_patterns_choose_among_the_sweep_and_names_among_all(sized: Study) -> No
 def test_a_study_without_sweep_problems_is_told_so(study: Study) -> None:
     with pytest.raises(UsageError, match="no problem for `sweep`"):
         sweep_problems(study)
+
+
+def test_a_version_is_run_on_what_it_can_do_and_says_why_it_can_do_nothing(
+    sized: Study, project: Project, project_file: Edit
+) -> None:
+    needs = 'requires = "n > 16"\nrequires_why = "tiles of 17"\n[[launch]]'
+    project_file("v0_plain.cu", "[[launch]]", needs)
+    study = load_study(project, "double")
+    v0, library = study.version("v0"), study.version("library")
+    assert [each.problem.name for each in chosen(study, v0, None, "verify")] == ["n1000"]
+    assert [each.problem.name for each in to_time(study, v0, None, True)] == [
+        "n1000",
+        "s64",
+        "s2048",
+    ]
+    assert [each.key for each in chosen(study, library, "n7", "verify")] == [("library", "n7")]
+    for name in ("n7", "s16"):
+        with pytest.raises(UnableError, match="tiles of 17"):
+            chosen(study, v0, name, "verify")
 
 
 def test_a_plan_goes_problem_by_problem_and_names_what_is_refused(

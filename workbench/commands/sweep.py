@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -153,7 +153,7 @@ def _go_on(scope: Scope, timing: TimeOptions, run: RunOptions, format_: str, sin
     return _command_line(scope.targets, options)
 
 
-def _command_line(targets: tuple[str, ...], options: Mapping[str, Any]) -> str:
+def _command_line(targets: tuple[str, ...], options: Mapping[str, object]) -> str:
     """The command line of a sweep, without the options that say what is the default anyway."""
     words = ["workbench", "sweep", *targets]
     defaults = {name: param.default for param in command.params for name in param.opts}

@@ -28,30 +28,12 @@ from workbench.model import (
     SourceFile,
 )
 
-#: The chip whose limits and clocks bounds and occupancy are computed for, by architecture.
-#: Figures as the driver reports them.
+#: Architecture -> the product whose limits and clocks bounds and occupancy are computed for:
+#: name, SMs, SM clock in hertz, as the driver reports them.
 _CHIPS = {
-    "sm_90": Device(
-        name="emulator (limits of an NVIDIA H200)",
-        slug="emulator-sm90",
-        compute_capability=(9, 0),
-        sms=132,
-        sm_clock=1.98e9,
-    ),
-    "sm_80": Device(
-        name="emulator (limits of an NVIDIA A100)",
-        slug="emulator-sm80",
-        compute_capability=(8, 0),
-        sms=108,
-        sm_clock=1.41e9,
-    ),
-    "sm_89": Device(
-        name="emulator (limits of an NVIDIA L4)",
-        slug="emulator-sm89",
-        compute_capability=(8, 9),
-        sms=58,
-        sm_clock=2.04e9,
-    ),
+    "sm_80": ("NVIDIA A100", 108, 1.41e9),
+    "sm_89": ("NVIDIA L4", 58, 2.04e9),
+    "sm_90": ("NVIDIA H200", 132, 1.98e9),
 }
 _ADDRESS_STEP = 16  # as wide as a machine instruction; PTX has no addresses of its own
 
@@ -62,14 +44,14 @@ _GLOBAL = ("global", "generic")
 def device_of(arch: str) -> Device:
     """The emulated device of an architecture; limits only, of no chip in particular."""
     base = arch.rstrip("af")
-    found = _CHIPS.get(base)
-    if found is not None:
-        return found
     digits = base.removeprefix("sm_")
+    product, sms, clock = _CHIPS.get(base, ("", 0, 0.0))
     return Device(
-        name=f"emulator ({base})",
+        name=f"emulator (limits of an {product})" if product else f"emulator ({base})",
         slug=f"emulator-sm{digits}",
         compute_capability=(int(digits[:-1]), int(digits[-1])),
+        sms=sms,
+        sm_clock=clock,
     )
 
 
