@@ -168,6 +168,14 @@ def test_float32(opcode: str) -> None:
     assert (got[zero] == 0).all()
 
 
+def test_extremes_of_magnitudes() -> None:
+    a, b, c = (RNG.standard_normal(COUNT).astype("f4") for _ in range(3))
+    got = elementwise("min.xorsign.abs.f32", ["f32"] * 2, [a, b], "f32")
+    same(got, np.copysign(np.minimum(np.abs(a), np.abs(b)), a * b))
+    got = elementwise("max.abs.f32", ["f32"] * 3, [a, b, c], "f32")
+    same(got, np.max(np.abs([a, b, c]), axis=0))
+
+
 def test_float64() -> None:
     a, b = words("u8").view("f8"), RNG.standard_normal(COUNT)
     for opcode, model in (

@@ -9,6 +9,7 @@ though not always the chip's own last bit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,16 @@ from workbench.emulator.ops.exact import (
 from workbench.emulator.ptx.instructions import SIZES, Instr
 from workbench.emulator.state.context import Context, Registers, Run
 from workbench.emulator.state.lanes import Mask
-from workbench.emulator.state.values import F32, F64, Array, Value, double, single, unsigned
+from workbench.emulator.state.values import (
+    F32,
+    F64,
+    UNSIGNED,
+    Array,
+    Value,
+    double,
+    single,
+    unsigned,
+)
 
 _MODES = ("rn", "rz", "rm", "rp")
 
@@ -72,19 +82,23 @@ def wide(R: Registers, slot: int, cache: list[tuple[Any, Any]]) -> Array:
     return result
 
 
+def _lanewise(instr: Instr, ctx: Context, count: int, function: Callable[..., Array]) -> Run:
+    """A function of the first source operands' numbers, finished as the instruction says."""
+    kind = instr.parts[-1]
+    slots = ctx.sources(instr, count, SIZES[kind], kind)
+    finish, get = _finish(instr), getter(kind, "ftz" in instr.parts)
+    return lambda R, M: finish(function(*(get(R[slot]) for slot in slots)))
+
+
 def _fma(instr: Instr, ctx: Context) -> Run:
     kind, mode = instr.parts[-1], _mode(instr)
-    size = SIZES[kind]
-    a, b, c = ctx.sources(instr, 3, size, kind)
-    finish = _finish(instr)
-    ftz = "ftz" in instr.parts
-    get = getter(kind, ftz)
     if kind == "f64":
         if mode != "rn":
             raise ctx.unsupported(instr, f"rounding {mode}")
-        return lambda R, M: finish(fma64(get(R[a]), get(R[b]), get(R[c])))
+        return _lanewise(instr, ctx, 3, fma64)
     rt = ctx.rt
-    if mode == "rn" and not ftz and "sat" not in instr.parts:
+    if mode == "rn" and "ftz" not in instr.parts and "sat" not in instr.parts:
+        a, b, c = ctx.sources(instr, 3, 4, kind)
 
         def fast(R: Registers, M: Mask) -> Value:
             cache = rt.wide
@@ -92,20 +106,22 @@ def _fma(instr: Instr, ctx: Context) -> Run:
 
         return fast
 
-    def slow(R: Registers, M: Mask) -> Value:
-        x, y, z = (get(R[s]).astype(F64) for s in (a, b, c))
-        if mode == "rn":
-            return finish(fma32_wide(x, y, z).astype(F32))
-        total, rest = two_sum(x * y, z)
-        return finish(rounded32(total, np.where(np.isfinite(total), rest, 0), mode))
+    def slow(*operands: Array) -> Array:
+        x, y, z = (operand.astype(F64) for operand in operands)
+        return fma32_wide(x, y, z).astype(F32) if mode == "rn" else _narrow_sum(x * y, z, mode)
 
-    return slow
+    return _lanewise(instr, ctx, 3, slow)
+
+
+def _narrow_sum(x: Array, y: Array, mode: str) -> Array:
+    """The sum of float64 numbers, rounded to float32 in any mode."""
+    total, rest = two_sum(x, y)
+    return rounded32(total, np.where(np.isfinite(total), rest, 0), mode)
 
 
 def _sum(x: Array, y: Array, mode: str) -> Array:
     if x.dtype == F32:
-        total, rest = two_sum(x.astype(F64), y.astype(F64))
-        return rounded32(total, np.where(np.isfinite(total), rest, 0), mode)
+        return _narrow_sum(x.astype(F64), y.astype(F64), mode)
     total, rest = two_sum(x, y)
     return directed(total, np.where(np.isfinite(total), np.sign(rest), 0), mode)
 
@@ -149,102 +165,87 @@ def extreme(x: Array, y: Array, *, largest: bool, nan: bool) -> Array:
     return out
 
 
+def _extremes(instr: Instr, ctx: Context) -> Run:
+    """``min`` and ``max`` of two or three operands, or of their magnitudes."""
+    choose = partial(extreme, largest=instr.op == "max", nan="NaN" in instr.parts)
+    magnitude, xorsign = "abs" in instr.parts, "xorsign" in instr.parts
+
+    def among(*operands: Array) -> Array:
+        out = reduce(choose, map(np.abs, operands) if magnitude else operands)
+        if xorsign:
+            sign = reduce(np.logical_xor, map(np.signbit, operands))
+            out = np.copysign(out, np.where(sign, out.dtype.type(-1), out.dtype.type(1)))
+        return out
+
+    return _lanewise(instr, ctx, len(instr.operands) - 1, among)
+
+
+_PLAIN: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
+}  # fmt: skip
+_DIRECTED: dict[str, Callable[[Array, Array, str], Array]] = {
+    "add": _sum, "sub": lambda x, y, mode: _sum(x, -y, mode), "mul": _times, "div": _over,
+}  # fmt: skip
+
+
 def _binary(instr: Instr, ctx: Context) -> Run:
-    kind, mode, op = instr.parts[-1], _mode(instr), instr.op
-    size = SIZES[kind]
-    a, b = ctx.sources(instr, 2, size, kind)
-    finish = _finish(instr)
-    get = getter(kind, "ftz" in instr.parts)
-    if op in ("min", "max"):
-        third = ctx.slot(instr.operands[3], size, kind) if len(instr.operands) > 3 else -1
-        largest, nan = op == "max", "NaN" in instr.parts
-        magnitude = "abs" in instr.parts
+    kind, mode = instr.parts[-1], _mode(instr)
+    if mode != "rn":
+        exact = _DIRECTED[instr.op]
 
-        def least(R: Registers, M: Mask) -> Value:
-            x, y = get(R[a]), get(R[b])
-            if magnitude:
-                x, y = np.abs(x), np.abs(y)
-            out = extreme(x, y, largest=largest, nan=nan)
-            if third >= 0:
-                z = get(R[third])
-                out = extreme(out, z, largest=largest, nan=nan)
-            return finish(out)
+        def rounded(x: Array, y: Array) -> Array:
+            x, y = np.broadcast_arrays(x, y)
+            return exact(x, y, mode)
 
-        return least
-    plain: dict[str, Callable[[Array, Array], Array]] = {
-        "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-    }  # fmt: skip
-    if mode == "rn":
-        function = plain[op]
-        return lambda R, M: finish(function(get(R[a]), get(R[b])))
-    slow: dict[str, Callable[[Array, Array, str], Array]] = {
-        "add": _sum, "sub": lambda x, y, m: _sum(x, -y, m), "mul": _times, "div": _over,
-    }  # fmt: skip
-    exact = slow[op]
-
-    def rounded(R: Registers, M: Mask) -> Value:
-        x, y = np.broadcast_arrays(get(R[a]), get(R[b]))
-        return finish(exact(x, y, mode))
-
-    return rounded
+        return _lanewise(instr, ctx, 2, rounded)
+    a, b = ctx.sources(instr, 2, SIZES[kind], kind)
+    function, finish, get = _PLAIN[instr.op], _finish(instr), getter(kind, "ftz" in instr.parts)
+    return lambda R, M: finish(function(get(R[a]), get(R[b])))
 
 
 _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    "rcp": lambda x: 1.0 / x,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sin": np.sin,
-    "cos": np.cos,
-    "lg2": np.log2,
-    "ex2": np.exp2,
-    "tanh": np.tanh,
-}
+    "rcp": lambda x: 1.0 / x, "rsqrt": lambda x: 1.0 / np.sqrt(x), "sin": np.sin, "cos": np.cos,
+    "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh,
+}  # fmt: skip
+_UPPER = np.uint64(0xFFFFFFFF00000000)
+
+
+def _sign(instr: Instr, ctx: Context) -> Run:
+    """``abs`` and ``neg``, which are the same for NaN."""
+    kind = instr.parts[-1]
+    size = SIZES[kind]
+    (a,) = ctx.sources(instr, 1, size, kind)
+    word, number = UNSIGNED[size].type, F32 if size == 4 else F64
+    sign, ftz = 1 << (8 * size - 1), "ftz" in instr.parts
+
+    def bits(R: Registers, M: Mask) -> Value:
+        x = unsigned(R[a], size)
+        out = (x & word(sign - 1) if instr.op == "abs" else x ^ word(sign)).view(number)
+        return flushed(out) if ftz else out
+
+    return bits
 
 
 def _unary(instr: Instr, ctx: Context) -> Run:
-    kind, op = instr.parts[-1], instr.op
-    size, mode = SIZES[kind], _mode(instr)
-    a = ctx.slot(instr.operands[1], size, kind)
-    ftz = "ftz" in instr.parts
-    get, finish = getter(kind, ftz), _finish(instr)
-    if op in ("abs", "neg"):
-        sign = 1 << (8 * size - 1)
-        word: Any = np.uint32 if size == 4 else np.uint64
-
-        def bits(R: Registers, M: Mask) -> Value:
-            x = unsigned(R[a], size)
-            out = x & word(sign - 1) if op == "abs" else x ^ word(sign)
-            out = out.view(F32 if size == 4 else F64)
-            return flushed(out) if ftz else out
-
-        return bits
+    kind, op, mode = instr.parts[-1], instr.op, _mode(instr)
     if op == "sqrt":
-        return lambda R, M: finish(np.sqrt(get(R[a])) if mode == "rn" else _root(get(R[a]), mode))
+        return _lanewise(instr, ctx, 1, np.sqrt if mode == "rn" else lambda x: _root(x, mode))
     if op == "rcp" and "approx" not in instr.parts:
-
-        def reciprocal(R: Registers, M: Mask) -> Value:
-            x = get(R[a])
-            one = np.ones_like(x)
-            return finish(one / x if mode == "rn" else _over(one, x, mode))
-
-        return reciprocal
-    function = _FUNCTIONS.get(op)
-    if function is None:
-        raise ctx.unsupported(instr)
-    approximate = function
+        return _lanewise(
+            instr, ctx, 1,
+            lambda x: np.ones_like(x) / x if mode == "rn" else _over(np.ones_like(x), x, mode),
+        )  # fmt: skip
+    approximate = _FUNCTIONS[op]
     if kind == "f64":
         # rcp/rsqrt.approx.ftz.f64 look at the upper 32 bits only.
-        upper = np.uint64(0xFFFFFFFF00000000)
+        (a,) = ctx.sources(instr, 1, 8, kind)
 
         def top(R: Registers, M: Mask) -> Value:
-            x = (unsigned(R[a], 8) & upper).view(F64)
-            return (np.asarray(approximate(x)).view(np.uint64) & upper).view(F64)
+            x = (unsigned(R[a], 8) & _UPPER).view(F64)
+            return (np.asarray(approximate(x)).view(np.uint64) & _UPPER).view(F64)
 
         return top
-
-    def narrow(R: Registers, M: Mask) -> Value:
-        return finish(approximate(get(R[a]).astype(F64)).astype(F32))
-
-    return narrow
+    return _lanewise(instr, ctx, 1, lambda x: approximate(x.astype(F64)).astype(F32))
 
 
 def _copysign(instr: Instr, ctx: Context) -> Run:
@@ -256,8 +257,7 @@ def _copysign(instr: Instr, ctx: Context) -> Run:
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
-    "fma": _fma, "mad": _fma, "add": _binary, "sub": _binary, "mul": _binary, "div": _binary,
-    "min": _binary, "max": _binary, "abs": _unary, "neg": _unary, "sqrt": _unary,
-    "rcp": _unary, "rsqrt": _unary, "sin": _unary, "cos": _unary, "lg2": _unary,
-    "ex2": _unary, "tanh": _unary, "copysign": _copysign,
+    "fma": _fma, "mad": _fma, "min": _extremes, "max": _extremes, "abs": _sign, "neg": _sign,
+    **dict.fromkeys(_PLAIN, _binary), **dict.fromkeys(("sqrt", *_FUNCTIONS), _unary),
+    "copysign": _copysign,
 }  # fmt: skip
