@@ -43,7 +43,7 @@ class Unrolled:
         """Part of the turns in which the loop's own instructions run.
 
         Args:
-            ran: BasicBlock -> warps that ran it.
+            ran: Block -> warps that ran it.
         """
         turns = round(self.turns(ran))
         if turns < 1:
