@@ -24,7 +24,7 @@ from workbench.errors import KernelError
 _SEVERAL = 255  # a block has at most 32 warps
 
 
-class _Piece(NamedTuple):
+class _Granules(NamedTuple):
     """One granule of every lane of an access."""
 
     site: CodeSite
@@ -68,46 +68,46 @@ class SharedWatcher:
         me = self.me[on]
         start = first[on]
         for number in range(max(site.width // self.grain, 1)):
-            piece = _Piece(site, rows, start + number, me, on)
+            granules = _Granules(site, rows, start + number, me, on)
             if kind == "load":
-                self._load(piece)
+                self._load(granules)
             else:
-                self._store(piece, plain=kind == "store")
+                self._store(granules, plain=kind == "store")
 
-    def _load(self, piece: _Piece) -> None:
-        _, rows, at, me, _ = piece
-        self._check_defined(piece)
-        self._meet(piece, self.writer, "reads")
-        self._meet(piece, self.atomic, "reads")
+    def _load(self, granules: _Granules) -> None:
+        _, rows, at, me, _ = granules
+        self._check_defined(granules)
+        self._meet(granules, self.writer, "reads")
+        self._meet(granules, self.atomic, "reads")
         readers = self.reader.warp
         known = readers[rows, at]
         readers[rows, at] = np.where((known == 0) | (known == me), me, _SEVERAL)
         others = readers[rows, at] != me
         readers[rows[others], at[others]] = _SEVERAL
-        self.reader.site[rows, at] = self.number[id(piece.site)]
+        self.reader.site[rows, at] = self.number[id(granules.site)]
 
-    def _store(self, piece: _Piece, *, plain: bool) -> None:
-        _, rows, at, me, _ = piece
+    def _store(self, granules: _Granules, *, plain: bool) -> None:
+        _, rows, at, me, _ = granules
         verb = "writes" if plain else "changes"
-        self._meet(piece, self.writer, verb)
-        self._meet(piece, self.reader, verb)
+        self._meet(granules, self.writer, verb)
+        self._meet(granules, self.reader, verb)
         if plain:
-            self._meet(piece, self.atomic, verb)
+            self._meet(granules, self.atomic, verb)
         else:
-            self._check_defined(piece)
+            self._check_defined(granules)
         target = self.writer if plain else self.atomic
         target.warp[rows, at] = me
-        target.site[rows, at] = self.number[id(piece.site)]
+        target.site[rows, at] = self.number[id(granules.site)]
         self.written[rows, at] = True
         if plain:
             # Two warps that write one word in the same instruction: the later one is in.
-            self._meet(piece, self.writer, verb)
+            self._meet(granules, self.writer, verb)
         elif (target.warp[rows, at] != me).any():
             target.warp[rows, at] = _SEVERAL
 
-    def _meet(self, piece: _Piece, marks: _Marks, verb: str) -> None:
+    def _meet(self, granules: _Granules, marks: _Marks, verb: str) -> None:
         """Raise where another warp has left its mark since the last barrier."""
-        site, rows, at, me, on = piece
+        site, rows, at, me, on = granules
         known = marks.warp[rows, at]
         clash = (known != 0) & (known != me)
         if not clash.any():
@@ -129,9 +129,9 @@ class SharedWatcher:
         row, thread = (int(axis[index]) for axis in np.nonzero(on))
         return row, thread
 
-    def _check_defined(self, piece: _Piece) -> None:
+    def _check_defined(self, granules: _Granules) -> None:
         """Raise where nobody has written what is read."""
-        site, rows, at, _, on = piece
+        site, rows, at, _, on = granules
         unset = ~self.written[rows, at]
         if not unset.any():
             return

@@ -23,7 +23,7 @@ from workbench.emulator.state.values import Array, unsigned
 Write = tuple[Array, Array, Array, Mask]
 
 
-class Rule(NamedTuple):
+class Route(NamedTuple):
     """What decides on a copy's cost: does it go past the first-level cache; see `bypass_cost`."""
 
     past: bool
@@ -93,7 +93,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     write.charged = 0  # `_charge` knows what a copy costs
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     sized = limit >= 0 and not _all_or_nothing(instr.operands[3], width, ctx, set())
-    rule = Rule("cg" in instr.parts, sized)
+    route = Route("cg" in instr.parts, sized)
     rt = ctx.rt
 
     def run(R: Registers, M: Mask) -> None:
@@ -110,11 +110,11 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         if reading.count:
             counted = site.sectors, site.ideal
             origin, where, _ = load.locate(R, reading)
-            if rule.past:
+            if route.past:
                 site.sectors, site.ideal = counted
             pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
         source = load.reach(R, reading) if reading.count else None
-        _charge(write, source, write.reach(R, M), rule)
+        _charge(write, source, write.reach(R, M), route)
         for at, piece in enumerate(pieces):
             value = piece
             if fill is not None:
@@ -149,7 +149,7 @@ def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> 
     return bool(makers)
 
 
-def _charge(write: Access, source: Reach | None, target: Reach, rule: Rule) -> None:
+def _charge(write: Access, source: Reach | None, target: Reach, route: Route) -> None:
     """Add what follows from both of a copy's addresses; `source` None: nobody reads.
 
     That is its wavefronts and, if it goes past the first-level cache, its sectors.
@@ -157,15 +157,15 @@ def _charge(write: Access, source: Reach | None, target: Reach, rule: Rule) -> N
     lanes, site = write.rt.lanes, write.site
     low, high = source.low % LINE if source else 0, target.low % LINE
     where = (source.base, source.mask) if source else None
-    key = ("copy", rule, where, low, high, target.mask, site.width)
+    key = ("copy", route, where, low, high, target.mask, site.width)
     cost = target.base.memo.get(key)
     if cost is None:
         give = _by_warp(source.pattern.rel if source else np.zeros((1, 1), np.int64), lanes) + low
         take = _by_warp(target.pattern.rel, lanes) + high
         reading = _by_warp(lanes.full(source.mask if source else lanes.empty), lanes)
         writing = _by_warp(lanes.full(target.mask), lanes)
-        if rule.past:
-            found = bypass_cost(give, take, reading, writing, sized=rule.sized)
+        if route.past:
+            found = bypass_cost(give, take, reading, writing, sized=route.sized)
             cost = (*found.shared, found.sectors, found.ideal)
         else:
             cost = (*copy_cost(give, take, reading, writing, site.width), 0, 0)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 
 from workbench.analysis.occupancy import Resources, occupancy
 from workbench.compile.build import BuildResult
-from workbench.emulator.bound import bound
 from workbench.emulator.cost.addresses import SECTOR
 from workbench.emulator.launch import KernelLaunch
-from workbench.emulator.mix import mix, operations
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Executed, Outcome
+from workbench.emulator.work import bound, mix, operations
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
     Column,

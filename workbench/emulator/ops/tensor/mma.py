@@ -48,16 +48,16 @@ def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
     return numbers.astype(F64)
 
 
-def write(R: Registers, M: Mask, result: Result, values: Array, lanes: Lanes) -> None:
+def write(R: Registers, M: Mask, into: Accumulator, values: Array, lanes: Lanes) -> None:
     """Numbers (…, warps, 32, elements) into registers."""
-    kind = result.kind
+    kind = into.kind
     if kind in ("f16", "bf16"):
         bits = np.ascontiguousarray(pack(values, kind)).view(np.uint32)
     elif kind == "s32":
         bits = values.astype(np.int64).astype(np.uint32)
     else:
         bits = values.view(np.uint64) if kind == "f64" else values.astype(F32).view(np.uint32)
-    for at, slot in enumerate(result.slots):
+    for at, slot in enumerate(into.slots):
         column = np.ascontiguousarray(bits[..., at]).reshape(bits.shape[0], lanes.T)
         put(R, M, slot, column, bits.itemsize)
 
@@ -74,7 +74,7 @@ def targets_of(operand: Operand, ctx: Context) -> list[int]:
     return [ctx.target(item) for item in items]
 
 
-class Result(NamedTuple):
+class Accumulator(NamedTuple):
     """Where a product goes: register slots, the type of an element, which lane has which."""
 
     slots: list[int]
@@ -92,18 +92,18 @@ def operand(source: Operand, kind: str, layout: Layout, ctx: Context) -> Fetch:
     return lambda R: layout.matrix(read(R, slots, kind, rt.lanes))
 
 
-def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, result: Result) -> Run:
+def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, into: Accumulator) -> Run:
     """``D = A B + C``."""
 
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         total = np.matmul(a(R), b(R)) + c(R)
-        if result.kind == "s32":
-            if result.clamp:
+        if into.kind == "s32":
+            if into.clamp:
                 total = np.clip(total, -(2.0**31), 2.0**31 - 1)
             total = (total.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
             total = total.astype(F64)
-        write(R, M, result, result.layout.fragment(total), ctx.rt.lanes)
+        write(R, M, into, into.layout.fragment(total), ctx.rt.lanes)
 
     return many
 
@@ -122,7 +122,7 @@ def _mma(instr: Instr, ctx: Context) -> Run:
         operand(a, left, a_layout(m, k, _PER[left]), ctx),
         operand(b, right, b_layout(k, n, _PER[left]), ctx),
         operand(c, start, layout, ctx),
-        Result(targets_of(d, ctx), to, layout, "satfinite" in instr.parts),
+        Accumulator(targets_of(d, ctx), to, layout, "satfinite" in instr.parts),
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from workbench.emulator.cost.addresses import matrix_cost
 from workbench.emulator.ops.access import Access, cost_of, scatter, where_of
 from workbench.emulator.ops.tensor.fragments import Layout, wmma_layout
-from workbench.emulator.ops.tensor.mma import Result, operand, product, slots_of, targets_of
+from workbench.emulator.ops.tensor.mma import Accumulator, operand, product, slots_of, targets_of
 from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Instr, Vec
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
@@ -74,7 +74,7 @@ def _mma(instr: Instr, ctx: Context) -> Run:
         operand(a, inputs, _layout("a", inputs), ctx),
         operand(b, inputs, _layout("b", inputs), ctx),
         operand(c, start, layout, ctx),
-        Result(targets_of(d, ctx), to, layout),
+        Accumulator(targets_of(d, ctx), to, layout),
     )
 
 

@@ -1,0 +1,113 @@
+"""What a launch's instructions are: their mix, the arithmetic in them, and what they take.
+
+A bound is the least cycles a launch can take on a named chip, by each of its throughputs. It is
+not a time: latency, dependencies, caches and clocks are left out. A kernel cannot be
+faster than the largest of these bounds, and which one that is says what to work on. The
+bound by issue slots alone rests on an estimate, that of machine instructions
+(`workbench.emulator.ptxas`), and is as uncertain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.emulator.ptx.instructions import Instr
+from workbench.emulator.run import Executed, Outcome
+from workbench.gpus import Chip
+
+_HALF = ("f16", "f16x2", "bf16", "bf16x2")
+_BY_OPCODE = {
+    **dict.fromkeys(("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch"),
+                    "memory"),
+    **dict.fromkeys(("bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "trap",
+                     "nanosleep"), "control"),
+    **dict.fromkeys(("shfl", "vote", "match", "redux", "activemask", "elect"), "exchange"),
+    "cvt": "conversion", "mov": "move", "cvta": "move", "mma": "tensor",
+}  # fmt: skip
+_BY_TYPE = {"f32": "float32", "f64": "float64", **dict.fromkeys(_HALF, "half")}
+#: Floating-point operations of one instruction of one thread.
+_OPERATIONS = {"fma": 2, "mad": 2, "add": 1, "sub": 1, "mul": 1}
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
+#: Lanes of an SM's load/store units: a warp instruction takes one of its cycles.
+_LSU_LANES = 32
+
+
+def class_of(instr: Instr) -> str:
+    """The class that an instruction counts to in the mix."""
+    if instr.op == "wmma":
+        return "tensor" if instr.parts[1] == "mma" else "memory"
+    return _BY_OPCODE.get(instr.op) or _BY_TYPE.get(instr.parts[-1], "integer")
+
+
+def mix(rows: Iterable[Executed]) -> dict[str, int]:
+    """Warp instructions of each class."""
+    out: Counter[str] = Counter()
+    for row in rows:
+        out[class_of(row.instr)] += row.warps
+    return dict(sorted(out.items()))
+
+
+def operations(row: Executed) -> int:
+    """Operations of a row: multiplications and additions, of integers on tensor cores too."""
+    instr = row.instr
+    if class_of(instr) == "tensor":
+        shape = next((found for p in instr.parts if (found := _SHAPE.match(p))), None)
+        if shape is None:
+            return 0
+        m, n, k = (int(size) for size in shape.groups())
+        return 2 * m * n * k * row.warps
+    kind = instr.parts[-1]
+    if kind not in ("f32", "f64", *_HALF):
+        return 0
+    return _OPERATIONS.get(instr.op, 0) * row.on * (2 if kind.endswith("x2") else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Cycles of one SM, by unit; `binds` names the largest."""
+
+    cycles: dict[str, float]
+
+    @property
+    def binds(self) -> str:
+        """The unit that needs most cycles."""
+        return max(self.cycles, key=lambda unit: self.cycles[unit])
+
+    @property
+    def least(self) -> float:
+        """The largest bound, in cycles."""
+        return max(self.cycles.values())
+
+
+def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes: int) -> Bound:
+    """Bounds of one launch.
+
+    Args:
+        outcome: Its counters.
+        chip: What runs it.
+        machine_instructions: Warp instructions as the chip would issue them.
+        least_bytes: Bytes that must cross the device memory's bus at least.
+    """
+    fma = sum(
+        row.on for row in outcome.rows
+        if row.instr.op in ("fma", "mul", "add", "sub") and row.instr.parts[-1] == "f32"
+    )  # fmt: skip
+    lsu = sum(
+        row.warps for row in outcome.rows
+        if row.instr.op in ("ld", "st", "atom", "red", "shfl") and not row.site.joined
+        and "param" not in row.instr.parts
+    )  # fmt: skip
+    waves = sum(row.site.wavefronts for row in outcome.rows)
+    sms = max(chip.sms, 1)
+    cycles = {
+        "issue slots": machine_instructions / chip.schedulers / sms,
+        "FMA pipe": fma / chip.fp32_lanes / sms,
+        "load/store units": lsu * 32 / _LSU_LANES / sms,
+        "shared memory": waves / sms,
+    }
+    if chip.memory_bandwidth and chip.sm_clock:
+        cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
+    return Bound(cycles)
