@@ -54,11 +54,11 @@ def told(raw: bytes) -> str:
 def test_frame_of_a_whole_report() -> None:
     container = parse(assemble(*WHOLE), NAME)
     assert container.results == 3
-    assert container.ncu_version == "2025.3.1.0"
-    assert container.tools["CUDA Version"] == "13.0"
-    assert container.command == "/opt/ncu/ncu -o x ./app"
-    assert container.processes == ["/usr/bin/app"]
-    assert container.created == 1_763_683_200
+    assert container.session.ncu_version == "2025.3.1.0"
+    assert container.session.tools["CUDA Version"] == "13.0"
+    assert container.session.command == "/opt/ncu/ncu -o x ./app"
+    assert container.session.processes == ["/usr/bin/app"]
+    assert container.session.created == 1_763_683_200
     assert container.doubts == []
     assert container.blocks[-1][1] == container.size
 
@@ -203,7 +203,7 @@ def test_real_reports_are_whole_and_every_cut_is_told(
     raw = path.read_bytes()
     container = parse(raw, path)
     assert container.results
-    assert container.ncu_version.startswith("20")
+    assert container.session.ncu_version.startswith("20")
     inside = random.Random(7)
     ends = {end for _, end in container.blocks}
     for size in [inside.randrange(len(raw)) for _ in range(150)]:
@@ -225,9 +225,9 @@ def test_scrub_takes_the_machine_out_and_nothing_else() -> None:
     assert b"secret-host" not in clean
     assert b"10.1.2.3" not in clean
     before, after = parse(raw, NAME), parse(clean, NAME)
-    assert (before.tools, before.command, before.results) == (
-        after.tools,
-        after.command,
+    assert (before.session.tools, before.session.command, before.results) == (
+        after.session.tools,
+        after.session.command,
         after.results,
     )
     assert scrub(clean, NAME) == clean

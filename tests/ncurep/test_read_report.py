@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import shutil
 import subprocess
@@ -330,8 +331,7 @@ def test_a_machine_without_the_native_reader(plain: Path, monkeypatch: pytest.Mo
 
 def test_a_report_that_lost_results(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = msgspec.json.encode(read_report(plain))
-    container = read_container(plain)
-    container.results = 3
+    container = dataclasses.replace(read_container(plain), results=3)
     monkeypatch.setattr("workbench.ncurep.read.read_container", lambda path, shown: container)
     assert "lost-results" in codes(read_report(plain))
     assert b"lost-results" not in profile

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,7 +78,30 @@ class FileBlock:
         }
 
 
-@dataclass
+@dataclass(frozen=True)
+class Session:
+    """What the session records of a report say.
+
+    Attributes:
+        created: Unix time of the capture in seconds; 0 where unknown.
+        tools: What was at work: ``Nsight Compute Target``, ``CUDA Version``,
+            ``PerfWorks``, ``Display Driver Version`` -> version.
+        command: The command line as ncu recorded it; empty in old or GUI-made reports.
+        processes: Paths of the profiled programs.
+    """
+
+    created: int
+    tools: dict[str, str]
+    command: str
+    processes: list[str]
+
+    @property
+    def ncu_version(self) -> str:
+        """Ncu's version without its build number: ``2025.3.1.0``; empty where unknown."""
+        return self.tools.get(_NCU, "").partition(" ")[0]
+
+
+@dataclass(frozen=True)
 class Container:
     """What a report file says of itself.
 
@@ -86,27 +109,15 @@ class Container:
         size: The file's size in bytes.
         blocks: Where each block starts and ends.
         results: Number of results (kernels, ranges, graphs) in the file.
-        created: Unix time of the capture in seconds; 0 where unknown.
-        tools: What the session recorded: ``Nsight Compute Target``, ``CUDA Version``,
-            ``PerfWorks``, ``Display Driver Version`` -> version.
-        command: The command line as ncu recorded it; empty in old or GUI-made reports.
-        processes: Paths of the profiled programs.
+        session: What its session records say.
         doubts: Why the file may have been cut between two blocks; empty for most.
     """
 
     size: int
-    blocks: list[tuple[int, int]] = field(default_factory=list)
-    results: int = 0
-    created: int = 0
-    tools: dict[str, str] = field(default_factory=dict)
-    command: str = ""
-    processes: list[str] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
-
-    @property
-    def ncu_version(self) -> str:
-        """Ncu's version without its build number: ``2025.3.1.0``; empty where unknown."""
-        return self.tools.get(_NCU, "").partition(" ")[0]
+    blocks: list[tuple[int, int]]
+    results: int
+    session: Session
+    doubts: list[str]
 
 
 def _damaged(path: Path, why: str) -> DataError:
@@ -150,31 +161,33 @@ def parse(data: bytes, path: Path) -> Container:
             f"{path}: no Nsight Compute report (it starts with {data[:4]!r}, not {MAGIC!r})",
             "Reports end in .ncu-rep and are written by `ncu -o name`.",
         )
-    container = Container(size=len(data))
+    places: list[tuple[int, int]] = []
+    headers: list[Field] = []
     kinds: list[tuple[bool, bool, set[int]]] = []
     announced: dict[str, None] = {}
     seen: set[str] = set()
+    results = 0
     try:
         for block in read_blocks(data, path):
-            container.blocks.append((block.start, block.end))
-            _read_header(block, container)
-            if container.results:
+            places.append((block.start, block.end))
+            headers += block.header
+            if results:
                 # What the first flush announces is the whole module; later ones only add
                 # functions that were loaded meanwhile, mostly in order to be launched.
                 announced.update((name, None) for s in block.sources for name in _functions(s))
             for result in block.results:
-                container.results += 1
+                results += 1
                 seen.update((text(result, RESULT_MANGLED), text(result, RESULT_FUNCTION)))
             kinds.append((bool(block.sources), bool(block.results), block.session))
+        session = _session(headers)
     except WireError as error:
         raise _damaged(path, f"damaged: {error}") from error
     why = _surely_cut(kinds)
     if why:
         raise _damaged(path, f"cut short after {len(data):,} bytes, between two blocks: {why}")
-    if container.results:
-        unfinished = [name for name in announced if name not in seen]
-        container.doubts = _doubts(container, kinds, unfinished)
-    return container
+    unfinished = [name for name in announced if name not in seen]
+    doubts = _doubts(session, results, kinds, unfinished) if results else []
+    return Container(len(data), places, results, session, doubts)
 
 
 def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
@@ -195,25 +208,28 @@ def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
 
 
 def _doubts(
-    container: Container, kinds: list[tuple[bool, bool, set[int]]], unfinished: list[str]
+    session: Session,
+    results: int,
+    kinds: list[tuple[bool, bool, set[int]]],
+    unfinished: list[str],
 ) -> list[str]:
     doubts = []
     if unfinished:
         shown = ", ".join(name[:60] for name in unfinished[:3])
         more = f" and {len(unfinished) - 3} more" if len(unfinished) > 3 else ""
         doubts.append(f"functions were loaded that have no result ({shown}{more})")
-    words = container.command.split()
+    words = session.command.split()
     for option, value in pairwise(words):
         if option in ("-c", "--launch-count") and value.isdecimal():
             wanted = int(value[:18])
-            if container.results < wanted:
-                doubts.append(f"{wanted} launches were asked for, {container.results} are here")
+            if results < wanted:
+                doubts.append(f"{wanted} launches were asked for, {results} are here")
             break
     if kinds[-1][0] and not kinds[-1][1]:
         doubts.append("no result follows the last source")
-    year = container.ncu_version.partition(".")[0]
+    year = session.ncu_version.partition(".")[0]
     recent = year.isdecimal() and int(year[:4]) >= _COMMAND_SINCE
-    if recent and not container.command and SESSION_SYSTEM in kinds[-1][2]:
+    if recent and not session.command and SESSION_SYSTEM in kinds[-1][2]:
         doubts.append("the command line, ncu's last session record, is missing")
     return doubts
 
@@ -265,23 +281,26 @@ def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
         number += 1
 
 
-def _read_header(block: FileBlock, container: Container) -> None:
-    for number, value in block.header:
+def _session(headers: list[Field]) -> Session:
+    """What the session records in the headers of all blocks say."""
+    created, command = 0, ""
+    tools: dict[str, str] = {}
+    processes: dict[str, None] = {}
+    for number, value in headers:
         if not isinstance(value, bytes):
             continue
-        if number == PROCESS:
-            name = text(value, PROCESS_NAME)
-            if name and name not in container.processes:
-                container.processes.append(name)
+        if number == PROCESS and (name := text(value, PROCESS_NAME)):
+            processes[name] = None
         if number != SESSION:
             continue
         for key, detail in fields(value):
             if key == SESSION_CREATED and isinstance(detail, int):
-                container.created = container.created or detail
+                created = created or detail
             elif key == SESSION_TOOL and isinstance(detail, bytes):
-                container.tools[text(detail, TOOL_NAME)] = text(detail, TOOL_VERSION)
+                tools[text(detail, TOOL_NAME)] = text(detail, TOOL_VERSION)
             elif key == SESSION_COMMAND and isinstance(detail, bytes):
-                container.command = detail.decode("utf-8", "replace").strip()
+                command = detail.decode("utf-8", "replace").strip()
+    return Session(created, tools, command, list(processes))
 
 
 def _functions(source: bytes) -> Iterator[str]:

@@ -20,7 +20,7 @@ from workbench.errors import DataError, UsageError
 from workbench.model import Capture, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import AGAIN, Standby
-from workbench.ncurep.container import Container, read_container
+from workbench.ncurep.container import Container, Session, read_container
 from workbench.ncurep.notices import CODES, lacks
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
@@ -175,13 +175,13 @@ def _option(words: list[str], name: str, default: str) -> str:
     return value
 
 
-def _capture(container: Container, passes: int) -> Capture:
+def _capture(session: Session, passes: int) -> Capture:
     """How the report was captured, from the command line that ncu recorded.
 
     Where the command line is known, an option that is not on it has ncu's default.
     """
     # ncu joins its arguments with blanks and quotes nothing: a finer split would be a guess.
-    words = container.command.split()
+    words = session.command.split()
     if not words:
         return Capture(passes=passes)
     words[0] = words[0].replace("\\", "/").rpartition("/")[2]
@@ -198,22 +198,21 @@ def _capture(container: Container, passes: int) -> Capture:
 
 def _with_session(profile: Profile, container: Container) -> Profile:
     """Add what only the file's frame tells: versions, command line, time of capture."""
+    session = container.session
     tools = {
-        ours: container.tools[theirs]
-        for theirs, ours in _TOOLS.items()
-        if theirs in container.tools
+        ours: session.tools[theirs] for theirs, ours in _TOOLS.items() if theirs in session.tools
     }
-    if container.ncu_version:
-        tools["ncu"] = container.ncu_version
+    if session.ncu_version:
+        tools["ncu"] = session.ncu_version
     captured = ""
     with contextlib.suppress(OverflowError, OSError, ValueError):
-        if container.created:
-            captured = datetime.fromtimestamp(container.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if session.created:
+            captured = datetime.fromtimestamp(session.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return msgspec.structs.replace(
         profile,
         captured=captured,
         tools=tools,
-        capture=_capture(container, profile.capture.passes),
+        capture=_capture(session, profile.capture.passes),
         notices=(*_doubts(container, len(profile.launches)), *profile.notices),
     )
 
