@@ -10,6 +10,8 @@ import pytest
 from docs import tables
 from docs.counters import counters_page
 from workbench.counters import catalog
+from workbench.store import Store
+from workbench.units import digits3
 
 
 def test_the_counter_page_is_up_to_date(repo: Path) -> None:
@@ -43,6 +45,24 @@ def test_a_cell_that_drifted_is_written_anew() -> None:
     assert "1.18" not in text and "| `sgemm` | n8192 | v9 21.1 ms |" in text
     assert text.startswith("a\n<!--") and text.endswith("\n\n<!-- end of table -->\nb\n")
     assert tables.written(text) == text
+
+
+def test_sentences_about_the_recorded_times_hold(repo: Path) -> None:
+    text = " ".join((repo / "docs" / "measurements.md").read_text(encoding="utf-8").split())
+    every = Store(repo / "profiles").timings(device=tables.DEVICE)
+    lowest = [timing.state.sm_clock[0] for timing in every if timing.state]
+    dips = sum(clock < 1.97e9 for clock in lowest)
+    assert f"{dips} of the {len(every)} recorded times" in text
+    assert f"All {len(every)} combinations" in text
+    assert f"(lowest: {min(lowest) / 1e9:.4g} GHz)" in text
+    ratios = sorted(
+        timing.ratio.value
+        for timing in every
+        if (timing.study, timing.version) == ("conv2d", "v10") and timing.ratio
+    )
+    below = [ratio for ratio in ratios if ratio < 1]
+    assert [f"{digits3(ratio)} ×" in text for ratio in below] == [True, True]
+    assert f"{digits3(ratios[2])} to {digits3(ratios[-1])} × at the six others" in text
 
 
 def test_the_json_page_names_every_key(repo: Path) -> None:

@@ -12,7 +12,8 @@ from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
 from workbench.study.sources import local_sources, read_source
 
-_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
+#: A version's file by its stem: ``v3``, ``v3_padded``.
+VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 #: Attributes between __global__ and the name that look like a call.
 _ATTRIBUTE = re.compile(
@@ -40,7 +41,7 @@ def load_versions(project: Project, study: str) -> dict[str, Version]:
     for path in sorted((project.kernels / study).iterdir()):
         if path.suffix not in (".cu", ".py") or path.name == "study.py" or not path.is_file():
             continue
-        match = _NAME.match(path.stem)
+        match = VERSION_NAME.match(path.stem)
         version = _read(path, study, f"v{int(match[1])}" if match else path.stem, bool(match))
         if version is None:
             continue

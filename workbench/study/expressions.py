@@ -62,14 +62,6 @@ def _division(name: str) -> Callable[[int, int], int]:
     return divide
 
 
-def _least(first: int, *rest: int) -> int:
-    return min((first, *rest))
-
-
-def _greatest(first: int, *rest: int) -> int:
-    return max((first, *rest))
-
-
 _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
     ast.Add: lambda a, b: _bounded(a + b),
     ast.Sub: lambda a, b: _bounded(a - b),
@@ -89,8 +81,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
 }
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": _least,
-    "max": _greatest,
+    "min": lambda *values: min(values),  # also of one, which is no sequence
+    "max": lambda *values: max(values),
     "abs": abs,
     "cdiv": cdiv,
 }

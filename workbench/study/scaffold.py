@@ -11,10 +11,10 @@ from workbench.errors import MissingError, UsageError
 from workbench.model import Version
 from workbench.project import Project
 from workbench.study import frontmatter
+from workbench.study.discovery import VERSION_NAME
 from workbench.study.folder import Study
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
-_VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
 _EXPECT = """\
 # Predict what your change will move, before you measure it; the ids of all counters
 # are in docs/counters.md. Take the # away and fill in:
@@ -219,7 +219,7 @@ def start_version(study: Study, project: Project, name: str, parent: Version, ti
     Raises:
         UsageError: the name is no version's name, or the number is taken.
     """
-    match = _VERSION_NAME.match(name)
+    match = VERSION_NAME.match(name)
     if match is None:
         raise UsageError(
             f"`{name}` cannot be a new version's name", "Write v5, or v5_register_tile."
