@@ -153,7 +153,7 @@ def test_a_source_and_its_result_may_share_the_last_block() -> None:
 
 def test_a_report_was_created_when_its_first_session_was() -> None:
     later = block(number(c.SESSION_CREATED, 1_999_999_999))
-    assert parse(assemble(*whole(), later), NAME).created == 1_763_683_200
+    assert parse(assemble(*whole(), later), NAME).session.created == 1_763_683_200
 
 
 def test_entries_of_unknown_kinds_behind_the_results_are_passed_over() -> None:

@@ -10,44 +10,46 @@ so that ``9**9**9`` is an error and not a wait.
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from workbench.errors import UsageError, did_you_mean
 
 MAX_LENGTH = 500
 #: Every value stays below this magnitude; sizes in bytes of any memory are far below.
 LIMIT = 2**63
+_HINT = "Integer arithmetic only: + - * // % **, comparisons, and/or/not, min, max, abs, cdiv."
 
 
-class _BoundsError(Exception):
-    """An operation whose operands are out of bounds; becomes a UsageError."""
+class _NoValueError(Exception):
+    """Why an expression has no value here; becomes a UsageError that shows it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint or _HINT
 
 
 def cdiv(a: int, b: int) -> int:
     """Quotient rounded up: how many tiles of `b` cover `a`."""
     if b == 0:
-        raise _BoundsError("division by zero")
+        raise _NoValueError("division by zero")
     return -(-a // b)
 
 
 def _bounded(value: int) -> int:
     if abs(value) >= LIMIT:
-        raise _BoundsError("a value does not fit into 63 bits")
+        raise _NoValueError("a value does not fit into 63 bits")
     return value
 
 
 def _power(base: int, exponent: int) -> int:
     if exponent < 0:
-        raise _BoundsError("a negative exponent gives no integer")
+        raise _NoValueError("a negative exponent gives no integer")
     # Checked before the power is taken: the result has at most this many bits.
     if abs(base) > 1 and abs(base).bit_length() * exponent > 128:
-        raise _BoundsError("a power does not fit into 63 bits")
+        raise _NoValueError("a power does not fit into 63 bits")
     return _bounded(int(base**exponent))
 
 
@@ -56,7 +58,7 @@ def _division(name: str) -> Callable[[int, int], int]:
 
     def divide(a: int, b: int) -> int:
         if b == 0:
-            raise _BoundsError("division by zero")
+            raise _NoValueError("division by zero")
         return function(a, b)
 
     return divide
@@ -92,60 +94,68 @@ _ARITY = {"min": (1, 64), "max": (1, 64), "abs": (1, 1), "cdiv": (2, 2)}
 #: Names that a parameter cannot have.
 FUNCTIONS = frozenset(_FUNCTIONS)
 
-_HINT = "Integer arithmetic only: + - * // % **, comparisons, and/or/not, min, max, abs, cdiv."
 
-
-def _error(expression: str, what: str, hint: str, where: str) -> UsageError:
-    place = f"{where}: " if where else ""
-    shown = expression if len(expression) <= 80 else f"{expression[:77]}…"
-    return UsageError(f"{place}`{shown}`: {what}", hint or _HINT)
-
-
-def _parse(expression: str, where: str) -> ast.expr:
-    if len(expression) > MAX_LENGTH:
-        raise _error(expression, f"longer than {MAX_LENGTH} characters", "Shorten it.", where)
+@contextlib.contextmanager
+def _shown(expression: str, where: str) -> Iterator[None]:
+    """Turn what is wrong with an expression into a UsageError that shows it."""
     try:
-        return ast.parse(expression.strip(), mode="eval").body
+        yield
+    except _NoValueError as error:
+        what, hint = error.message, error.hint
+    except RecursionError:
+        what, hint = "nested too deeply", "Shorten it."
+    else:
+        return
+    place = f"{where}: " if where else ""
+    text = expression if len(expression) <= 80 else f"{expression[:77]}…"
+    raise UsageError(f"{place}`{text}`: {what}", hint)
+
+
+def _parse(expression: str) -> ast.expr:
+    """The expression's tree, which holds nothing but integer arithmetic."""
+    if len(expression) > MAX_LENGTH:
+        raise _NoValueError(f"longer than {MAX_LENGTH} characters", "Shorten it.")
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         what = error.msg if isinstance(error, SyntaxError) else "nested too deeply"
-        raise _error(expression, f"not an expression ({what})", "", where) from None
+        raise _NoValueError(f"not an expression ({what})") from None
+    _check(tree, expression)
+    return tree
 
 
-def _check_call(node: ast.Call, expression: str, where: str) -> None:
+def _check_call(node: ast.Call) -> None:
     if not isinstance(node.func, ast.Name):
-        raise _error(expression, "only plain functions can be called", "", where)
+        raise _NoValueError("only plain functions can be called")
     name = node.func.id
     if name not in _FUNCTIONS:
         hint = did_you_mean(name, _FUNCTIONS, "functions")
-        raise _error(expression, f"there is no function `{name}`", hint, where)
+        raise _NoValueError(f"there is no function `{name}`", hint)
     if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-        raise _error(expression, f"`{name}` takes plain arguments only", "", where)
+        raise _NoValueError(f"`{name}` takes plain arguments only")
     least, most = _ARITY[name]
     if not least <= len(node.args) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
-        raise _error(
-            expression, f"`{name}` takes {wanted} arguments, not {len(node.args)}", "", where
-        )
+        raise _NoValueError(f"`{name}` takes {wanted} arguments, not {len(node.args)}")
 
 
-def _check(node: ast.expr, expression: str, where: str) -> None:
+def _check(node: ast.expr, expression: str) -> None:
     """Refuse whatever is not integer arithmetic, before anything is evaluated."""
     children: list[ast.expr]
     match node:
         case ast.Constant(value=value):
             if isinstance(value, bool) or not isinstance(value, int):
-                raise _error(expression, f"{value!r} is not an integer", "", where)
-            if value >= LIMIT:
-                raise _error(expression, "a value does not fit into 63 bits", "", where)
+                raise _NoValueError(f"{value!r} is not an integer")
+            _bounded(value)
             return
         case ast.Name():
             if node.id in _FUNCTIONS:
                 hint = f"Write {node.id}(…), and give no parameter this name."
-                raise _error(expression, f"`{node.id}` is a function", hint, where)
+                raise _NoValueError(f"`{node.id}` is a function", hint)
             return
         case ast.BinOp(op=ast.Div()):
             hint = "Write `//` (rounded down) or `cdiv(a, b)` (rounded up)."
-            raise _error(expression, "`/` gives no integer", hint, where)
+            raise _NoValueError("`/` gives no integer", hint)
         case ast.BinOp(op=op) if type(op) in _OPERATORS:
             children = [node.left, node.right]
         case ast.UnaryOp(op=op) if type(op) in _OPERATORS:
@@ -155,37 +165,32 @@ def _check(node: ast.expr, expression: str, where: str) -> None:
         case ast.Compare() if all(type(op) in _OPERATORS for op in node.ops):
             children = [node.left, *node.comparators]
         case ast.Call():
-            _check_call(node, expression, where)
+            _check_call(node)
             children = node.args
         case _:
             text = ast.get_source_segment(expression.strip(), node) or expression
-            raise _error(expression, f"`{text}` is not integer arithmetic", "", where)
+            raise _NoValueError(f"`{text}` is not integer arithmetic")
     for child in children:
-        _check(child, expression, where)
+        _check(child, expression)
 
 
-def _prepared(expression: str, where: str) -> ast.expr:
-    tree = _parse(expression, where)
-    try:
-        _check(tree, expression, where)
-    except RecursionError:
-        raise _error(expression, "nested too deeply", "Shorten it.", where) from None
-    return tree
-
-
-def names_in(expression: str, *, where: str = "") -> list[str]:
-    """The parameters that an expression uses, each once, as written from left to right.
-
-    Raises:
-        UsageError: the expression is not integer arithmetic.
-    """
-    tree = _prepared(expression, where)
+def _names(tree: ast.expr) -> list[str]:
     functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     used = [
         node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions
     ]
     used.sort(key=lambda node: (node.lineno, node.col_offset))
     return list(dict.fromkeys(node.id for node in used))
+
+
+def names_in(expression: str) -> list[str]:
+    """The parameters that an expression uses, each once, as written from left to right.
+
+    Raises:
+        UsageError: the expression is not integer arithmetic.
+    """
+    with _shown(expression, ""):
+        return _names(_parse(expression))
 
 
 def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> int:
@@ -200,18 +205,15 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
         UsageError: not integer arithmetic, an unknown name (the nearest one is
             named), a division by zero, or a value beyond 63 bits.
     """
-    tree = _prepared(expression, where)
-    for name in names_in(expression, where=where):
-        if name not in names:
-            hint = did_you_mean(name, names, "parameters")
-            raise _error(expression, f"unknown name `{name}`", hint, where)
-    # simpleeval is imported where it is used: listing versions evaluates nothing.
-    from simpleeval import SimpleEval
+    with _shown(expression, where):
+        tree = _parse(expression)
+        for name in _names(tree):
+            if name not in names:
+                raise _NoValueError(
+                    f"unknown name `{name}`", did_you_mean(name, names, "parameters")
+                )
+        # simpleeval is imported where it is used: listing versions evaluates nothing.
+        from simpleeval import SimpleEval
 
-    evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(names))
-    try:
+        evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(names))
         return _bounded(int(evaluator.eval(expression, previously_parsed=tree)))
-    except _BoundsError as beyond:
-        raise _error(expression, beyond.message, beyond.hint, where) from None
-    except RecursionError:
-        raise _error(expression, "nested too deeply", "Shorten it.", where) from None
