@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
 from workbench.analysis.split.attribution import attribute, share
-from workbench.model import Column, InstructionTable, Launch, Number, Profile, SourceFile
+from workbench.model import (
+    Column,
+    InstructionTable,
+    Launch,
+    Metric,
+    Number,
+    Profile,
+    SourceFile,
+)
 from workbench.ncurep.read import read_report, select_kernels
 
 LINES = [
@@ -183,6 +191,58 @@ def test_a_counter_of_one_side_only_is_named() -> None:
         "inst_executed": "not recorded per line on the new side",
         "made_up": "not recorded per line on the old side",
     }
+
+
+def test_a_total_of_zero_stands_for_a_column_that_is_not_there() -> None:
+    def without(total: int) -> Profile:
+        metrics = {"memory_l1_wavefronts_shared": Metric(value=total)}
+        launch = Launch(kernel="k", index=0, metrics=metrics)
+        profile = _one(KERNEL)
+        return Profile(
+            engine="ncu", device=DEVICE, captured="", launches=(launch,), sources=profile.sources
+        )
+
+    known = _with_column("memory_l1_wavefronts_shared")
+    found = attribute(known, without(0))
+    assert found["shared_wavefronts"].delta == -7 and not found.missing
+    missing = attribute(known, without(7)).missing
+    assert missing == {"memory_l1_wavefronts_shared": "not recorded per line on the new side"}
+
+
+def test_the_lines_of_a_part_come_by_weight_whatever_their_sign() -> None:
+    def lines(*values: int) -> Profile:
+        rows = tuple(range(len(values)))
+        table = InstructionTable(
+            address=rows,
+            text=("NOP",) * len(rows),
+            file=(0,) * len(rows),
+            line=tuple(row + 1 for row in rows),
+            columns={"inst_executed": Column(rows=rows, values=values)},
+        )
+        launch = Launch(kernel="k", index=0, instructions=table)
+        return Profile(
+            engine="ncu",
+            device=DEVICE,
+            captured="",
+            launches=(launch,),
+            sources=(SourceFile(path="k.cu", text="a();\nb();\nc();\nd();\n"),),
+        )
+
+    (part,) = attribute(lines(5, 5, 5, 5), lines(6, 1, 14, 4))["inst_executed"].parts
+    assert [(line.new, line.delta) for line in part.lines] == [(3, 9), (2, -4), (1, 1), (4, -1)]
+
+
+def test_a_launch_that_was_only_listed_does_not_hide_the_chips_total() -> None:
+    metrics = {"smsp__inst_executed.sum": Metric(value=7.0), "inst_executed": Metric(value=7.0)}
+    one = _one(KERNEL)
+    launch = Launch(kernel="k", index=0, metrics=metrics, instructions=one.launches[0].instructions)
+    listed = Launch(kernel="other", index=1, profiled=False)
+    both, alone = (
+        Profile(engine="ncu", device=DEVICE, captured="", launches=held, sources=one.sources)
+        for held in ((launch, listed), (launch,))
+    )
+    split = attribute(both, alone)["inst_executed"]
+    assert (split.chip_old, split.chip_new, split.chip_gap) == (7, 7, 0)
 
 
 def test_another_instance_of_a_template_is_another_launch() -> None:

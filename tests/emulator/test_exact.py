@@ -61,6 +61,8 @@ def wide(*values: float) -> list[np.ndarray]:
 @example(1 + 2**-23, 1 + 2**-23, 2.0**-24)
 @example(1 + 2**-12, 1 + 2**-12, 2.0**60)
 @example(2.0**-75, 2.0**-75, 2.0**-149)
+# The same among the subnormal numbers, whose ties lie elsewhere: just below an odd multiple's.
+@example(math.ldexp(1 + 2**-23, -75), math.ldexp(1 - 2**-23, -75), math.ldexp(2**22 + 1, -149))
 @example(math.ldexp(3, -76), math.ldexp(1, -75), 2.0**-127)
 @example(3.4028234663852886e38, 1.0, 1.0141204801825835e31)
 def test_fma32_rounds_once(a: float, b: float, c: float) -> None:
