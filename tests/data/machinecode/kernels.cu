@@ -1,4 +1,4 @@
-// Kernels of many kinds whose machine code was counted; tests/emulator/test_machinecode.py.
+// Kernels of many kinds whose machine code was counted; tests/emulator/test_ptxas.py.
 #define KERNEL(name)                                                             \
     extern "C" __global__ void name(const float* __restrict__ a,                 \
                                     const float* __restrict__ b,                 \
