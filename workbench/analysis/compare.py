@@ -65,6 +65,20 @@ class TimeChange(Record, frozen=True):
         return not self.low <= 1.0 <= self.high
 
 
+class Speed(Record, frozen=True):
+    """Seconds on both sides, and whether they are apart; `profiled`: as the profiler saw them."""
+
+    old_s: float
+    new_s: float
+    moved: bool
+    profiled: bool
+
+    @property
+    def speedup(self) -> float:
+        """Old over new: above 1 the new side is faster."""
+        return self.old_s / self.new_s
+
+
 class Delta(Record, frozen=True):
     """One counter on both sides. `old`, `new`, `delta` are None where it is missing.
 
@@ -104,6 +118,17 @@ class Comparison(Record, frozen=True):
     def comparable(self) -> bool:
         """False only where `compare` was forced."""
         return not self.reasons
+
+    @property
+    def speed(self) -> Speed | None:
+        """Of the recorded times; without them, of the durations under the profiler, if any."""
+        time, duration = self.time, self["duration"]
+        if time is not None:
+            return Speed(old_s=time.old_s, new_s=time.new_s, moved=time.moved, profiled=False)
+        if not duration.old or not duration.new:
+            return None
+        old, new = float(duration.old), float(duration.new)
+        return Speed(old_s=old, new_s=new, moved=duration.moved, profiled=True)
 
     def __getitem__(self, counter_id: str) -> Delta:
         for delta in self.counters:

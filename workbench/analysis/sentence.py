@@ -84,36 +84,26 @@ def tell(
     return " ".join(clause for clause in clauses if clause)
 
 
-def _seen(comparison: Comparison) -> tuple[float | None, bool]:
-    """Speed-up (None: not known) and whether it left its noise: of times, else of durations."""
-    if comparison.time is not None:
-        return comparison.time.speedup, comparison.time.moved
-    duration = comparison["duration"]
-    speedup = duration.old / duration.new if duration.old and duration.new else None
-    return speedup, duration.moved
-
-
 def _speed(comparison: Comparison) -> str:
     old, new = comparison.old.label, comparison.new.label
-    speedup, moved = _seen(comparison)
-    if speedup is None:
+    speed = comparison.speed
+    if speed is None:
         return f"No time of both {old} and {new} is known."
-    where = "" if comparison.time is not None else "Under the profiler "
-    if moved:
-        return f"{where}{_faster(new, old, speedup)}"
-    within = "within the noise" if where else "within their intervals"
+    where = "Under the profiler " if speed.profiled else ""
+    if speed.moved:
+        return f"{where}{_faster(new, old, speed.speedup)}"
+    within = "within the noise" if speed.profiled else "within their intervals"
     return f"{where}{new} and {old} are equally fast {within}."
 
 
 def _one_without_the_other(comparison: Comparison) -> str:
     """A time that moved without a counter, or counters without the time."""
-    counters = [d for d in comparison.counters if d.moved and d.id != "duration"]
-    speedup, moved = _seen(comparison)
-    if speedup is None or moved == bool(counters):
+    number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
+    speed = comparison.speed
+    if speed is None or speed.moved == bool(number):
         return ""
-    if moved:
+    if speed.moved:
         return "No counter moved with it."
-    number = len(counters)
     return f"{number} counter{'s' if number > 1 else ''} moved all the same."
 
 
@@ -147,8 +137,8 @@ def _weight(scale: Scale, split: CounterSplit, amount: float) -> float:
 
 def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -> _Claim | None:
     """The hunk and counter whose change weighs most, first among those that went with the time."""
-    speedup, moved = _seen(comparison)
-    faster = speedup > 1 if moved and speedup is not None else None
+    speed = comparison.speed
+    faster = speed.speedup > 1 if speed is not None and speed.moved else None
     links: list[_Claim] = []
     for split in attribution.counters:
         if not _moved(comparison, split) or split.id.endswith(("_ideal", "_excess")):

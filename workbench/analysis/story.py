@@ -212,13 +212,13 @@ def tellable(attribution: Attribution) -> list[CounterSplit]:
 
 def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chapter, ...], Passage]:
     """What is told of every hunk that can move a counter, and of what no hunk explains."""
-    drafts: dict[int | None, dict[_Key, _Draft]] = defaultdict(dict)
+    drafts: dict[int | None, dict[_Key, _Numbers]] = defaultdict(dict)
 
-    def draft(part: Part | TimePart) -> _Draft:
+    def draft(part: Part | TimePart) -> _Numbers:
         # A changed launch names the hunk of the front matter, and is of no hunk all the same.
         hunk = part.hunk if part.link in ("hunk", "symbol") else None
         key = (part.link, part.hunk, part.symbol, part.note)
-        return drafts[hunk].setdefault(key, _Draft(key))
+        return drafts[hunk].setdefault(key, _Numbers(key))
 
     for split in tellable(attribution):
         for part in split.parts:
@@ -249,7 +249,7 @@ def _active(hunk: Hunk) -> bool:
     return hunk.kind in ("code", "moved")
 
 
-class _Draft:
+class _Numbers:
     """All numbers of one link, before it is decided which of them are told."""
 
     def __init__(self, key: _Key) -> None:
@@ -304,7 +304,7 @@ class _Draft:
         return warps is None or warps.weight < TELLING or not repeated
 
 
-def _told(drafts: Iterable[_Draft]) -> tuple[tuple[Tie, ...], LeftOut]:
+def _told(drafts: Iterable[_Numbers]) -> tuple[tuple[Tie, ...], LeftOut]:
     ties: list[Tie] = []
     sums: dict[str, float] = defaultdict(float)
     symbols = numbers = 0

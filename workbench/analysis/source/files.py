@@ -22,7 +22,7 @@ from workbench.analysis.source.hunks import (
     split_moves,
     whole_file,
 )
-from workbench.analysis.source.links import Line, Link, link
+from workbench.analysis.source.links import Line, LineLink, link
 from workbench.analysis.source.pairing import (
     FilePair,
     both_hold_both,
@@ -51,8 +51,8 @@ class SourceDiff:
     hunk_old: dict[Line, int] = field(default_factory=dict)
     hunk_new: dict[Line, int] = field(default_factory=dict)
     twin: dict[Line, Line] = field(default_factory=dict)
-    links_old: dict[Line, Link] = field(default_factory=dict)
-    links_new: dict[Line, Link] = field(default_factory=dict)
+    links_old: dict[Line, LineLink] = field(default_factory=dict)
+    links_new: dict[Line, LineLink] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     front_matter: int | None = None
     files: dict[int, int] = field(default_factory=dict)

@@ -36,7 +36,7 @@ HunksOf = Callable[[Extent], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LineLink:
     """Why a line is linked: its cheapest labels, and the names on the way of the first."""
 
     cost: int
@@ -59,7 +59,7 @@ def link(
     old_hunks: HunksOf,
     new_hunks: HunksOf,
     names: Mapping[str, str],
-) -> tuple[dict[Line, Link], dict[Line, Link]]:
+) -> tuple[dict[Line, LineLink], dict[Line, LineLink]]:
     """Links of the lines of both sides.
 
     Args:
@@ -142,14 +142,14 @@ class _Chains:
 
     def __init__(self, found: SourceMap) -> None:
         self.found = found
-        self.lines: dict[Line, Link] = {}
+        self.lines: dict[Line, LineLink] = {}
         self.uses: dict[int, list[Use]] = defaultdict(list)
         for use in found.uses:
             self.uses[use.symbol].append(use)
         self.defined: dict[int, list[Definition]] = defaultdict(list)
         for definition in found.definitions:
             self.defined[definition.symbol].append(definition)
-        self.buckets: dict[int, dict[tuple[str, int, bool], Link]] = defaultdict(dict)
+        self.buckets: dict[int, dict[tuple[str, int, bool], LineLink]] = defaultdict(dict)
         self.settled: set[tuple[str, int, bool]] = set()
 
     def push(
@@ -178,15 +178,15 @@ class _Chains:
         if known is not None:
             via = min(via, known.via)
             labels |= known.labels
-        waiting[state] = Link(cost, labels, via)
+        waiting[state] = LineLink(cost, labels, via)
 
     def reach(self, line: Line, cost: int, labels: frozenset[Label], via: tuple[str, ...]) -> None:
         """Offer a chain to a line."""
         known = self.lines.get(line)
         if known is None or cost < known.cost:
-            self.lines[line] = Link(cost, labels, via)
+            self.lines[line] = LineLink(cost, labels, via)
         elif cost == known.cost and not labels <= known.labels:
-            self.lines[line] = Link(cost, labels | known.labels, min(via, known.via))
+            self.lines[line] = LineLink(cost, labels | known.labels, min(via, known.via))
 
     def govern(self, place: Extent, cost: int, labels: frozenset[Label]) -> None:
         """Offer a chain to all lines of a place."""
@@ -226,7 +226,7 @@ class _Chains:
         ]
         return [use for use in uses if _reaches(definition, use, killers, around)]
 
-    def spread(self, use: Use, chain: Link, called: bool) -> None:
+    def spread(self, use: Use, chain: LineLink, called: bool) -> None:
         """One mention of what changed: its line, and what the mention flows into."""
         cost, labels = chain.cost + STEP, chain.labels
         self.reach((use.file, use.line), cost, labels, chain.via)
@@ -271,7 +271,7 @@ def _reaches(
     )
 
 
-def _spread(found: SourceMap, roots: _Roots) -> dict[Line, Link]:
+def _spread(found: SourceMap, roots: _Roots) -> dict[Line, LineLink]:
     out = _Chains(found)
     for index, labels in roots.symbols.items():
         out.push("symbol", index, False, 0, frozenset(labels), ())

@@ -9,7 +9,7 @@ from typing import Literal
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.files import SourceDiff
-from workbench.analysis.source.links import Line, Link
+from workbench.analysis.source.links import Line, LineLink
 from workbench.analysis.source.pairing import plain_name
 from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile
@@ -217,7 +217,7 @@ class Placing:
         now = b in self.covered["new"], b in self.covered["added"]
         return (now[0] or not any(was)) if side else (was[0] or not any(now))
 
-    def _link(self, a: Line | None, b: Line | None) -> Link | None:
+    def _link(self, a: Line | None, b: Line | None) -> LineLink | None:
         """The cheapest link of a line pair, from either side; equally cheap ones together."""
         one = self.diff.links_old.get(a) if a is not None else None
         other = self.diff.links_new.get(b) if b is not None else None
@@ -225,7 +225,7 @@ class Placing:
             return one or other
         if one.cost != other.cost:
             return min(one, other, key=lambda link: link.cost)
-        return Link(one.cost, one.labels | other.labels, min(one.via, other.via))
+        return LineLink(one.cost, one.labels | other.labels, min(one.via, other.via))
 
 
 def _lines(launch: Launch) -> Iterable[Line]:

@@ -88,32 +88,20 @@ def _provenance(old: Side, new: Side) -> str:
 
 
 def _time(comparison: Comparison) -> RenderableType:
-    time = comparison.time
-    text = Text()
+    speed, time = comparison.speed, comparison.time
+    if speed is None:
+        return Text("No time: neither a timing nor a duration on both sides", style=DIM)
+    speedup = speed.speedup
+    faster, label, style = speedup >= 1, "as fast", "bold"
+    if speed.moved:
+        label = f"{factor(max(speedup, 1 / speedup))} {'faster' if faster else 'slower'}"
+        style = f"bold {GOOD if faster else BAD}"
+    text = Text().append(label, style=style)
+    text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
+    note = "under the profiler; no time is recorded"
     if time is not None:
-        faster = time.speedup >= 1
-        word = f"{factor(time.speedup if faster else 1 / time.speedup)}"
-        style = (GOOD if faster else BAD) if time.moved else ""
-        label = f"{word} {'faster' if faster else 'slower'}" if time.moved else "as fast"
-        text.append(label, style=f"bold {style}".strip())
-        text.append(f"  {quantity(time.old_s, 's')} → {quantity(time.new_s, 's')}")
-        text.append(f"  speed-up {factor(time.low)} to {factor(time.high)}", style=DIM)
-        return text
-    duration = comparison["duration"]
-    if duration.old is None or duration.new is None or not duration.new:
-        text.append("No time: neither a timing nor a duration on both sides", style=DIM)
-        return text
-    speedup = duration.old / duration.new
-    style = _STYLE[duration.verdict] if duration.moved else ""
-    label = (
-        f"{factor(max(speedup, 1 / speedup))} {'faster' if speedup >= 1 else 'slower'}"
-        if duration.moved
-        else "as fast"
-    )
-    text.append(label, style=f"bold {style}".strip())
-    text.append(f"  {quantity(duration.old, 's')} → {quantity(duration.new, 's')}")
-    text.append("  under the profiler; no time is recorded", style=DIM)
-    return text
+        note = f"speed-up {factor(time.low)} to {factor(time.high)}"
+    return text.append(f"  {note}", style=DIM)
 
 
 def _launches(comparison: Comparison) -> list[RenderableType]:

@@ -85,19 +85,14 @@ def _sentence(text: str) -> str:
 
 
 def _time(comparison: Comparison) -> str:
-    time = comparison.time
-    if time is not None:
-        return (
-            f"{quantity(time.old_s, 's')} → {quantity(time.new_s, 's')}: "
-            f"**{factor(time.speedup)}** (between {factor(time.low)} and {factor(time.high)})"
-        )
-    duration = comparison["duration"]
-    if not duration.old or not duration.new:
+    speed, time = comparison.speed, comparison.time
+    if speed is None:
         return ""
-    return (
-        f"{quantity(duration.old, 's')} → {quantity(duration.new, 's')}: "
-        f"**{factor(duration.old / duration.new)}** under the profiler; no time is recorded"
-    )
+    note = " under the profiler; no time is recorded"
+    if time is not None:
+        note = f" (between {factor(time.low)} and {factor(time.high)})"
+    change = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}"
+    return f"{change}: **{factor(speed.speedup)}**{note}"
 
 
 def _author(title: str, change: str) -> str:
