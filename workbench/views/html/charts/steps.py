@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from workbench import units
 from workbench.analysis.split.attribution import CounterSplit, Part
@@ -10,8 +11,8 @@ from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Fact, Story, tellable
 from workbench.analysis.weight import TELLING, Scale
 from workbench.counters import catalog
-from workbench.model import Number, Record
-from workbench.views.html.charts import figure as charts
+from workbench.model import Number
+from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.waterfall import Fall, total, waterfall
 from workbench.views.html.parts.common import percent
 from workbench.views.html.parts.links import tone_of
@@ -21,27 +22,24 @@ _STEP = 0.012
 _STEPS = 12
 
 
-class Waterfall(Record, frozen=True):
+class Waterfall(Plot, frozen=True):
     """A figure and the table behind it; `id` is the counter's."""
 
     id: str
     title: str
     change: str
-    figure: charts.Figure
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
     note: str = ""
 
 
-def part_name(link: str, hunk: int | None, symbol: str | None, note: str = "") -> str:
+def part_name(part: Part | TimePart) -> str:
     """``As`` by hunk 2 -> ``As (hunk 2)``; ``Hunk 4``; ``Launch``; ``Elsewhere``."""
-    if link == "hunk":
-        return f"Hunk {hunk}"
-    if link == "symbol":
-        return f"{symbol} (hunk {hunk})"
-    if link == "launch":
-        return f"Launch of {symbol}" if symbol else "Launch"
-    return "Elsewhere, no source line" if note == "no-line" else "Elsewhere"
+    if part.link == "hunk":
+        return f"Hunk {part.hunk}"
+    if part.link == "symbol":
+        return f"{part.symbol} (hunk {part.hunk})"
+    if part.link == "launch":
+        return f"Launch of {part.symbol}" if part.symbol else "Launch"
+    return "Elsewhere, no source line" if part.note == "no-line" else "Elsewhere"
 
 
 def _href(hunk: int | None) -> str:
@@ -51,54 +49,51 @@ def _href(hunk: int | None) -> str:
 # --- time -----------------------------------------------------------------------------
 
 
-class _TimeFall(Record, frozen=True):
-    name: str
-    hunk: int | None
-    stalls: tuple[StallDelta, ...]
-    what: str
-    linked: bool
-
-    @property
-    def delta(self) -> float:
-        return sum(stall.delta_s for stall in self.stalls)
-
-    @property
-    def error(self) -> tuple[float, float]:
-        """Below and above: single errors as they are, several by root of squares (Newcombe)."""
-        below = math.sqrt(sum((s.delta_s - s.low_s) ** 2 for s in self.stalls))
-        above = math.sqrt(sum((s.high_s - s.delta_s) ** 2 for s in self.stalls))
-        return below, above
-
-
-def _step(name: str, part: TimePart | None, stalls: tuple[StallDelta, ...], what: str) -> _TimeFall:
-    linked = part is not None and part.link != "elsewhere"
-    return _TimeFall(
-        name=name, hunk=part.hunk if part else None, stalls=stalls, what=what, linked=linked
+def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -> Fall:
+    """Several stalls of a part as one step, or of many parts (None) as the last one."""
+    delta = sum(stall.delta_s for stall in stalls)
+    # Single errors as they are, several by the root of their squares (Newcombe).
+    below = math.sqrt(sum((stall.delta_s - stall.low_s) ** 2 for stall in stalls))
+    above = math.sqrt(sum((stall.high_s - stall.delta_s) ** 2 for stall in stalls))
+    name = part_name(part) if part else "All the rest"
+    hunk = part.hunk if part else None
+    text = f"{units.signed(delta, 's')} ±{units.quantity(max(below, above), 's')}"
+    tone = "good" if delta < 0 else "bad"
+    if part is None or part.link == "elsewhere" or delta - below <= 0 <= delta + above:
+        tone = ""  # nobody's doing, or the sampling error leaves the sign in doubt
+    return Fall(
+        label=f"{name}: {what}",
+        delta=delta,
+        text=text,
+        hover=f"{text}, linked to {name}" if hunk else text,
+        tone=tone,
+        below=below,
+        above=above,
+        href=_href(hunk),
     )
 
 
-def _steps(split: TimeSplit) -> list[_TimeFall]:
+def _time_falls(split: TimeSplit) -> list[Fall]:
     floor = _STEP * max(split.old_s, split.new_s)
     every = [abs(stall.delta_s) for part in split.parts for stall in part.stalls]
     if len([amount for amount in every if amount >= floor]) > _STEPS:
         floor = sorted(every, reverse=True)[_STEPS - 1]
-    out: list[_TimeFall] = []
+    out: list[Fall] = []
     small: list[StallDelta] = []
     for part in split.parts:
-        name = part_name(part.link, part.hunk, part.symbol, part.note)
         rest = []
         for stall in part.stalls:
             if abs(stall.delta_s) >= floor:
-                out.append(_step(name, part, (stall,), _stall_title(stall)))
+                out.append(_time_fall(part, (stall,), _stall_title(stall)))
             else:
                 rest.append(stall)
         if abs(sum(stall.delta_s for stall in rest)) >= floor / 2:
             what = "other states" if len(rest) < len(part.stalls) else "all states"
-            out.append(_step(name, part, tuple(rest), what))
+            out.append(_time_fall(part, rest, what))
         else:
             small += rest
     if sum(stall.delta_s for stall in small):
-        out.append(_step("All the rest", None, tuple(small), "small steps"))
+        out.append(_time_fall(None, small, "small steps"))
     return out
 
 
@@ -117,30 +112,11 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
         old: What to call the old side.
         new: What to call the new side.
     """
-    falls = []
-    for step in _steps(split):
-        below, above = step.error
-        text = f"{units.signed(step.delta, 's')} ±{units.quantity(max(below, above), 's')}"
-        tone = "good" if step.delta < 0 else "bad"
-        if not step.linked or step.delta - below <= 0 <= step.delta + above:
-            tone = ""  # nobody's doing, or the sampling error leaves the sign in doubt
-        falls.append(
-            Fall(
-                label=f"{step.name}: {step.what}",
-                delta=step.delta,
-                text=text,
-                hover=f"{text}, linked to {step.name}" if step.hunk else text,
-                tone=tone,
-                below=below,
-                above=above,
-                href=_href(step.hunk),
-            )
-        )
     figure = waterfall(
         "time-waterfall",
         f"Duration under the profiler from {old} to {new}, by change of the source and warp state",
         total(old, split.old_s, units.quantity(split.old_s, "s")),
-        falls,
+        _time_falls(split),
         total(new, split.new_s, units.quantity(split.new_s, "s")),
         "s",
         "duration under the profiler",
@@ -159,7 +135,7 @@ def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:
 
 
 def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
-    name = part_name(part.link, part.hunk, part.symbol, part.note)
+    name = part_name(part)
     every = (
         StallDelta(stall="", delta_s=part.delta_s, low_s=part.low_s, high_s=part.high_s),
         *part.stalls,
@@ -233,7 +209,7 @@ def _counter(split: CounterSplit, old: str, new: str) -> Waterfall:
 
 def _fall(split: CounterSplit, part: Part) -> Fall:
     text = units.signed(part.delta, split.unit)
-    name = part_name(part.link, part.hunk, part.symbol, part.note)
+    name = part_name(part)
     return Fall(
         label=name,
         delta=float(part.delta),
@@ -247,7 +223,7 @@ def _fall(split: CounterSplit, part: Part) -> Fall:
 def _row(split: CounterSplit, part: Part) -> tuple[str, ...]:
     places = [str(line.new or f"old {line.old}") for line in part.lines if line.new or line.old]
     return (
-        part_name(part.link, part.hunk, part.symbol, part.note),
+        part_name(part),
         units.signed(part.delta, split.unit),
         percent(part.delta / split.delta) if split.delta else units.quantity(None),
         ", ".join(places[:8]) + (" …" if len(places) > 8 else ""),

@@ -32,7 +32,6 @@ from workbench.views.html.parts.links import LinkGroup, Links
 from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_table, most_moved, tile
 from workbench.views.html.parts.verdicts import (
     Advice,
-    Effect,
     Judged,
     OccupancyRow,
     advice,
@@ -95,7 +94,7 @@ class DiffView(Record, frozen=True):
     counters_by_part: tuple[Waterfall, ...]
     occupancy: tuple[OccupancyRow, ...]
     verdicts: tuple[Judged, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[MovedTile, ...]
     more_effects: str
     advice: tuple[Advice, ...]
     table: tuple[CounterRow, ...]

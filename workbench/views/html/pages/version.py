@@ -68,62 +68,33 @@ class VersionView(Record, frozen=True):
 
 
 def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[Tile, ...]:
-    tiles = []
+    tiles: list[tuple[str, str, str]] = []
     timing = rung.timing if rung else None
-    seconds = kernel_seconds(profile)
     count = len(profiled(profile))
-    several = count > 1
-    if timing:
-        tiles.append(
-            Tile(label="Time", value=units.quantity(timing.time.value, "s"), note=interval(timing))
-        )
+    if rung and timing:
+        tiles.append(("Time", units.quantity(timing.time.value, "s"), interval(timing)))
         if timing.flops:
             rate = timing.flops / timing.time.value
-            tiles.append(
-                Tile(
-                    label="Throughput",
-                    value=units.quantity(rate, f"{rung.ladder.study.work}/s" if rung else "flop/s"),
-                    note="of the job's work",
-                )
-            )
-    elif seconds is not None:
-        tiles.append(
-            Tile(
-                label="Duration",
-                value=units.quantity(seconds, "s"),
-                note=f"under the profiler, {count} launches" if several else "under the profiler",
-            )
-        )
+            said = units.quantity(rate, f"{rung.ladder.study.work}/s")
+            tiles.append(("Throughput", said, "of the job's work"))
+    elif (seconds := kernel_seconds(profile)) is not None:
+        note = f"under the profiler, {count} launches" if count > 1 else "under the profiler"
+        tiles.append(("Duration", units.quantity(seconds, "s"), note))
     if rung and not rung.is_baseline and (share := rung.of_baseline):
         baseline = rung.ladder.baseline
-        tiles.append(
-            Tile(
-                label="Of the baseline's speed",
-                value=percent(share),
-                note=baseline.id if baseline else (timing.baseline if timing else ""),
-            )
-        )
+        name = baseline.id if baseline else (timing.baseline if timing else "")
+        tiles.append(("Of the baseline's speed", percent(share), name))
     if launch is not None:
-        notes = {
-            "sm_throughput": "of peak",
-            "memory_throughput": "of peak, at its busiest level",
-            "achieved_occupancy": occupancy_note(launch),
-        }
-        titles = {
-            "sm_throughput": "Compute",
-            "memory_throughput": "Memory",
-            "achieved_occupancy": "Occupancy",
-        }
         tiles += [
-            Tile(
-                label=titles[counter],
-                value=text(launch, counter),
-                note=f"{note}; longest launch" if several else note,
+            (title, text(launch, counter), f"{note}; longest launch" if count > 1 else note)
+            for title, counter, note in (
+                ("Compute", "sm_throughput", "of peak"),
+                ("Memory", "memory_throughput", "of peak, at its busiest level"),
+                ("Occupancy", "achieved_occupancy", occupancy_note(launch)),
             )
-            for counter, note in notes.items()
             if value(launch, counter) is not None
         ]
-    return tuple(tiles)
+    return tuple(Tile(*tile) for tile in tiles)
 
 
 def interval(timing: Timing) -> str:

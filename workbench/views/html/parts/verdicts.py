@@ -10,10 +10,9 @@ from workbench.analysis.compare import Delta
 from workbench.analysis.expectations import Judgement, find_counter
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.story import Story
-from workbench.counters import catalog
 from workbench.model import Record
 from workbench.views.html.parts.common import Tone, percent
-from workbench.views.html.parts.moved import change
+from workbench.views.html.parts.moved import MovedTile, tile
 
 _VERDICT: dict[str, Tone] = {"confirmed": "good", "refuted": "bad", "inconclusive": "warn"}
 _SCORE: dict[str, tuple[str, Tone]] = {
@@ -43,15 +42,6 @@ class Advice(Record, frozen=True):
     gained: str
     still: str
     verdict: str
-    tone: Tone
-
-
-class Effect(Record, frozen=True):
-    """A counter that moved and that nobody expected."""
-
-    id: str
-    title: str
-    change: str
     tone: Tone
 
 
@@ -106,7 +96,7 @@ def _advice(score: Score, several: bool) -> Advice:
 
 def effects(
     found: tuple[Delta, ...], heaviest: Sequence[tuple[float, Delta]]
-) -> tuple[tuple[Effect, ...], int]:
+) -> tuple[tuple[MovedTile, ...], int]:
     """The side effects worth naming (worse ones first), and how many more there are.
 
     Args:
@@ -116,15 +106,7 @@ def effects(
     order = {delta.id: place for place, (_, delta) in enumerate(heaviest)}
     told = [delta for delta in found if not delta.id.endswith(("_excess", "_ideal"))]
     told.sort(key=lambda d: ({"worse": 0, "better": 1}.get(d.verdict, 2), order[d.id]))
-    shown = tuple(
-        Effect(
-            id=delta.id,
-            title=catalog()[delta.id].title,
-            change=change(delta),
-            tone="bad" if delta.verdict == "worse" else "good" if delta.verdict == "better" else "",
-        )
-        for delta in told[:_EFFECTS]
-    )
+    shown = tuple(map(tile, told[:_EFFECTS]))
     return shown, len(told) - len(shown)
 
 
