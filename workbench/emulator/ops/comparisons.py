@@ -10,7 +10,7 @@ import numpy as np
 from workbench.emulator.ops.floats import getter
 from workbench.emulator.ops.halves import KINDS, join, split
 from workbench.emulator.ptx.instructions import SIZES, Instr, Pair
-from workbench.emulator.state.context import Context, Registers, Run, put, writes_itself
+from workbench.emulator.state.context import Context, Registers, Run, writes_both
 from workbench.emulator.state.integers import TRUTH, boxed, compare, flags, invert
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import F32, F64, MASK, UNSIGNED, Array, Value, truth
@@ -66,7 +66,7 @@ def _setp(instr: Instr, ctx: Context) -> Run:
     if instr.parts[-1] in ("f16x2", "bf16x2"):
         if not isinstance(target, Pair):
             raise ctx.unsupported(instr)
-        return _both(target, ctx, _per_half(_halves(instr, ctx)))
+        return writes_both(ctx, target, _per_half(_halves(instr, ctx)), 0)
     test = _test(instr, ctx)
     mix = next((TRUTH[p] for p in instr.parts[2:-1] if p in TRUTH), None)
     if mix is None and not isinstance(target, Pair):
@@ -83,7 +83,7 @@ def _setp(instr: Instr, ctx: Context) -> Run:
         return first, second
 
     if isinstance(target, Pair):
-        return _both(target, ctx, full)
+        return writes_both(ctx, target, full, 0)
     return lambda R, M: full(R, M)[0]
 
 
@@ -93,18 +93,6 @@ def _per_half(compared: Callable[[Registers], Array]) -> Run:
         return flags(result[..., 0]), flags(result[..., 1])
 
     return halves
-
-
-def _both(target: Pair, ctx: Context, pair: Run) -> Run:
-    p, q = ctx.target(target.first), ctx.target(target.second)
-
-    @writes_itself
-    def both(R: Registers, M: Mask) -> None:
-        one, two = pair(R, M)
-        put(R, M, p, one, 0)
-        put(R, M, q, two, 0)
-
-    return both
 
 
 def _set(instr: Instr, ctx: Context) -> Run:

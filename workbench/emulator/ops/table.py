@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workbench.emulator.ops import (
     access,
     arithmetic,
@@ -19,6 +21,11 @@ from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.state.context import CodeSite, Context, Run
 
 _FLOATS = ("f32", "f64")
+#: Builders of what is counted beyond how often it runs.
+_COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
+    "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
+    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.build, "cp": asynccopy.build,
+}  # fmt: skip
 
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
@@ -36,18 +43,10 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
-    if op in ("ld", "ldu"):
-        return access.load(instr, ctx, site)
-    if op == "st":
-        return access.store(instr, ctx, site)
-    if op in ("atom", "red"):
-        return atomics.build(instr, ctx, site)
-    if op in ("mma", "ldmatrix"):
-        return mma.build(instr, ctx, site)
-    if op == "wmma":
-        return wmma.build(instr, ctx, site)
-    if op == "cp":
-        return asynccopy.build(instr, ctx, site)
+    if op in _COUNTED:
+        return _COUNTED[op](instr, ctx, site)
+    if op == "mma":
+        return mma.mma(instr, ctx)
     if arithmetic.uses_carry(instr):
         return arithmetic.with_carry(instr, ctx)
     tables = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.emulator.ptx.instructions import Instr, Pair
-from workbench.emulator.state.context import Context, Registers, Run, put, writes_itself
+from workbench.emulator.state.context import Context, Registers, Run, writes_both
 from workbench.emulator.state.integers import boxed
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.values import UNSIGNED, Array, Value, signed, truth, unsigned
@@ -85,15 +85,7 @@ def _shfl(instr: Instr, ctx: Context) -> Run:
 
     if not isinstance(target, Pair):
         return lambda R, M: shuffle(R, M)[0]
-    d, p = ctx.target(target.first), ctx.target(target.second)
-
-    @writes_itself
-    def both(R: Registers, M: Mask) -> None:
-        value, inside = shuffle(R, M)
-        put(R, M, d, value, 4)
-        put(R, M, p, inside, 0)
-
-    return both
+    return writes_both(ctx, target, shuffle, 4)
 
 
 def _spread(per_warp: Array, lanes: Lanes) -> Value:
@@ -129,7 +121,6 @@ def _vote(instr: Instr, ctx: Context) -> Run:
 
 def _match(instr: Instr, ctx: Context) -> Run:
     size = 8 if instr.parts[-1] == "b64" else 4
-    target = instr.operands[0]
     a = ctx.slot(instr.operands[1], size)
     members = ctx.slot(instr.operands[2], 4)
     every = "all" in instr.parts
@@ -143,18 +134,14 @@ def _match(instr: Instr, ctx: Context) -> Run:
 
     if not every:
         return lambda R, M: boxed(_flat(groups(R, M)[0], ctx.rt.lanes))
-    d, p = ctx.target(target.first if isinstance(target, Pair) else target), -1
-    if isinstance(target, Pair):
-        p = ctx.target(target.second)
 
-    @writes_itself
-    def both(R: Registers, M: Mask) -> None:
+    def agreed(R: Registers, M: Mask) -> tuple[Value, Array]:
         bits, here = groups(R, M)
         agree = bits == here
-        put(R, M, d, boxed(_flat(np.where(agree, bits, np.uint32(0)), ctx.rt.lanes)), 4)
-        put(R, M, p, _flat(agree, ctx.rt.lanes), 0)
+        value = boxed(_flat(np.where(agree, bits, np.uint32(0)), ctx.rt.lanes))
+        return value, _flat(agree, ctx.rt.lanes)
 
-    return both
+    return writes_both(ctx, instr.operands[0], agreed, 4)
 
 
 def _redux(instr: Instr, ctx: Context) -> Run:
@@ -192,19 +179,15 @@ def _activemask(instr: Instr, ctx: Context) -> Run:
 
 def _elect(instr: Instr, ctx: Context) -> Run:
     """``elect.sync d|p``: the lowest active lane."""
-    target = instr.operands[0]
-    if not isinstance(target, Pair):
+    if not isinstance(instr.operands[0], Pair):
         raise ctx.unsupported(instr)
-    d, p = ctx.target(target.first), ctx.target(target.second)
 
-    @writes_itself
-    def both(R: Registers, M: Mask) -> None:
+    def elected(R: Registers, M: Mask) -> tuple[Value, Array]:
         lanes = ctx.rt.lanes
         first = active(M, lanes).argmax(axis=-1)
-        put(R, M, d, _spread(first.astype(np.uint32), lanes), 4)
-        put(R, M, p, _flat(first[..., None] == _LANE, lanes), 0)
+        return _spread(first.astype(np.uint32), lanes), _flat(first[..., None] == _LANE, lanes)
 
-    return both
+    return writes_both(ctx, instr.operands[0], elected, 4)
 
 
 def _warp_barrier(instr: Instr, ctx: Context) -> Run:

@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, walk
 from workbench.emulator.ptx.inlining import FlatKernel
-from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym
+from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
 from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.emulator.state.spaces import Arena, Reach
 from workbench.emulator.state.values import MASK, Array, Value
@@ -322,3 +322,17 @@ def literal(operand: Imm, size: int, kind: str) -> int:
 def put(R: Registers, M: Mask, slot: int, value: Value, size: int) -> None:
     """Write one of several results of an instruction."""
     R[slot] = select(M, value, R[slot], size) if M.partial and slot >= 0 else value
+
+
+def writes_both(ctx: Context, target: Operand, both: Run, size: int) -> Run:
+    """A closure for ``d|p``, or d alone, from one that gives both; d has `size` bytes."""
+    pair = target if isinstance(target, Pair) else Pair(target, Reg("_"))
+    d, p = ctx.target(pair.first), ctx.target(pair.second)
+
+    @writes_itself
+    def run(R: Registers, M: Mask) -> None:
+        one, two = both(R, M)
+        put(R, M, d, one, size)
+        put(R, M, p, two, 0)
+
+    return run

@@ -108,8 +108,12 @@ def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, into: Accumulator) -> Ru
     return many
 
 
-def _mma(instr: Instr, ctx: Context) -> Run:
-    """``mma.sync.aligned.shape.row.col.d.a.b.c``."""
+def mma(instr: Instr, ctx: Context) -> Run:
+    """``mma.sync.aligned.shape.row.col.d.a.b.c``.
+
+    Raises:
+        KernelError: a shape or type that is not supported.
+    """
     shape = next(part for part in instr.parts if part[0] == "m" and part[1:2].isdigit())
     to, left, right, start = [p for p in instr.parts if p in (*_PER, "f32", "s32")][-4:]
     if (shape, left) not in _SHAPES or "row" not in instr.parts or instr.parts.count("col") != 1:
@@ -126,7 +130,7 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     )
 
 
-def _ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """Up to four 8×8 matrices of 16-bit elements; lane 8m + r gives row r of matrix m."""
     if "b16" not in instr.parts or "m8n8" not in instr.parts:
         raise ctx.unsupported(instr)
@@ -163,14 +167,3 @@ def _ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             put(R, M, target, np.ascontiguousarray(out).reshape(lanes.shape), 4)
 
     return many
-
-
-def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``mma`` and ``ldmatrix``.
-
-    Raises:
-        KernelError: a shape or type that is not supported.
-    """
-    if instr.op == "mma":
-        return _mma(instr, ctx)
-    return _ldmatrix(instr, ctx, site)
