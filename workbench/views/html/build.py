@@ -22,7 +22,7 @@ from workbench.measure.ladder import Ladder, Rung, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
-from workbench.views.html.page import Kept, Page, PageCount, Rendered, digest
+from workbench.views.html.page import KeptPage, Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import ReportFile as ReportFile
 from workbench.views.html.render import ladder_folder, step_page, version_page
 from workbench.views.html.site import Site
@@ -262,7 +262,7 @@ def _ladder_pages(
             yield page(version_page(rung.id, engine), key, partial(_render_version, rung, engine))
 
 
-def _steps(ladder: Ladder, kept: Kept | None) -> list[tuple[str, str, str]]:
+def _steps(ladder: Ladder, kept: KeptPage | None) -> list[tuple[str, str, str]]:
     """The ladder's steps; from the manifest where the ladder has not changed.
 
     Which version is whose parent is the study's word, and loading a study would cost

@@ -36,7 +36,7 @@ class Page(Record, frozen=True):
     group: str = ""
 
 
-class Kept(Record, frozen=True):
+class KeptPage(Record, frozen=True):
     """What the manifest remembers of a page; sizes tell a page that a crash has cut short."""
 
     key: str

@@ -16,14 +16,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from workbench.store.atomic import replace_file
-from workbench.views.html.page import Kept, Page
+from workbench.views.html.page import KeptPage, Page
 
 #: Below this, starting processes costs more than they bring.
 _MANY_PAGES = 60
 #: Each holds a ladder's profiles; more would be quicker, and not small.
 _MOST_PROCESSES = 6
 
-_Done = list[tuple[str, Kept]]
+_Done = list[tuple[str, KeptPage]]
 #: What children inherit: set before they are forked.
 _plan: list[list[Page]] = []
 
@@ -93,7 +93,7 @@ def _write(out: Path, group: list[Page]) -> _Done:
             replace_file(target.with_name(name), data)
         replace_file(target, html)
         beside = {name: len(data) for name, data in result.beside.items()}
-        kept = Kept(
+        kept = KeptPage(
             key=page.key, owner=page.owner, size=len(html), beside=beside, summary=result.summary
         )
         done.append((page.path, kept))

@@ -16,7 +16,7 @@ import msgspec
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.store.atomic import locked, write_files
-from workbench.views.html.page import Kept, Page, PageCount, digest
+from workbench.views.html.page import KeptPage, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
 _FORMAT = "workbench-report"
@@ -30,7 +30,7 @@ FileStamp = tuple[int, int, str]
 
 class _Manifest(Record, frozen=True):
     format: str = ""
-    pages: dict[str, Kept] = msgspec.field(default_factory=dict)
+    pages: dict[str, KeptPage] = msgspec.field(default_factory=dict)
     assets: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Site:
         self._files = self._manifest.files
         self._seen_files: dict[str, FileStamp] = {}
         self._relative: dict[Path, str] = {}
-        self._owned: dict[str, dict[str, Kept]] | None = None
+        self._owned: dict[str, dict[str, KeptPage]] | None = None
         self._lock = locked(out, _LOCK_TIMEOUT_S)
 
     def __enter__(self) -> Site:
@@ -82,7 +82,7 @@ class Site:
             write_files({self.out / MANIFEST: msgspec.json.encode(manifest)})
             self._manifest = manifest
 
-    def pages(self, owner: str) -> dict[str, Kept]:
+    def pages(self, owner: str) -> dict[str, KeptPage]:
         """The pages now on disk of an owner (or of all of one kind), by path."""
         if self._owned is None:
             self._owned = {}
@@ -159,7 +159,7 @@ class Site:
         except OSError:
             return False
 
-    def _forget_beside(self, path: str, now: Kept) -> None:
+    def _forget_beside(self, path: str, now: KeptPage) -> None:
         before = self._pages.get(path)
         for name in set(before.beside if before else ()) - set(now.beside):
             self._unlink((self.out / path).with_name(name))

@@ -1,1 +1,5 @@
-"""Figures as plain data: what is drawn is decided here, and the page's script draws it."""
+"""Figures as plain data, each with the table behind it; the page's script draws them.
+
+In come records of the analysis and of what is recorded; out go Plotly's traces and layouts
+with colours as tokens, and rows of text.
+"""

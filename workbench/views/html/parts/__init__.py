@@ -1,1 +1,5 @@
-"""Pieces that several pages show: tiles, tables, verdicts, links, rules."""
+"""Pieces that several pages show: heads, tiles, tables, verdicts, links, rules.
+
+In come launches, comparisons and stories; out go records of finished text, which the
+templates' macros print.
+"""
