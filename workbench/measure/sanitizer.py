@@ -205,19 +205,8 @@ def arguments(program: str, tool: Tool) -> tuple[str, ...]:
     Host back traces are left out: they show PyCUDA and Python, not the kernel. All
     findings are printed (its default stops at 100), so that counts are true.
     """
-    words = [
-        program,
-        "--tool",
-        tool,
-        "--error-exitcode",
-        str(FOUND),
-        "--show-backtrace",
-        "no",
-        "--print-limit",
-        "0",
-        "--check-exit-code",
-        "no",
-    ]
+    words = [program, "--tool", tool, "--error-exitcode", str(FOUND)]
+    words += ["--show-backtrace", "no", "--print-limit", "0", "--check-exit-code", "no"]
     if tool == "memcheck":
         # A driver call that fails after a crash is a consequence, not a finding.
         words += ["--report-api-errors", "no"]

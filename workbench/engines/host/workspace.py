@@ -44,12 +44,16 @@ def folder_for(root: Path, name: str) -> Path:
             ignore.write_text("*\n")
         clear(folder)
     except OSError as error:
-        raise MissingError(
-            f"{folder}: cannot be written to: {error.strerror}",
-            "A run needs a little room below the project's build folder: free some space, "
-            "or correct the permissions.",
-        ) from error
+        raise _unwritable(folder, error) from error
     return relative
+
+
+def _unwritable(folder: Path, error: OSError) -> MissingError:
+    return MissingError(
+        f"{folder}: cannot be written to: {error.strerror}",
+        "A run needs a little room below the project's build folder: free some space, or "
+        "correct the permissions.",
+    )
 
 
 def clear(folder: Path) -> None:
@@ -84,11 +88,7 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
             folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise MissingError(
-                f"{folder}: cannot be written to: {error.strerror}",
-                "A run needs a little room below the project's build folder: free some "
-                "space, or correct the permissions.",
-            ) from error
+            raise _unwritable(folder, error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
