@@ -138,7 +138,8 @@ class Access:
     def reach(self, R: Registers, M: Mask) -> Reach:
         """Where the lanes of a mask go."""
         base, off = where_of(R, self.slot, self.size)
-        pattern = pattern_of(base, self.width, M, self.rt.lanes)
+        known = base.memo.get(("pattern", self.width, M))  # what `pattern_of` looks up first
+        pattern = known or pattern_of(base, self.width, M, self.rt.lanes)
         off += self.imm
         return Reach(base, pattern, pattern.low + off, pattern.high + off, M)
 
