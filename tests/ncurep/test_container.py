@@ -170,9 +170,9 @@ def test_entries_of_unknown_kinds_behind_the_results_are_passed_over() -> None:
     blocks[2] = sized(header) + first[4 + size :] + extra
     container = parse(assemble(*blocks), NAME)
     assert (container.results, container.doubts) == (1, [])
-    raw = assemble(*blocks[:3])
+    raw = assemble(*blocks, blocks[2])
     for missing in range(1, len(extra)):
-        with pytest.raises(DataError, match="cut short"):
+        with pytest.raises(DataError, match="bytes found, at least"):
             parse(raw[:-missing], NAME)
 
 
