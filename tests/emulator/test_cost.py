@@ -104,6 +104,24 @@ def test_shared_cost(case: tuple[np.ndarray, np.ndarray, int], load: bool) -> No
     assert (cost.wavefronts, cost.ideal) == slow_shared(addresses, mask, width, load=load)
 
 
+@pytest.mark.parametrize("on", [7, 8, 9, 12, 15, 16])
+@pytest.mark.parametrize("half", [0, 1])
+def test_idle_lanes_keep_passes_of_the_first_half_apart(half: int, on: int) -> None:
+    mask = np.ones(32, np.bool_)
+    mask[16 * half + on : 16 * half + 16] = False
+    addresses = np.zeros(32, np.int64)
+    cost = shared_load_cost(addresses[None], mask[None], 16)
+    assert (cost.wavefronts, cost.ideal) == slow_shared(addresses, mask, 16, load=True)
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_a_warp_without_an_active_lane_costs_nothing(width: int) -> None:
+    addresses, none = np.arange(32)[None] * width, np.zeros((1, 32), np.bool_)
+    assert set(global_cost(addresses, none, width)) == {0}
+    for function in (shared_load_cost, shared_store_cost, atomic_cost, swap_cost, spin_cost):
+        assert set(function(addresses, none, width)) == {0}
+
+
 def served(addresses: list[int], width: int) -> int:
     """The most lanes of a pass that any bank has to serve."""
     banks = [a // 4 % 32 + k for a in addresses for k in range(max(width // 4, 1))]
@@ -351,6 +369,7 @@ def test_zeros_of_copies_past_the_cache_are_written_like_others() -> None:
     assert (half.sectors, half.shared.wavefronts, half.shared.ideal) == (16, 4 + 4, 2 + 4)
     none = bypass_cost(place, place, (LANE < 0)[None], None)
     assert (none.sectors, none.shared.wavefronts, none.shared.ideal) == (0, 4, 4)
+    assert none.shared.ways == 1
     whole = bypass_cost(place, place, None, None, sized=True)
     assert (whole.sectors, whole.shared.wavefronts, whole.shared.ideal) == (16, 8, 8)
 
