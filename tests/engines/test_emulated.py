@@ -17,7 +17,8 @@ from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
 from workbench.emulator.run import sample, strata
 from workbench.emulator.state.lanes import Geometry
-from workbench.engines import RunOptions, choose
+from workbench.engines import RunOptions
+from workbench.engines.choice import choose
 from workbench.engines.emulated.emulation import verified
 from workbench.errors import (
     InconclusiveError,

@@ -117,7 +117,7 @@ def command(
     import msgspec
 
     from workbench.commands.progress import Progress
-    from workbench.engines import choose
+    from workbench.engines.choice import choose
     from workbench.errors import MissingError
     from workbench.measure.campaign import Failures, runnable
     from workbench.measure.experiment import Experiment
@@ -162,7 +162,7 @@ def _print_commands(named: Named, engine: str, options: ProfileOptions, run: Run
     Raises:
         UsageError: the emulator was asked for.
     """
-    from workbench.engines import on_gpu
+    from workbench.engines.choice import on_gpu
     from workbench.errors import UsageError
     from workbench.measure.experiment import Experiment
     from workbench.measure.plan import chosen

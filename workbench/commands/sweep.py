@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from workbench.views.sheets.sweep import Sweep
 
 
-class Scope(NamedTuple):
+class SweepScope(NamedTuple):
     """What the sweep goes over, as it was typed: targets, study, patterns of problems."""
 
     targets: tuple[str, ...]
@@ -39,7 +39,7 @@ class Scope(NamedTuple):
 @click.command()
 @folded(
     "scope",
-    Scope,
+    SweepScope,
     click.argument("targets", nargs=-1, metavar="[STUDY] [VERSIONS]..."),
     study_option,
     click.option(
@@ -65,7 +65,7 @@ class Scope(NamedTuple):
 @run_options
 @format_option
 def command(
-    scope: Scope,
+    scope: SweepScope,
     stored: Stored,
     recorded: bool,
     device: str | None,
@@ -98,7 +98,8 @@ def command(
         return
 
     from workbench.commands.progress import Progress
-    from workbench.engines import now, on_gpu
+    from workbench.engines import now
+    from workbench.engines.choice import on_gpu
     from workbench.errors import MissingError
     from workbench.measure.campaign import Campaign, Failures
     from workbench.measure.experiment import Experiment
@@ -136,7 +137,9 @@ def command(
         )
 
 
-def _go_on(scope: Scope, timing: TimeOptions, run: RunOptions, format_: str, since: str) -> str:
+def _go_on(
+    scope: SweepScope, timing: TimeOptions, run: RunOptions, format_: str, since: str
+) -> str:
     """The command line that goes on with a sweep."""
     options = {
         "--study": scope.study,
@@ -172,7 +175,7 @@ def _command_line(targets: tuple[str, ...], options: Mapping[str, object]) -> st
     return shlex.join(words)
 
 
-def _chosen(scope: Scope) -> tuple[Project, Study, list[Version], bool]:
+def _chosen(scope: SweepScope) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
     from workbench.commands.targets import Named
     from workbench.errors import UsageError, nearest

@@ -51,7 +51,8 @@ def command(
     already of the same sources and device is not measured again.
     """
     from workbench.commands.progress import Progress
-    from workbench.engines import now, on_gpu
+    from workbench.engines import now
+    from workbench.engines.choice import on_gpu
     from workbench.errors import MissingError, UsageError
     from workbench.measure.campaign import Campaign, Failures
     from workbench.measure.experiment import Experiment

@@ -56,7 +56,7 @@ def command(
     import msgspec
 
     from workbench.commands.progress import Progress
-    from workbench.engines import choose
+    from workbench.engines.choice import choose
     from workbench.engines.host.presence import need_sanitizer
     from workbench.errors import KernelError, MissingError
     from workbench.measure.campaign import Failures, runnable

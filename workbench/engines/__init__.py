@@ -1,7 +1,7 @@
 """Engines: what says something about a version. ncu needs a GPU, the emulator none.
 
 In come `Subject`s, which are compiled versions on problems that they can do, and what is
-asked of them; out go `Verdict`s and `Profile`s. Which engine is taken is decided here.
+asked of them; out go `Verdict`s and `Profile`s. `choice` decides which engine is taken.
 
 The worker below a profiler imports this module as well: no more than records at its top.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.errors import MissingError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.model import EngineName, Record
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from workbench.engines.ncu.engine import GpuEngine
     from workbench.engines.ncu.raw import Keep
     from workbench.model import Problem, Profile, Version
-    from workbench.project import Project
     from workbench.study.folder import Study
     from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
@@ -183,85 +182,6 @@ class Engine(abc.ABC):
             KernelError: a wrong result, a crash, a hang.
             MissingError, UsageError, DataError: what lacks, or what was not understood.
         """
-
-
-def choose(
-    wanted: str,
-    project: Project,
-    options: RunOptions,
-    say: Say = silent,
-    *,
-    profiling: bool = False,
-) -> Engine:
-    """The engine to take: the GPU's where it can run, else the emulator.
-
-    Args:
-        wanted: ``auto``, ``emulator``, or any other word for the GPU's.
-        project: Where versions run.
-        options: How they run; a launcher leads to a GPU that is not asked from here.
-        say: Called with one line of progress at a time.
-        profiling: ncu is needed as well.
-
-    Raises:
-        MissingError: the GPU's was asked for and cannot run here; or neither it nor a
-            compiler for the emulator is here. Says what lacks and what works without.
-        UsageError: see `workbench.engines.host.presence.choose_where`.
-    """
-    if wanted != "emulator":
-        try:
-            return on_gpu(project, options, say, profiling=profiling)
-        except MissingError:
-            if wanted != "auto" or options.launcher or not _can_compile():
-                raise
-    from workbench.engines.emulated.engine import EmulatorEngine
-
-    return EmulatorEngine(project, options, say)
-
-
-def on_gpu(
-    project: Project,
-    options: RunOptions,
-    say: Say = silent,
-    *,
-    profiling: bool = False,
-    known: bool = False,
-) -> GpuEngine:
-    """The engine of the GPU here, or behind a launcher.
-
-    Args:
-        project: Where versions run.
-        options: How they run.
-        say: Called with one line of progress at a time.
-        profiling: ncu is needed as well.
-        known: Nothing will be run (``--dry-run``): the architecture is enough.
-
-    Raises:
-        MissingError: no GPU, no PyCUDA, no ncu, and something is to be run here.
-        UsageError: see `workbench.engines.host.presence.choose_where`.
-    """
-    from workbench.engines.host import presence
-
-    ncu = ""
-    if profiling and not options.launcher and not known:
-        presence.need_gpu()
-        ncu = presence.need_ncu()
-    elif profiling:
-        found = None if options.launcher else presence.find_tool("ncu", "WORKBENCH_NCU")
-        ncu = found or "ncu"
-    where = presence.choose_where(options, known=known)
-    from workbench.engines.ncu.engine import GpuEngine
-
-    return GpuEngine(project, where, seed=options.seed, ncu=ncu, say=say)
-
-
-def _can_compile() -> bool:
-    from workbench.compile import compilers
-
-    try:
-        compilers.choose("auto")
-    except MissingError:
-        return False
-    return True
 
 
 def fresh_seed() -> int:

@@ -79,7 +79,7 @@ class FileBlock:
 
 
 @dataclass(frozen=True)
-class Session:
+class CaptureSession:
     """What the session records of a report say.
 
     Attributes:
@@ -116,7 +116,7 @@ class Container:
     size: int
     blocks: list[tuple[int, int]]
     results: int
-    session: Session
+    session: CaptureSession
     doubts: list[str]
 
 
@@ -208,7 +208,7 @@ def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
 
 
 def _doubts(
-    session: Session,
+    session: CaptureSession,
     results: int,
     kinds: list[tuple[bool, bool, set[int]]],
     unfinished: list[str],
@@ -281,7 +281,7 @@ def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
         number += 1
 
 
-def _session(headers: list[Field]) -> Session:
+def _session(headers: list[Field]) -> CaptureSession:
     """What the session records in the headers of all blocks say."""
     created, command = 0, ""
     tools: dict[str, str] = {}
@@ -300,7 +300,7 @@ def _session(headers: list[Field]) -> Session:
                 tools[text(detail, TOOL_NAME)] = text(detail, TOOL_VERSION)
             elif key == SESSION_COMMAND and isinstance(detail, bytes):
                 command = detail.decode("utf-8", "replace").strip()
-    return Session(created, tools, command, list(processes))
+    return CaptureSession(created, tools, command, list(processes))
 
 
 def _functions(source: bytes) -> Iterator[str]:

@@ -20,7 +20,7 @@ from workbench.errors import DataError, UsageError
 from workbench.model import Capture, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import AGAIN, Standby
-from workbench.ncurep.container import Container, Session, read_container
+from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.notices import CODES, lacks
 
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
@@ -175,7 +175,7 @@ def _option(words: list[str], name: str, default: str) -> str:
     return value
 
 
-def _capture(session: Session, passes: int) -> Capture:
+def _capture(session: CaptureSession, passes: int) -> Capture:
     """How the report was captured, from the command line that ncu recorded.
 
     Where the command line is known, an option that is not on it has ncu's default.

@@ -1,0 +1,91 @@
+"""Which engine is taken: the GPU's where it can run, else the emulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.engines import Engine, RunOptions, Say, silent
+from workbench.errors import MissingError
+from workbench.project import Project
+
+if TYPE_CHECKING:
+    from workbench.engines.ncu.engine import GpuEngine
+
+
+def choose(
+    wanted: str,
+    project: Project,
+    options: RunOptions,
+    say: Say = silent,
+    *,
+    profiling: bool = False,
+) -> Engine:
+    """The engine to take: the GPU's where it can run, else the emulator.
+
+    Args:
+        wanted: ``auto``, ``emulator``, or any other word for the GPU's.
+        project: Where versions run.
+        options: How they run; a launcher leads to a GPU that is not asked from here.
+        say: Called with one line of progress at a time.
+        profiling: ncu is needed as well.
+
+    Raises:
+        MissingError: the GPU's was asked for and cannot run here; or neither it nor a
+            compiler for the emulator is here. Says what lacks and what works without.
+        UsageError: see `workbench.engines.host.presence.choose_where`.
+    """
+    if wanted != "emulator":
+        try:
+            return on_gpu(project, options, say, profiling=profiling)
+        except MissingError:
+            if wanted != "auto" or options.launcher or not _can_compile():
+                raise
+    from workbench.engines.emulated.engine import EmulatorEngine
+
+    return EmulatorEngine(project, options, say)
+
+
+def on_gpu(
+    project: Project,
+    options: RunOptions,
+    say: Say = silent,
+    *,
+    profiling: bool = False,
+    known: bool = False,
+) -> GpuEngine:
+    """The engine of the GPU here, or behind a launcher.
+
+    Args:
+        project: Where versions run.
+        options: How they run.
+        say: Called with one line of progress at a time.
+        profiling: ncu is needed as well.
+        known: Nothing will be run (``--dry-run``): the architecture is enough.
+
+    Raises:
+        MissingError: no GPU, no PyCUDA, no ncu, and something is to be run here.
+        UsageError: see `workbench.engines.host.presence.choose_where`.
+    """
+    from workbench.engines.host import presence
+
+    ncu = ""
+    if profiling and not options.launcher and not known:
+        presence.need_gpu()
+        ncu = presence.need_ncu()
+    elif profiling:
+        found = None if options.launcher else presence.find_tool("ncu", "WORKBENCH_NCU")
+        ncu = found or "ncu"
+    where = presence.choose_where(options, known=known)
+    from workbench.engines.ncu.engine import GpuEngine
+
+    return GpuEngine(project, where, seed=options.seed, ncu=ncu, say=say)
+
+
+def _can_compile() -> bool:
+    from workbench.compile import compilers
+
+    try:
+        compilers.choose("auto")
+    except MissingError:
+        return False
+    return True
