@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.engines.stand_ins import THERE, Cli
-from workbench.engines.host.job import Result
+from workbench.engines import Subject, Verdict
+from workbench.measure.experiment import Experiment
 from workbench.model import Problem, Version
 from workbench.study.folder import Study
 
@@ -188,19 +189,25 @@ def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
 def test_ctrl_c_shows_what_is_verified_already(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    from workbench.engines.host.job import read_results as real
-
     # In the background of a shell Ctrl-C is ignored from the start.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
-    def interrupted(target: Path) -> list[Result]:
-        results = real(target)
-        if results:
-            os.kill(os.getpid(), signal.SIGINT)
-        return results
+    whole = Experiment.verify
+    told: list[int] = []
 
-    monkeypatch.setattr("workbench.engines.host.client.read_results", interrupted)
+    def interrupted(
+        self: Experiment, subjects: Sequence[Subject], tell: Callable[[int, Verdict], None]
+    ) -> list[Verdict]:
+        def once(place: int, verdict: Verdict) -> None:
+            tell(place, verdict)
+            if not told:
+                told.append(place)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return whole(self, subjects, once)
+
+    monkeypatch.setattr(Experiment, "verify", interrupted)
     code, out, err = cli("verify", "v0", *THERE, "--seed", "5", "--format", "json")
     assert code == 130 and "interrupted" in err
     first = json.loads(out)["results"][0]

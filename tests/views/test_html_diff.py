@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.analysis.step import Step
+from workbench.analysis.weight import most_moved
 from workbench.model import Expectation, Launch, Profile, SourceFile, Version
 from workbench.views.html.code.colours import Span, marked, pieces, words_at
 from workbench.views.html.pages.diff import DiffView, diff_view
 from workbench.views.html.parts.common import Head, sentence
-from workbench.views.html.parts.moved import most_moved
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
 FAST: dict[str, dict[int, Any]] = {

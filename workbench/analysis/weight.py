@@ -37,6 +37,8 @@ _NEUTRAL = 0.5
 #: A ratio (eligible warps, bytes a sector, an efficiency) tells how counts came about, and those
 #: weigh themselves.
 _RATIO = 0.05
+#: Groups that describe the code or repeat another one; the others say how the machine was used.
+_DULL = {"launch", "resources", "samples", "flops", "issue"}
 
 
 class Scale:
@@ -116,6 +118,30 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
         (_significance(delta, scale, cycles), delta) for delta in comparison.counters if delta.moved
     ]
     return sorted(found, key=lambda entry: -entry[0])
+
+
+def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, ...]:
+    """The counters that moved most, at most one of a group until every group had its turn.
+
+    Excess and ideal follow from the counters that they belong to, and are left out.
+    """
+    order = [
+        delta
+        for _, delta in ranked(comparison, scale)
+        if delta.old is not None
+        and delta.new is not None
+        and delta.group != "time"
+        and delta.unit != "sample"
+        and not delta.id.endswith(("_ideal", "_excess"))
+    ]
+    chosen: list[Delta] = []
+    groups: set[str] = set()
+    for delta in order:
+        if delta.group not in groups and delta.group not in _DULL:
+            chosen.append(delta)
+            groups.add(delta.group)
+    more = [delta for delta in order if delta not in chosen]
+    return tuple((chosen + more)[:most])
 
 
 def _significance(delta: Delta, scale: Scale, cycles: float) -> float:

@@ -9,7 +9,7 @@ from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
 from workbench.analysis.story import Chapter
-from workbench.analysis.weight import ranked
+from workbench.analysis.weight import most_moved, ranked
 from workbench.model import Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
 from workbench.views.html.code.gutters import PairGutter, pair_gutters
@@ -29,7 +29,7 @@ from workbench.views.html.parts.common import (
     verified,
 )
 from workbench.views.html.parts.links import LinkGroup, Links
-from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_table, most_moved, tile
+from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_table, tile
 from workbench.views.html.parts.verdicts import (
     Advice,
     Judged,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench import units
+from workbench.analysis.weight import most_moved
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Record
 from workbench.views.html.charts.figure import Plot
@@ -28,7 +29,7 @@ from workbench.views.html.parts.common import (
     width,
 )
 from workbench.views.html.parts.keys import CounterTable, key_counters, peaks
-from workbench.views.html.parts.moved import MovedTile, most_moved, tile
+from workbench.views.html.parts.moved import MovedTile, tile
 from workbench.views.html.render import rung_page, step_page
 
 #: Counters named beside a step.

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.weight import Scale, ranked
 from workbench.counters import catalog
 from workbench.model import Record
 from workbench.views.html.parts.common import Tone, unit_beside
 
-#: Groups that describe the code or repeat another one; the others say how the machine was used.
-_DULL = {"launch", "resources", "samples", "flops", "issue"}
 _VERDICT: dict[str, Tone] = {"better": "good", "worse": "bad"}
 _BETTER = {"lower": "↓ lower", "higher": "↑ higher", "": ""}
 
@@ -59,30 +56,6 @@ def change(delta: Delta) -> str:
     if delta.old == 0:
         return units.signed(delta.new, delta.unit)
     return units.relative(delta.old, delta.new)
-
-
-def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, ...]:
-    """The counters that moved most, at most one of a group until every group had its turn.
-
-    Excess and ideal follow from the counters that they belong to, and are left out.
-    """
-    order = [
-        delta
-        for _, delta in ranked(comparison, scale)
-        if delta.old is not None
-        and delta.new is not None
-        and delta.group != "time"
-        and delta.unit != "sample"
-        and not delta.id.endswith(("_ideal", "_excess"))
-    ]
-    chosen: list[Delta] = []
-    groups: set[str] = set()
-    for delta in order:
-        if delta.group not in groups and delta.group not in _DULL:
-            chosen.append(delta)
-            groups.add(delta.group)
-    more = [delta for delta in order if delta not in chosen]
-    return tuple((chosen + more)[:most])
 
 
 def tile(delta: Delta) -> MovedTile:
