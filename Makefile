@@ -10,7 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help screenshots agreement bench-emulator demo test test-slow test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth bench-emulator demo test test-slow test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you comm
 
 agreement: $(VENV)/.demo ## The emulator's counters against every recorded profile, as a table
 	$(BIN)/python -m benchmarks.agreement
+
+truth: $(VENV)/.demo ## What is told of every labelled step, judged (PAIRS=folder of other people's reports)
+	$(BIN)/python -m benchmarks.truth $(if $(PAIRS),--pairs $(PAIRS))
 
 bench-emulator: $(VENV)/.dev ## The emulator's speed, and numba's CUDA simulator beside it
 	@$(PIP) numba

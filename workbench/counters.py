@@ -72,6 +72,12 @@ class Counter(Record, frozen=True):
         return "sum" if self.unit == "s" or self.unit in _COUNTS - {"warp", "block"} else "mean"
 
     @property
+    def phrase(self) -> str:
+        """The title inside of a sentence: ``shared wavefronts``, but ``MIO throttle``."""
+        plain = not self.title[:2].isupper()
+        return self.title[:1].lower() + self.title[1:] if plain else self.title
+
+    @property
     def line(self) -> str | None:
         """Today's name of the per-instruction metric, or None."""
         return self.lines[0] if self.lines else None

@@ -16,6 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.agreement.lines import COUNTERS, Agreement, Tally, agreement
+from benchmarks.document import replace
 from workbench.errors import WorkbenchError
 from workbench.project import require_project
 from workbench.store import Store
@@ -83,19 +84,6 @@ def summary(every: list[tuple[str, Agreement]]) -> tuple[str, bool]:
     return "\n".join(lines) + "\n", met and inside == len(every)
 
 
-def replace(document: Path, text: str) -> None:
-    """Put the table between the marks of a document.
-
-    Raises:
-        ValueError: the document has no such marks.
-    """
-    before, first, rest = document.read_text(encoding="utf-8").partition(MARKS[0])
-    _, second, after = rest.partition(MARKS[1])
-    if not first or not second:
-        raise ValueError(f"{document} has no place for the table between {MARKS[0]} and {MARKS[1]}")
-    document.write_text(f"{before}{first}\n{text}{second}{after}", encoding="utf-8")
-
-
 def main() -> int:
     """Print the table; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -142,7 +130,8 @@ def main() -> int:
     text, met = summary(every)
     sys.stdout.write("\n" + text)
     if options.write is not None:
-        replace(options.write, "".join(table) + "\nIn all: " + "; ".join(text.splitlines()) + ".\n")
+        said = "\nIn all: " + "; ".join(text.splitlines()) + ".\n"
+        replace(options.write, MARKS, "".join(table) + said)
     sys.stderr.write(f"{time.perf_counter() - begin:.0f} s, {len(unable)} could not be run\n")
     return 0 if met else 1
 

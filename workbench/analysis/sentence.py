@@ -1,87 +1,78 @@
-"""A step told in a few sentences that are made from its parts and so cannot be false.
+"""A step told in a few sentences that are made from its `Cause` and so cannot say more than it.
 
-Every clause is built from one number of the analysis and is left out where that
-number is missing, within its noise, or too small to matter: which of many counters is
-named, is decided by the time that its change takes at the device's peak (see
-`analysis.weight`), not by how many times larger it grew. No clause names a cause: code
-is *linked to* what its lines counted.
+Every clause is built from one number of the analysis and is left out where that number is
+missing, within its noise, or too small to matter. Code is *linked to* what its lines counted.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
 
+from workbench.analysis.cause.strip import Cause, Proof, StallMove
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.limit import Limit
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import Attribution, CounterSplit, Part
-from workbench.analysis.split.duration import TimePart, TimeSplit
-from workbench.analysis.weight import WELL, Scale
+from workbench.analysis.split.attribution import Attribution
+from workbench.analysis.split.duration import TimeSplit
 from workbench.counters import catalog
 from workbench.units import factor, points, quantity, relative, signed
 
-#: What weighs less than this part of the time (or, on an unknown device, of its counter's
-#: size) is not worth a clause.
-_WEIGHT = 0.01
-#: A counter that went against the time must weigh more: it explains nothing.
-_AGAINST = 0.05
-#: Points of occupancy, or of a last wave that idles, that are worth one.
-_POINTS = 5.0
-_SAMPLES = "smsp__pcsamp_"
-#: Instructions by kind: what they cost is in the wavefronts and sectors that they make.
-_KINDS = frozenset(
-    {"shared_accesses", "shared_loads", "shared_stores", "global_loads", "global_stores"}
-)
-#: Counters that another one holds as a part: the part says more where it makes up most of it.
-_PARTS = {
-    "shared_wavefronts": ("shared_bank_conflicts",),
-    "shared_bank_conflicts": ("shared_load_bank_conflicts", "shared_store_bank_conflicts"),
-    "instructions": ("spill_instructions", "local_loads", "local_stores", "branches"),
-    "global_sectors": ("global_load_sectors", "global_store_sectors"),
-    "l2_sectors": ("l2_read_sectors", "l2_write_sectors"),
-    "dram_bytes": ("dram_read_bytes", "dram_write_bytes"),
+#: Time that no edit explains is told from this part of the longer duration on.
+_UNEXPLAINED = 0.05
+#: A proof that is believed to be less than this part of the change explains only some of it.
+_PARTLY = 0.3
+#: States that a counter's users wait in: the stall that is told beside the counter.
+_WAITS = {
+    "shared_wavefronts": ("mio_throttle", "short_scoreboard"),
+    "global_load_requests": ("lg_throttle", "long_scoreboard"),
+    "global_load_sectors": ("lg_throttle", "long_scoreboard"),
+    "global_store_sectors": ("lg_throttle", "drain_stall"),
+    "l2_read_sectors": ("long_scoreboard",),
+    "dram_bytes": ("long_scoreboard",),
+    "local_sectors": ("lg_throttle", "long_scoreboard"),
 }
-
-_Of = TypeVar("_Of", Part, TimePart)
-
-
-class _Claim(NamedTuple):
-    """A hunk's part of a counter's change; `way`: it went where the time went."""
-
-    way: bool
-    weight: float
-    split: CounterSplit
-    hunk: int
-    parts: list[Part]
 
 
 def tell(
-    comparison: Comparison,
-    attribution: Attribution,
-    time: TimeSplit | None,
-    effects: Sequence[Delta],
-    scale: Scale,
+    comparison: Comparison, attribution: Attribution, cause: Cause, time: TimeSplit | None
 ) -> str:
-    """The step in words: time, strongest link, stall time, side effect, what is unexplained.
+    """The sentences for a step.
 
     Args:
         comparison: Whole-kernel counters.
-        attribution: The split of the line counters.
+        attribution: The split of the line counters, for the places of hunks.
+        cause: What made the step.
         time: The split of the duration, if there is one.
-        effects: Counters that moved and that nobody expected (see `expectations`).
-        scale: What counts weigh on this device.
     """
-    link = _strongest(comparison, attribution, scale)
-    clauses = [
-        _speed(comparison),
-        _one_without_the_other(comparison),
-        _linked(attribution, link) if link else "",
-        _stall(time),
-        _side_effect(comparison, effects, scale, link.split.id if link else ""),
-        _unexplained(comparison, attribution, time, scale),
-    ]
+    if cause.other_work:
+        return f"Not the same work: {'; '.join(cause.other_work)}."
+    clauses = [_speed(comparison), _one_without_the_other(comparison)]
+    speed = comparison.speed
+    if speed is None or speed.moved:
+        proof = cause.proofs[0] if cause.proofs else None
+        clauses += [
+            _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
+            _stall(stall_of(cause)),
+            _unexplained(time),
+        ]
+    clauses.append(_limit(cause.limit_old, cause.limit_new))
     return " ".join(clause for clause in clauses if clause)
+
+
+def stall_of(cause: Cause) -> StallMove | None:
+    """The stall that is told beside the first proof: one of its own kind, else the largest."""
+    if not cause.proofs or not cause.stalls:
+        return None
+    own = _WAITS.get(cause.proofs[0].counter.id, ())
+    stall = next((move for move in cause.stalls if move.stall in own), cause.stalls[0])
+    return None if stall.stall == cause.proofs[0].counter.id else stall
+
+
+def lines_of(hunk: Hunk) -> str:
+    """``line 131``, ``lines 4-9``, ``old line 7`` where nothing is left of it."""
+    first, last = hunk.new if hunk.new[0] <= hunk.new[1] else hunk.old
+    side = "" if hunk.new[0] <= hunk.new[1] else "old "
+    return f"{side}line {first}" if first == last else f"{side}lines {first}–{last}"
 
 
 def _speed(comparison: Comparison) -> str:
@@ -114,227 +105,109 @@ def _faster(new: str, old: str, speedup: float) -> str:
     return f"{new} is {factor(ratio)} {word} than {old}."
 
 
-def _moved(comparison: Comparison, split: CounterSplit) -> bool:
-    known = split.id and not split.counter.startswith(_SAMPLES)
-    return bool(known) and comparison[split.id].moved
+def _nothing(comparison: Comparison) -> str:
+    moved = any(delta.moved for delta in comparison.counters if delta.id != "duration")
+    return "No counter that moved explains it." if moved and comparison.speed else ""
 
 
-def _by_hunk(parts: Iterable[_Of]) -> dict[int, list[_Of]]:
-    """Parts that belong to a hunk, be it by line or by symbol."""
-    out: dict[int, list[_Of]] = defaultdict(list)
-    for part in parts:
-        if part.hunk is not None and part.link in ("hunk", "symbol"):
-            out[part.hunk].append(part)
-    return out
-
-
-def _weight(scale: Scale, split: CounterSplit, amount: float) -> float:
-    """Part of the time that an amount takes; of its counter where the device is not known."""
-    if not scale.known:
-        return abs(amount) / max(abs(split.old), abs(split.new), 1)
-    return scale.share(split.id, abs(amount)) or 0.0
-
-
-def _strongest(comparison: Comparison, attribution: Attribution, scale: Scale) -> _Claim | None:
-    """The hunk and counter whose change weighs most, first among those that went with the time."""
-    speed = comparison.speed
-    faster = speed.speedup > 1 if speed is not None and speed.moved else None
-    links: list[_Claim] = []
-    for split in attribution.counters:
-        if not _moved(comparison, split) or split.id.endswith(("_ideal", "_excess")):
-            continue
-        for hunk, parts in _by_hunk(split.parts).items():
-            amount = sum(part.delta for part in parts)
-            # What one hunk gives and another takes away is code that moved: only as much
-            # counts as the counter itself has changed by.
-            effective = min(abs(amount), abs(split.delta)) if amount * split.delta > 0 else 0
-            weight = _weight(scale, split, effective)
-            way = faster is None or (split.delta < 0) == faster
-            if weight >= (_WEIGHT if way else _AGAINST):
-                links.append(_Claim(way, weight, split, hunk, parts))
-    return max(links, key=lambda link: (link.way, link.weight), default=None)
-
-
-def _linked(attribution: Attribution, link: _Claim) -> str:
-    split, parts = link.split, link.parts
-    amount = sum(part.delta for part in parts)
-    what = _subject(attribution.hunks[link.hunk - 1], parts)
-    if not link.way:
-        what = f"On the other hand, {what[:1].lower()}{what[1:]}"
-    title = catalog()[split.id].title
-    name = title[:1].lower() + title[1:] if not title[:2].isupper() else title
-    text = f"{what} is linked to {signed(amount, split.unit)} {name}"
-    share = amount / split.delta
-    if amount == split.delta:
-        text += ", all of the change"
-    elif signed(amount, split.unit) == signed(split.delta, split.unit):
-        text += ", nearly all of the change"
-    elif share < 1:
-        text += f", {100 * share:.0f}% of the change"
-    else:
-        text += f"; the whole change is {signed(split.delta, split.unit)}"
-    return text + "."
-
-
-def _subject(hunk: Hunk, parts: Sequence[Part]) -> str:
-    first, last = hunk.new if hunk.new[0] <= hunk.new[1] else hunk.old
-    side = "" if hunk.new[0] <= hunk.new[1] else "old "
-    where = f"{side}line {first}" if first == last else f"{side}lines {first}–{last}"
-    symbols = [part.symbol for part in parts if part.link == "symbol" and part.symbol]
-    if not symbols or any(part.link == "hunk" and part.delta for part in parts):
-        return f"Hunk {hunk.id} ({where})"
-    return f"The change of {_listed(symbols)} ({where})"
-
-
-def _stall(time: TimeSplit | None) -> str:
-    """The stall that changed most on one hunk's lines and those linked to it."""
-    if time is None:
-        return ""
-    linked = _by_hunk(time.parts)
-    whole = {name: delta for name, (delta, _) in _by_stall(time.parts).items()}
-    found: list[tuple[bool, float, float, float, str, int]] = []
-    for hunk, parts in linked.items():
-        for name, (delta, error) in _by_stall(parts).items():
-            # As with counters: what another part took over has not changed.
-            weight = min(abs(delta), abs(whole[name])) if delta * whole[name] > 0 else 0.0
-            if name not in catalog() or name in WELL or abs(delta) <= error:
-                continue
-            if weight >= _WEIGHT * max(time.old_s, time.new_s):
-                way = (delta < 0) == (time.delta_s < 0)
-                found.append((way, weight, delta, error, name, hunk))
-    if not found:
-        return ""
-    _, _, delta, error, name, hunk = max(found, key=lambda entry: entry[:2])
-    verb = "fell" if delta < 0 else "rose"
-    return (
-        f"By warp samples, time in {catalog()[name].title} {verb} by an estimated "
-        f"{quantity(abs(delta), 's')} (±{quantity(error, 's')}) on {_lines_of(linked[hunk])}."
-    )
-
-
-def _by_stall(parts: Iterable[TimePart]) -> dict[str, tuple[float, float]]:
-    """Warp state -> seconds and their error over several parts."""
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for stall in (stall for part in parts for stall in part.stalls):
-        sums[stall.stall][0] += stall.delta_s
-        # Parts may share the same samples: their errors add, they do not cancel.
-        sums[stall.stall][1] += max(stall.high_s - stall.delta_s, stall.delta_s - stall.low_s)
-    return {name: (delta, error) for name, (delta, error) in sums.items()}
-
-
-def _lines_of(parts: Sequence[TimePart]) -> str:
-    symbols = [part.symbol for part in parts if part.symbol]
-    if not symbols:
-        return f"the lines of hunk {parts[0].hunk}"
-    if any(part.link == "hunk" for part in parts):
-        return f"the lines of hunk {parts[0].hunk} and those linked to it"
-    return f"the unchanged lines linked by {_listed(symbols)}"
-
-
-def _listed(symbols: Sequence[str]) -> str:
-    names = [f"`{symbol}`" for symbol in symbols[:3]]
-    more = ", among others," if len(symbols) > 3 else ""
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}{more}"
-
-
-def _side_effect(comparison: Comparison, effects: Sequence[Delta], scale: Scale, told: str) -> str:
-    """The largest cost that rose and that nobody expected; `told` was named already."""
-    worse = {
-        delta.id: delta
-        for delta in effects
-        # A stall's share says where time went, and excess follows from its two terms.
-        if delta.verdict == "worse"
-        and delta.group not in ("time", "stalls")
-        and not delta.id.endswith(("_ideal", "_excess"))
-        and delta.id not in (*_KINDS, told)
-        and delta.old is not None
-        and delta.new is not None
-    }
-    if not scale.known:
-        return _got_worse(next(iter(worse.values()))) if worse else ""
-    weights = {name: _of_new_time(comparison, delta, scale) for name, delta in worse.items()}
-    best = max(weights, key=lambda name: weights[name], default="")
-    emptied = _emptied(comparison, scale)
-    if emptied and emptied >= _POINTS / 100 and emptied >= weights.get(best, 0.0):
-        return _without_work(comparison, scale)
-    if weights.get(best, 0.0) < _WEIGHT:
-        names = ("theoretical_occupancy", "achieved_occupancy")
-        known = (worse[name] for name in names if name in worse)
-        return next((_got_worse(d) for d in known if abs(d.delta or 0.0) >= _POINTS), "")
-    while parts := [
-        part for part in _PARTS.get(best, ()) if weights.get(part, 0.0) >= weights[best] / 2
-    ]:
-        best = max(parts, key=lambda name: weights[name])
-    if best == "tail_idle":
-        return _got_worse(worse[best])
-    taken = 100 * min(weights[best], 1.0)
-    return (
-        f"{_got_worse(worse[best])[:-1]}; at the device's peak rate, what was added takes "
-        f"{taken:.0f}% of {comparison.new.label}'s time."
-    )
-
-
-def _of_new_time(comparison: Comparison, delta: Delta, scale: Scale) -> float:
-    """Part of the new version's time that a change takes at the device's peak."""
-    amount = float(delta.delta or 0.0)
-    if delta.id == "tail_idle":
-        # Less than one wave leaves room beside the blocks, which costs no time by itself.
-        waves = float(comparison["waves"].new or 0.0)
-        return amount / 100 if waves > 1 and amount >= _POINTS else 0.0
-    seconds = scale.seconds(delta.id, amount) or 0.0
-    return seconds / scale.new_s if scale.new_s else 0.0
-
-
-def _got_worse(delta: Delta) -> str:
-    assert delta.old is not None and delta.new is not None
+def change_of(delta: Delta) -> str:
+    """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero."""
+    old, new = delta.old or 0, delta.new or 0
+    values = f"{quantity(old, delta.unit)} → {quantity(new, delta.unit)}"
     if delta.unit == "%":
-        change = points(float(delta.new) - float(delta.old))
-    elif delta.old == 0:
-        change = f"0 → {quantity(delta.new, delta.unit)}"
+        return f"{values} ({points(float(new) - float(old))})"
+    return f"{values} ({relative(old, new)})" if old else values
+
+
+def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
+    if proof.way == "launch":
+        text = _launch(proof, cause)
+    elif proof.way == "occupancy":
+        text = _occupancy(proof, cause)
+    elif proof.way == "clock":
+        return f"The SM clock went {change_of(proof.counter)}, which is not the code's doing."
+    elif proof.way == "wait":
+        text = f"Waits in {catalog()[proof.counter.id].phrase} {_went(cause, proof)}"
     else:
-        change = relative(delta.old, delta.new)
-    return f"The largest side effect: {delta.title} got worse ({change})."
+        text = f"{proof.counter.title} {_verb(proof.counter)} {change_of(proof.counter)}"
+    partly = " It explains only a part of the time." if proof.score < _PARTLY else ""
+    return f"{text}{_where(proof, hunks)}.{partly}"
 
 
-def _emptied(comparison: Comparison, scale: Scale) -> float:
-    """Part of the SMs (0-1) that had a block and have none any more, at least."""
-    blocks = comparison["blocks"]
-    if not blocks.old or not blocks.new:
-        return 0.0
-    return (min(int(blocks.old), scale.sms) - min(int(blocks.new), scale.sms)) / scale.sms
+def _verb(delta: Delta) -> str:
+    return "fell" if (delta.new or 0) < (delta.old or 0) else "rose"
 
 
-def _without_work(comparison: Comparison, scale: Scale) -> str:
-    new = int(comparison["blocks"].new or 0)
-    return (
-        f"The largest side effect: a grid of {new} block{'s' if new > 1 else ''} leaves "
-        f"{scale.sms - new} of {scale.sms} SMs without work."
-    )
+def _went(cause: Cause, proof: Proof) -> str:
+    move = next((move for move in cause.stalls if move.stall == proof.counter.id), None)
+    if move is None:
+        return "changed"
+    verb = "fell" if move.delta_s < 0 else "rose"
+    return f"{verb} by an estimated {quantity(abs(move.delta_s), 's')}"
 
 
-def _unexplained(
-    comparison: Comparison, attribution: Attribution, time: TimeSplit | None, scale: Scale
-) -> str:
-    if time is not None:
-        rest = [part for part in time.parts if part.link == "elsewhere" and part.certain]
-        if rest:
-            largest = max(rest, key=lambda part: abs(part.delta_s))
-            if abs(largest.delta_s) < _WEIGHT * max(time.old_s, time.new_s):
-                return ""
-            amount = signed(largest.delta_s, "s")
-            return f"An estimated {amount} is linked to no change of the source."
-    best: tuple[float, CounterSplit, Part] | None = None
-    for split in attribution.counters:
-        if not _moved(comparison, split):
-            continue
-        for part in split.parts:
-            weight = _weight(scale, split, part.delta)
-            if part.link == "elsewhere" and weight >= _WEIGHT and (not best or weight > best[0]):
-                best = (weight, split, part)
-    if best is None:
+def _launch(proof: Proof, cause: Cause) -> str:
+    text = f"The grid went {change_of(proof.counter)} blocks"
+    if cause.active is not None:
+        before, after = (f"{100 * part:.0f}%" for part in cause.active)
+        text += f", and SMs are active for {after} of the time instead of {before}"
+    return text
+
+
+def _occupancy(proof: Proof, cause: Cause) -> str:
+    text = f"{proof.counter.title} {_verb(proof.counter)} {change_of(proof.counter)}"
+    because = ", ".join(f"{catalog()[delta.id].phrase} {change_of(delta)}" for delta in cause.room)
+    return f"{text}: {because}" if because else text
+
+
+def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
+    """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
+    named = [hunk for number in proof.place.hunks for hunk in hunks if hunk.id == number]
+    if not named:
+        words = {"compiler": "code that nobody edited", "source unknown": "unknown source"}
+        return words.get(proof.place.link, "")
+    numbers = _listed([str(hunk.id) for hunk in named])
+    lines = _listed([lines_of(hunk) for hunk in named])
+    return f"hunk{'s' if len(named) > 1 else ''} {numbers} ({lines})"
+
+
+def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
+    where = where_of(proof, hunks)
+    if proof.place.link == "source unknown":
+        return "; the source is unknown"
+    if not where:
         return ""
-    _, split, part = best
-    title = catalog()[split.id].title
-    return f"Of {title}, {signed(part.delta, split.unit)} is linked to no change of the source."
+    share = proof.place.share
+    if share is None or share >= 0.995:
+        return f", linked to {where}"
+    return f", {100 * share:.0f}% of it linked to {where}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _stall(move: StallMove | None) -> str:
+    if move is None:
+        return ""
+    less = "less" if move.delta_s < 0 else "more"
+    title = catalog()[move.stall].phrase
+    return f"Warps spent an estimated {quantity(abs(move.delta_s), 's')} {less} in {title}."
+
+
+def _unexplained(time: TimeSplit | None) -> str:
+    """The part of the time that is linked to no edit."""
+    rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
+    if time is None or not rest:
+        return ""
+    largest = max(rest, key=lambda part: abs(part.delta_s))
+    if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
+        return ""
+    return f"An estimated {signed(largest.delta_s, 's')} is linked to no change of the source."
+
+
+def _limit(old: Limit | None, new: Limit | None) -> str:
+    if new is None:
+        return ""
+    still = old is not None and old.id == new.id and new.id != "latency"
+    return f"The limit is {'still' if still else 'now'} {new.words}."

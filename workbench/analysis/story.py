@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.cause.strip import Cause, find_cause
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.occupancy import OccupancySplit, split_launches
@@ -30,7 +31,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit, Part, attribute
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
 from workbench.analysis.split.placing import PartLink
-from workbench.analysis.weight import TELLING, Scale
+from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record
 from workbench.units import count
@@ -140,6 +141,7 @@ class Story(Record, frozen=True):
     expectations: tuple[Judgement, ...]
     side_effects: tuple[Delta, ...]
     scores: tuple[Score, ...]
+    cause: Cause
     sentence: str
     chapters: tuple[Chapter, ...]
     rest: Passage
@@ -179,15 +181,18 @@ def explain(
     if speedup is None and time is not None and time.new_s:
         speedup = time.old_s / time.new_s
     chapters, rest = choose(attribution, time)
+    occupancy = split_launches(old, new)
+    cause = find_cause(old, new, comparison, attribution, time, occupancy)
     return Story(
         attribution=attribution,
         time=time,
         time_missing=found if isinstance(found, str) else "",
-        occupancy=split_launches(old, new),
+        occupancy=occupancy,
         expectations=judge(expectations, comparison),
         side_effects=effects,
         scores=score(old, new, speedup) if speedup else (),
-        sentence=tell(comparison, attribution, time, effects, Scale(old, comparison)),
+        cause=cause,
+        sentence=tell(comparison, attribution, cause, time),
         chapters=chapters,
         rest=rest,
     )

@@ -1,0 +1,121 @@
+"""How true the words are: every labelled step, whether its edit and its counter were named.
+
+``make truth`` prints one row per step and what holds in all. The reports of other people
+are not kept here: ``--pairs`` names the folder that holds them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.document import replace
+from benchmarks.truth.judge import Verdict, judge
+from benchmarks.truth.labels import Label, load_labels
+from workbench.analysis.step import Step
+from workbench.model import Profile, Timing
+from workbench.ncurep.read import read_report
+from workbench.project import require_project
+from workbench.store import Store
+
+LABELS = Path("tests/data/truth/steps.toml")
+#: What each pair of reports is called before and after.
+PAIRS = {
+    "cutlass": ("before", "after"),
+    "fortran": ("division", "multiplication"),
+    "gemm": ("v8", "v9"),
+    "no-source-padding": ("before", "after"),
+    "unequal-launches": ("v1", "v2"),
+}
+MARKS = ("<!-- truth -->", "<!-- end of truth -->")
+#: Steps of our own whose edit and counter must be named first, and among the first three.
+TOP, FIRST = 0.85, 0.95
+
+
+def recorded(label: Label, store: Store) -> Step:
+    """A labelled step of a recorded ladder."""
+    old, new = label.sides
+    problem = label.problem or None
+
+    def profile(version: str) -> Profile:
+        return store.get(study=label.study, version=version, problem=problem, engine="ncu")
+
+    def time(version: str) -> Timing | None:
+        return next(iter(store.timings(study=label.study, version=version, problem=problem)), None)
+
+    return Step(profile(old), profile(new), (old, new), (time(old), time(new)))
+
+
+def foreign(label: Label, folder: Path) -> Step | None:
+    """A labelled pair of reports; None where the folder does not hold it."""
+    name = label.pair.split("/")[1]
+    paths = [folder / f"{name}-{side}.ncu-rep.zst" for side in PAIRS[name]]
+    if not all(path.is_file() for path in paths):
+        return None
+    return Step(read_report(paths[0]), read_report(paths[1]), PAIRS[name])
+
+
+def judged(labels: tuple[Label, ...], store: Store, pairs: Path | None) -> Iterator[Verdict]:
+    """The verdicts, in the order of the labels."""
+    for label in labels:
+        if label.study != "pairs":
+            yield judge(label, recorded(label, store))
+        elif pairs is not None and (step := foreign(label, pairs)) is not None:
+            yield judge(label, step)
+
+
+def row(verdict: Verdict) -> str:
+    """One step as a row of the table."""
+    where = "first" if verdict.top else "first three" if verdict.first else "**no**"
+    false = "; ".join(verdict.contradictions) or "—"
+    return f"| {verdict.pair} | {where} | {'yes' if verdict.limit else 'no'} | {false} |\n"
+
+
+def summary(verdicts: list[Verdict]) -> tuple[str, bool]:
+    """What holds of our own steps and of the pairs, and whether the goals are reached."""
+    own = [v for v in verdicts if not v.pair.startswith("pairs/")]
+    others = [v for v in verdicts if v.pair.startswith("pairs/")]
+    top, first = (sum(v.top for v in own), sum(v.first for v in own))
+    false = sum(len(v.contradictions) for v in verdicts)
+    words = (
+        f"edit and counter named first: {top} of {len(own)} ({top / len(own):.1%}; goal "
+        f"{TOP:.0%}), among the first three: {first} of {len(own)} ({first / len(own):.1%}; goal "
+        f"{FIRST:.0%}); limit right: {sum(v.limit for v in own)} of {len(own)}; "
+        f"contradictions: {false} (goal 0)"
+    )
+    reached = top >= TOP * len(own) and first >= FIRST * len(own) and not false
+    if others:
+        right = sum(v.top for v in others)
+        words += f"; pairs of other people's reports right: {right} of {len(others)}"
+        reached = reached and right == len(others)
+    return words, reached
+
+
+def main() -> int:
+    """Judge, print, and (with ``--write``) replace the table of a document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=Path, help="folder with the reports of other people")
+    parser.add_argument("--write", type=Path, help="replace the table between its marks")
+    parser.add_argument("--say", action="store_true", help="print every sentence as well")
+    options = parser.parse_args()
+    project = require_project()
+    labels = load_labels(project.root / LABELS)
+    verdicts = []
+    table = "| step | edit and counter named | limit right | contradicts the label |\n"
+    table += "| --- | --- | --- | --- |\n"
+    for verdict in judged(labels, Store(project.profiles), options.pairs):
+        verdicts.append(verdict)
+        table += row(verdict)
+        if options.say:
+            sys.stderr.write(f"{verdict.pair}: {verdict.said}\n")
+    words, reached = summary(verdicts)
+    sys.stdout.write(f"{table}\n{words}\n")
+    if options.write is not None:
+        replace(options.write, MARKS, f"{table}\n{words}.\n")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The hand-made labels: that their numbers are the profiles', and that they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from benchmarks.truth.__main__ import FIRST, TOP, judged, recorded, summary
+from benchmarks.truth.judge import judge
+from benchmarks.truth.labels import Falsehood, Label, load_labels
+from workbench.counters import Reading, catalog, read
+from workbench.model import Launch, Profile
+from workbench.store import Store
+
+ROOT = Path(__file__).parents[2]
+LABELS = load_labels(ROOT / "tests/data/truth/steps.toml")
+OWN = [label for label in LABELS if label.study != "pairs"]
+#: ncu rounds what it prints of a counter to six digits.
+PRINTED = 1e-5
+
+
+def label_of(pair: str) -> Label:
+    return next(label for label in LABELS if label.pair == pair)
+
+
+def profiles(label: Label) -> Iterator[Profile]:
+    store = Store(ROOT / "profiles")
+    for version in label.sides:
+        yield store.get(
+            study=label.study, version=version, problem=label.problem, engine="ncu", device="h200"
+        )
+
+
+def candidates(profile: Profile, kernel: str, counter: str) -> list[float]:
+    """What a label may mean: the value of the kernel named, or of the whole run."""
+
+    def values(launches: list[Launch]) -> list[float]:
+        readings = [read(launch, counter) for launch in launches]
+        return [float(r.value) for r in readings if isinstance(r, Reading)]
+
+    named = values([launch for launch in profile.launches if launch.kernel == kernel])
+    return [*named, sum(values(list(profile.launches)))]
+
+
+def test_every_step_of_every_ladder_is_labelled_once() -> None:
+    pairs = [label.pair for label in LABELS]
+    assert len(set(pairs)) == len(pairs)
+    versions = {(label.study, label.sides[1]) for label in OWN}
+    entries = Store(ROOT / "profiles").find(engine="ncu", device="h200")
+    recorded_versions = {(entry.study, entry.version) for entry in entries}
+    steps = {(s, v) for s, v in recorded_versions if v.startswith("v") and v != "v0"}
+    assert versions == steps
+
+
+@pytest.mark.parametrize("label", OWN, ids=lambda label: label.pair)
+def test_the_numbers_of_a_label_are_the_profiles(label: Label) -> None:
+    for moved in label.counter:
+        assert moved.id in catalog()
+        kernels = (label.kernel_old, label.kernel_new)
+        for profile, kernel, said in zip(
+            profiles(label), kernels, (moved.old, moved.new), strict=True
+        ):
+            found = candidates(profile, kernel, moved.id)
+            near = [value for value in found if abs(value - said) <= PRINTED * abs(value) + 5e-5]
+            assert near or (not found and not said), f"{label.pair} {moved.id}: {said}, {found}"
+
+
+def test_what_is_right_is_judged_right_and_what_is_false_is_found() -> None:
+    label = label_of("sgemm/v2..v3")
+    step = recorded(label, Store(ROOT / "profiles"))
+    found = judge(label, step)
+    assert found.top and found.first and found.limit and not found.contradictions
+    elsewhere = structs.replace(label, edit_old=((60, 61),), edit_new=((60, 61),))
+    assert not judge(elsewhere, step).first
+    other = structs.replace(label, counter=(structs.replace(label.counter[0], id="registers"),))
+    assert not judge(other, step).first
+    false = (
+        Falsehood(kind="counter", id="shared_wavefronts"),
+        Falsehood(kind="edit", new=((38, 38),)),
+        Falsehood(kind="stall", id="mio_throttle", way="relieved"),
+        Falsehood(kind="limit", id="l1_data"),
+        Falsehood(kind="words", re="FASTER"),
+    )
+    assert len(judge(structs.replace(label, must_not=false), step).contradictions) == len(false)
+    true = (
+        Falsehood(kind="stall", id="mio_throttle", way="made"),
+        Falsehood(kind="words", re="slower"),
+    )
+    assert not judge(structs.replace(label, must_not=true), step).contradictions
+
+
+@pytest.mark.slow
+def test_the_ladders_are_told_as_the_labels_have_it() -> None:
+    words, reached = summary(list(judged(tuple(OWN), Store(ROOT / "profiles"), None)))
+    assert reached, f"{words} (goals {TOP:.0%}, {FIRST:.0%})"

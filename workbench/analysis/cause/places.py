@@ -1,0 +1,150 @@
+"""Where a counter's change was made: the hunk, the launch, or code that nobody edited.
+
+A hunk's amount is the net of its own lines and of those that it is linked to by a symbol, so
+that code which only moved from one hunk to another is no cause in either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import Attribution, CounterSplit
+from workbench.analysis.split.duration import TimePart, TimeSplit
+from workbench.model import Record
+
+Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
+
+#: Counters whose lines are counted under another one's name: the nearest that a line has.
+_LINES = {
+    "global_load_requests": ("l1_tag_requests", "global_sectors"),
+    "global_load_sectors": ("global_sectors",),
+    "global_store_sectors": ("global_sectors",),
+    "l2_read_sectors": ("global_sectors", "l1_tag_requests"),
+    "dram_bytes": ("global_sectors",),
+}
+#: A hunk that has less than this part of the largest one's amount is not named beside it.
+_BESIDE = 0.5
+#: Most hunks that one proposition names.
+_MOST = 3
+#: What hunks must make up of a change to be named; below, nobody edited what changed.
+_EDITED = 0.2
+
+
+class Origin(Record, frozen=True):
+    """Where a counter moved. `share` is the hunks' part of its change (0-1), None if unknown."""
+
+    link: Link
+    hunks: tuple[int, ...] = ()
+    share: float | None = None
+
+
+def place_of(
+    counter: str,
+    way: str,
+    attribution: Attribution,
+    time: TimeSplit | None,
+    occupancy: Sequence[OccupancySplit],
+) -> Origin:
+    """Where a hypothesis' counter moved."""
+    code = [hunk for hunk in attribution.hunks if hunk.kind in ("code", "moved")]
+    if way == "clock":
+        return Origin(link="elsewhere")
+    if way == "occupancy":
+        return _of_occupancy(code, attribution, occupancy)
+    if way == "launch":
+        return Origin(link="launch", hunks=_shape(code, attribution))
+    if way == "wait":
+        return _of_wait(counter, time, code)
+    for name in _LINES.get(counter, (counter,)):
+        split = _split(attribution, name)
+        if split is not None and split.delta:
+            found = _largest(_by_hunk(split), float(split.delta))
+            if found is not None:
+                return found
+    return _of_time(time, code)
+
+
+def _split(attribution: Attribution, counter: str) -> CounterSplit | None:
+    return next((s for s in attribution.counters if s.id == counter), None)
+
+
+def _by_hunk(split: CounterSplit) -> dict[int, float]:
+    out: dict[int, float] = defaultdict(float)
+    for part in split.parts:
+        if part.hunk is not None and part.link in ("hunk", "symbol"):
+            out[part.hunk] += float(part.delta)
+    return out
+
+
+def _largest(amounts: Mapping[int, float], change: float) -> Origin | None:
+    """The hunks that went with the change, the largest first; None where too little did."""
+    along = {hunk: amount for hunk, amount in amounts.items() if amount * change > 0}
+    order = sorted(along, key=lambda hunk: -abs(along[hunk]))
+    if not order or abs(sum(along.values())) < _EDITED * abs(change):
+        return None
+    chosen = [h for h in order if abs(along[h]) >= _BESIDE * abs(along[order[0]])][:_MOST]
+    share = sum(along[hunk] for hunk in chosen) / change
+    return Origin(link="hunk", hunks=tuple(chosen), share=share if 0 < share <= 1 else None)
+
+
+def _seconds(time: TimeSplit | None, states: frozenset[str] | None = None) -> dict[int, float]:
+    out: dict[int, float] = defaultdict(float)
+    for part in time.parts if time is not None else ():
+        if part.hunk is not None and part.link in ("hunk", "symbol"):
+            out[part.hunk] += _amount(part, states)
+    return out
+
+
+def _amount(part: TimePart, states: frozenset[str] | None) -> float:
+    if states is None:
+        return part.delta_s
+    return sum(stall.delta_s for stall in part.stalls if stall.stall in states)
+
+
+def _of_wait(state: str, time: TimeSplit | None, code: Sequence[Hunk]) -> Origin:
+    amounts = _seconds(time, frozenset({state}))
+    every = time.parts if time is not None else ()
+    change = sum(_amount(part, frozenset({state})) for part in every)
+    return _largest(amounts, change) or _of_time(time, code)
+
+
+def _of_time(time: TimeSplit | None, code: Sequence[Hunk]) -> Origin:
+    """The hunk that most of the time is linked to, where no line counter tells more."""
+    if time is not None:
+        found = _largest(_seconds(time), time.delta_s)
+        if found is not None:
+            return Origin(link="hunk", hunks=found.hunks)
+    if len(code) == 1:
+        return Origin(link="hunk", hunks=(code[0].id,))
+    return Origin(link="compiler" if code else "elsewhere")
+
+
+def _shape(code: Sequence[Hunk], attribution: Attribution) -> tuple[int, ...]:
+    """The hunks that say how work is laid out: those whose symbols reach most changed lines."""
+    split = _split(attribution, "instructions")
+    linked: dict[int, float] = defaultdict(float)
+    for part in split.parts if split is not None else ():
+        if part.link == "symbol" and part.hunk is not None:
+            linked[part.hunk] += sum(abs(float(line.delta)) for line in part.lines)
+    order = sorted(linked, key=lambda hunk: -linked[hunk]) or [hunk.id for hunk in code]
+    return tuple(order[:_MOST])
+
+
+def _of_occupancy(
+    code: Sequence[Hunk], attribution: Attribution, occupancy: Sequence[OccupancySplit]
+) -> Origin:
+    causes: dict[str, float] = defaultdict(float)
+    for split in occupancy:
+        for cause, points in split.causes.items():
+            causes[cause] += abs(points)
+    largest = max(causes, key=lambda cause: causes[cause], default="")
+    if largest == "block size":
+        return Origin(link="launch", hunks=_shape(code, attribution))
+    instructions = _split(attribution, "instructions")
+    amounts = _by_hunk(instructions) if instructions is not None else {}
+    order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))[:_MOST]
+    return Origin(link="compiler" if largest == "registers" else "hunk", hunks=tuple(order))

@@ -1,0 +1,150 @@
+"""One step in one line: edit → counter → stall → time → what limits now.
+
+Every word of it is a number of the analysis and can be followed to its proof. What is not
+known stays out; nothing is said of a step whose time did not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.analysis.aggregate import combine
+from workbench.analysis.cause.hypotheses import Behaviour, behaviour_of, rank
+from workbench.analysis.cause.places import Origin, place_of
+from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.limit import Limit, limit_of, main_launch
+from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.split.attribution import Attribution
+from workbench.analysis.split.duration import TimeSplit
+from workbench.analysis.stalls import breakdown
+from workbench.analysis.weight import WELL
+from workbench.counters import Missing, Reading, read
+from workbench.gpus import chip_for
+from workbench.model import Profile, Record
+
+#: A warp state that moved by less than this part of the longer time is not told.
+_STALL = 0.02
+
+
+class Proof(Record, frozen=True):
+    """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`."""
+
+    counter: Delta
+    place: Origin
+    way: str
+    score: float
+
+
+class StallMove(Record, frozen=True):
+    """A warp state over the whole kernel, in seconds of the duration, on both sides."""
+
+    stall: str
+    old_s: float
+    new_s: float
+
+    @property
+    def delta_s(self) -> float:
+        """What was added (negative: relieved)."""
+        return self.new_s - self.old_s
+
+
+class Cause(Record, frozen=True):
+    """Why a step took the time that it took. `proofs` come best first, and may be none.
+
+    `stalls` are the warp states that moved most in the direction of the time; `limit_old` and
+    `limit_new` what limited either side. `active` is the part of the time (0-1) that SMs were
+    active on both sides; `room` are the resources that changed how many blocks fit on an SM.
+    `other_work` says why the two did not do the same, where they did not.
+    """
+
+    proofs: tuple[Proof, ...]
+    stalls: tuple[StallMove, ...]
+    limit_old: Limit | None
+    limit_new: Limit | None
+    active: tuple[float, float] | None = None
+    room: tuple[Delta, ...] = ()
+    other_work: tuple[str, ...] = ()
+
+
+def find_cause(
+    old: Profile,
+    new: Profile,
+    comparison: Comparison,
+    attribution: Attribution,
+    time: TimeSplit | None,
+    occupancy: Sequence[OccupancySplit],
+) -> Cause:
+    """Weigh every counter that moved, and find where the best of them moved."""
+    sides = _side(old), _side(new)
+    hypotheses = rank(comparison, *sides)
+    proofs = [
+        Proof(
+            counter=comparison[h.counter],
+            place=place_of(h.counter, h.way, attribution, time, occupancy),
+            way=h.way,
+            score=h.score,
+        )
+        for h in hypotheses
+    ]
+    return Cause(
+        proofs=tuple(proofs),
+        stalls=_stalls(*sides),
+        limit_old=limit_of(old),
+        limit_new=limit_of(new),
+        active=_active(*sides),
+        room=_room(comparison),
+    )
+
+
+def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
+    parts = []
+    for side in (old, new):
+        active, cycles = side.value("active_cycles"), side.value("cycles")
+        if not active or not cycles:
+            return None
+        parts.append(min(active / cycles, 1.0))
+    return parts[0], parts[1]
+
+
+#: What decides how many blocks fit on an SM.
+_ROOM = ("registers", "threads_per_block", "static_shared", "dynamic_shared")
+
+
+def _room(comparison: Comparison) -> tuple[Delta, ...]:
+    return tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
+
+
+def _side(profile: Profile) -> Behaviour:
+    values = {
+        name: float(found.value)
+        for name, found in combine(profile).items()
+        if not isinstance(found, Missing)
+    }
+    chip = chip_for(profile.device)
+    values["sms"] = float(profile.device.sms or (chip.sms if chip is not None else 0))
+    waits: dict[str, float] = {}
+    for launch in profile.launches:
+        duration = read(launch, "duration")
+        if not launch.profiled or not isinstance(duration, Reading):
+            continue
+        for share in breakdown(launch).shares:
+            seconds = share.share * float(duration.value)
+            waits[share.state.id] = waits.get(share.state.id, 0.0) + seconds
+    return behaviour_of(values, waits, main_launch(profile))
+
+
+def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
+    """States that moved with the time, the one that moved most first."""
+    longer = max(old.seconds, new.seconds)
+    faster = new.seconds < old.seconds
+    moves = [
+        StallMove(stall=state, old_s=old.waits.get(state, 0.0), new_s=new.waits.get(state, 0.0))
+        for state in {**old.waits, **new.waits}
+        if state not in WELL
+    ]
+    told = [
+        move
+        for move in moves
+        if abs(move.delta_s) >= _STALL * longer and (move.delta_s < 0) == faster
+    ]
+    return tuple(sorted(told, key=lambda move: -abs(move.delta_s)))

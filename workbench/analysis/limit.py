@@ -1,0 +1,252 @@
+"""What limits a kernel: the resource nearest its peak, or the wait that none of them explains.
+
+Shares are ncu's own percentages of a unit's peak rate. Units of the SM are counted over the
+cycles in which the SM was active, so that a grid that ends unevenly does not hide that they
+were full; caches and memory over all of the kernel's time. A share below `FULL` leaves room:
+then warps wait for something, and the stall that most of them were seen in is named. `Selected`
+and `Not selected` are no stalls and never a limit
+(https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#warp-stall-reasons).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from workbench.analysis.stalls import breakdown
+from workbench.analysis.weight import WELL
+from workbench.counters import Reading, catalog, read
+from workbench.gpus import chip_for
+from workbench.model import Device, Launch, Profile, Record
+
+ResourceId = Literal[
+    "issue", "l1_data", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64",
+    "latency", "grid", "sync",
+]  # fmt: skip
+
+#: From this share of its peak on, a unit is what limits. The hand-labelled steps agree from
+#: here on; ncu's own rules call 60% "low utilization" and 80% a bottleneck.
+FULL = 60.0
+#: The L2's highest share is the maximum of many parts of it, of which one may well be busy.
+FULL_L2 = 80.0
+#: A grid that leaves more than this part of the SMs' cycles idle limits before any unit does.
+_IDLE = 0.25
+#: States in which warps stand for global memory, and the least part of their time in them.
+_MEMORY = frozenset({"long_scoreboard", "lg_throttle", "drain_stall", "membar", "barrier_stall"})
+_WAITED = 0.10
+
+
+class Resource(Record, frozen=True):
+    """A unit whose rate has a peak.
+
+    `metrics` are ncu's names without their suffix; of several, the highest share counts.
+    `inside` units belong to an SM. `full` is the share (%) from which on it limits.
+    """
+
+    id: ResourceId
+    title: str
+    metrics: tuple[str, ...]
+    counter: str = ""
+    inside: bool = True
+    full: float = FULL
+
+
+RESOURCES = (
+    Resource(
+        id="issue",
+        title="issue slots",
+        metrics=("sm__inst_issued", "sm__issue_active", "sm__inst_executed"),
+        counter="issue_active",
+    ),
+    Resource(
+        id="l1_data",
+        title="the L1 data stage",
+        metrics=("l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads"),
+        counter="l1_throughput",
+    ),
+    Resource(
+        id="lsu",
+        title="the LSU",
+        metrics=("sm__inst_executed_pipe_lsu", "l1tex__lsuin_requests"),
+        counter="lsu_utilization",
+    ),
+    Resource(
+        id="l2",
+        title="the L2",
+        metrics=("lts__throughput", "lts__t_sectors", "lts__d_sectors", "lts__t_tag_requests"),
+        counter="l2_throughput",
+        inside=False,
+        full=FULL_L2,
+    ),
+    Resource(
+        id="dram",
+        title="device memory",
+        metrics=("gpu__dram_throughput", "dram__throughput"),
+        counter="dram_throughput",
+        inside=False,
+    ),
+    Resource(
+        id="tensor",
+        title="tensor cores",
+        metrics=("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
+        counter="tensor_utilization",
+    ),
+    Resource(
+        id="fma",
+        title="the FMA pipe",
+        metrics=("sm__pipe_fma_cycles_active", "sm__pipe_fmaheavy_cycles_active"),
+        counter="fma_utilization",
+    ),
+    Resource(
+        id="alu",
+        title="the ALU pipe",
+        metrics=("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"),
+        counter="alu_utilization",
+    ),
+    Resource(
+        id="xu",
+        title="the XU pipe",
+        metrics=("sm__inst_executed_pipe_xu",),
+        counter="xu_utilization",
+    ),
+    Resource(
+        id="fp64",
+        title="the FP64 pipe",
+        metrics=("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
+        counter="fp64_utilization",
+    ),
+)
+
+
+class Load(Record, frozen=True):
+    """How busy one resource was.
+
+    `elapsed` and `active` are shares of its peak in % over all of the time and over the
+    cycles in which an SM was active (equal for caches and memory).
+    """
+
+    resource: Resource
+    elapsed: float
+    active: float
+
+    @property
+    def full(self) -> bool:
+        """Whether it limits."""
+        return self.active >= self.resource.full
+
+
+class Limit(Record, frozen=True):
+    """What limits one side. `share` is in % of the resource's peak, or of the warps' time."""
+
+    id: ResourceId
+    words: str
+    share: float
+    others: tuple[Load, ...] = ()
+
+
+def loads(launch: Launch) -> tuple[Load, ...]:
+    """How busy every resource was that the launch has a share of, the busiest first."""
+    spread = _active_part(launch)
+    out = []
+    for resource in RESOURCES:
+        elapsed = max((_percent(launch, name) or 0.0 for name in resource.metrics), default=0.0)
+        if not elapsed and resource.counter:
+            reading = read(launch, resource.counter)
+            known = float(reading.value) if isinstance(reading, Reading) else 0.0
+            # The catalog's shares of an SM's units are of its active cycles.
+            elapsed = known * spread if resource.inside else known
+        if elapsed:
+            active = min(elapsed / spread, 100.0) if resource.inside else elapsed
+            out.append(Load(resource=resource, elapsed=elapsed, active=active))
+    return tuple(sorted(out, key=lambda load: -load.active))
+
+
+def limit_of(profile: Profile) -> Limit | None:
+    """What limits the launch that takes most of a profile's time; None where nothing is known."""
+    launch = main_launch(profile)
+    return limit_of_launch(launch, profile.device) if launch is not None else None
+
+
+def main_launch(profile: Profile) -> Launch | None:
+    """The launch that takes most time; without times the one with most instructions."""
+    measured = [launch for launch in profile.launches if launch.profiled]
+    for counter in ("duration", "instructions", "threads"):
+        values = [_value(launch, counter) for launch in measured]
+        if values and all(value is not None for value in values):
+            return max(zip(values, measured, strict=True), key=lambda entry: entry[0] or 0.0)[1]
+    return measured[0] if len(measured) == 1 else None
+
+
+def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
+    """What limits one launch."""
+    busy = loads(launch)
+    short = _short_grid(launch, device)
+    waited = _waited_for_memory(launch)
+    full = tuple(load for load in busy if load.full and (waited or load.resource.inside))
+    if short is not None:
+        return Limit(id="grid", words=short[0], share=short[1], others=full)
+    if full:
+        best = full[0]
+        words = f"{best.resource.title}, {best.active:.0f}%"
+        return Limit(id=best.resource.id, words=words, share=best.active, others=full[1:])
+    return _latency(launch, busy)
+
+
+def _waited_for_memory(launch: Launch) -> bool:
+    """Whether warps stood for global memory at all: a busy one that nobody waits for is no limit.
+
+    True where no warp state is known.
+    """
+    shares = breakdown(launch).shares
+    waits = sum(share.share for share in shares if share.state.id in _MEMORY)
+    return not shares or waits >= _WAITED
+
+
+def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
+    found = breakdown(launch)
+    waits = [share for share in found.shares if share.state.id not in WELL]
+    if not waits:
+        return None
+    first = waits[0]
+    share = 100 * first.share
+    part = f"{share:.0f}% of the warps' time"
+    if first.state.id == "barrier_stall":
+        return Limit(id="sync", words=f"waiting at barriers, {part}", share=share, others=busy[:1])
+    words = f"latency: {first.state.phrase}, {part}"
+    return Limit(id="latency", words=words, share=share, others=busy[:1])
+
+
+def _short_grid(launch: Launch, device: Device) -> tuple[str, float] | None:
+    """Words and share (%) of a grid that does not reach all SMs for most of the time."""
+    blocks = math.prod(launch.grid)
+    chip = chip_for(device)
+    sms = device.sms or (chip.sms if chip is not None else 0)
+    part = _active_part(launch)
+    if not blocks or not sms or part >= 1 - _IDLE:
+        return None
+    if blocks < sms:
+        said = f"a grid of {blocks} block{'s' if blocks > 1 else ''} on {sms} SMs"
+        return said, 100 * blocks / sms
+    waves = _value(launch, "waves")
+    if waves is None:
+        return None
+    return f"an uneven end: SMs are active for {100 * part:.0f}% of the time", 100 * part
+
+
+def _active_part(launch: Launch) -> float:
+    """Active by elapsed cycles of the SMs, 1 where either is unknown."""
+    active, elapsed = _value(launch, "active_cycles"), _value(launch, "cycles")
+    return min(active / elapsed, 1.0) if active and elapsed else 1.0
+
+
+def _percent(launch: Launch, name: str) -> float | None:
+    for suffix in (".avg.pct_of_peak_sustained_elapsed", ".sum.pct_of_peak_sustained_elapsed"):
+        metric = launch.metrics.get(name + suffix)
+        if metric is not None and not isinstance(metric.value, str):
+            return float(metric.value)
+    return None
+
+
+def _value(launch: Launch, counter: str) -> float | None:
+    reading = read(launch, catalog()[counter])
+    return float(reading.value) if isinstance(reading, Reading) else None
