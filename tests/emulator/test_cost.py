@@ -114,6 +114,12 @@ def test_idle_lanes_keep_passes_of_the_first_half_apart(half: int, on: int) -> N
     assert (cost.wavefronts, cost.ideal) == slow_shared(addresses, mask, 16, load=True)
 
 
+def test_halves_are_swapped_with_the_word_around_them() -> None:
+    addresses, mask = 2 * np.arange(32)[None], np.ones((1, 32), np.bool_)
+    mask[0, 5:9] = False
+    assert spin_cost(addresses, mask, 2) == spin_cost(addresses // 4 * 4, mask, 4)
+
+
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_a_warp_without_an_active_lane_costs_nothing(width: int) -> None:
     addresses, none = np.arange(32)[None] * width, np.zeros((1, 32), np.bool_)

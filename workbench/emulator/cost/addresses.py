@@ -223,8 +223,9 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of an atomic that is a loop of a load and a compare-and-swap.
 
     In each turn one lane of every bank succeeds, if no lane before it took its word.
-    A swap costs two wavefronts a pass.
+    A swap costs two wavefronts a pass. Halves are swapped with the word around them.
     """
+    addresses, width = addresses // 4 * 4 if width < 4 else addresses, max(width, 4)
     active = whole(active, addresses.shape).copy()
     requests = int(active.any(axis=1).sum())
     lanes = WARP * 4 // width

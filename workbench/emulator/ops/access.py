@@ -126,8 +126,7 @@ class Access:
         if space == "param" and known != "param":
             space = "global"
         self.space = {"const": "global", "param": "global"}.get(space, space)
-        named = instr.operands[0 if kind == "store" else 1]
-        base = getattr(named, "base", None)
+        base = getattr(where, "base", None)
         self.size = ctx.size(base, 8 if self.space in ("", "global") else 4) if base else 8
         site.space, site.store = self.space or "generic", kind != "load"
         site.width = self.width * self.count
@@ -219,7 +218,8 @@ class Access:
         return rt.memory(space, self.dtype)[start:], index, space
 
 
-def _items(operand: Operand) -> tuple[Operand, ...]:
+def items_of(operand: Operand) -> tuple[Operand, ...]:
+    """The registers of a vector operand, or the one that it is."""
     return operand.items if isinstance(operand, Vec) else (operand,)
 
 
@@ -231,8 +231,8 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
     kind = instr.parts[-1]
     width = SIZES[kind]
     start = ctx.constants[slot] - ctx.placement.param_base + offset
-    targets = [ctx.target(item) for item in _items(instr.operands[0])]
-    sizes = [max(ctx.size(item), width) for item in _items(instr.operands[0])]
+    targets = [ctx.target(item) for item in items_of(instr.operands[0])]
+    sizes = [max(ctx.size(item), width) for item in items_of(instr.operands[0])]
     values = []
     for index, size in enumerate(sizes):
         at = start + index * width
@@ -256,7 +256,7 @@ def load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         if found is not None:
             return found
     access = Access(instr, ctx, site, instr.operands[1], "load")
-    items = _items(instr.operands[0])
+    items = items_of(instr.operands[0])
     targets = [ctx.target(item) for item in items]
     sizes = [max(ctx.size(item), access.width) for item in items]
     width = access.width
@@ -301,7 +301,7 @@ def scatter(memory: Array, index: Array, value: Array, M: Mask, lanes: Lanes) ->
 def store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``st`` in every space, vectors included."""
     access = Access(instr, ctx, site, instr.operands[0], "store")
-    items = _items(instr.operands[1])
+    items = items_of(instr.operands[1])
     width = access.width
     slots = [ctx.slot(item, width, access.type) for item in items]
     sizes = [max(ctx.size(item, width), width) for item in items]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,22 @@ from workbench.emulator.cost.addresses import (
     swap_cost,
     turns,
 )
-from workbench.emulator.ops.access import Access, Cost
-from workbench.emulator.ops.conversions import pack, unpack
+from workbench.emulator.ops.access import Access, Cost, items_of
+from workbench.emulator.ops.exact import canonical, flushed
+from workbench.emulator.ops.halves import KINDS as HALVES
+from workbench.emulator.ops.halves import function_of, join, split
 from workbench.emulator.ptx.instructions import SIZES, Instr
-from workbench.emulator.state.context import CodeSite, Context, Registers, Run
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import Mask
-from workbench.emulator.state.values import F32, F64, SIGNED, UNSIGNED, Array, Value, unsigned
+from workbench.emulator.state.values import F32, F64, SIGNED, UNSIGNED, Array, unsigned
 
-_HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 _PLAIN: dict[str, np.ufunc] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 Step = Callable[[Array, Array, Array], Array]
+#: Floats of at least this size are multiples of the least normal float32.
+_ABOVE = 2.0**-103
 #: (old, operand, second operand) -> new.
 _STEPS: dict[str, Step] = {
     "exch": lambda old, x, _: x,
@@ -42,21 +44,51 @@ _STEPS: dict[str, Step] = {
 }
 
 
-def _step(op: str, kind: str) -> Step:
-    """What one turn of an operation does."""
-    if kind in _HALVES and op == "add":
-        return partial(_half_add, kind)
-    plain = _PLAIN.get(op)
-    return _STEPS[op] if plain is None else lambda old, x, _: plain(old, x)
+class Operation:
+    """One atomic operation on scalars of a type, or on pairs of halves in a word.
 
+    Args:
+        op: Its name: ``add``, ``cas``.
+        kind: Its PTX type.
+        flush: Subnormal float32 counts as zero.
+    """
 
-def _half_add(kind: str, old: Array, value: Array, _: Array) -> Array:
-    x, y = (unpack(np.ascontiguousarray(each).view(np.uint16), kind) for each in (old, value))
-    return pack(x + y, kind).view(old.dtype)
+    def __init__(self, op: str, kind: str, *, flush: bool = False) -> None:
+        self.op, self.kind, self.flush = op, kind, flush
+        self.floating = kind in ("f32", "f64")
+        #: NumPy's own function, where that is all there is to it but NaN and subnormals.
+        self.plain = None if kind in HALVES else _PLAIN.get(op)
+
+    def turn(self, old: Array, x: Array, y: Array) -> Array:
+        """What one turn leaves of `old`."""
+        if self.kind in HALVES:
+            function = function_of(self.op)
+            return join(function(split(old, self.kind), split(x, self.kind)), self.kind)
+        if self.plain is None:
+            return _STEPS[self.op](old, x, y)
+        if not self.floating:
+            return np.asarray(self.plain(old, x))
+        if not self.flush:
+            return canonical(self.plain(old, x))
+        return flushed(canonical(self.plain(flushed(old), flushed(x))))
+
+    def at_once(self, memory: Array, index: Array, x: Array) -> bool:
+        """All turns by NumPy, where nobody wants to know what lay there; False: it cannot."""
+        if self.plain is None:
+            return False
+        if self.flush:
+            # A sum of such numbers is a multiple of the least normal one: none is subnormal.
+            sizes = np.abs(np.concatenate([memory[index], x]))
+            if ((sizes < _ABOVE) & (sizes != 0)).any():
+                return False
+        self.plain.at(memory, index, x)
+        if self.floating and np.isnan(memory[index]).any():
+            memory[index] = canonical(memory[index])
+        return True
 
 
 def apply(
-    memory: Array, index: Array, x: Array, y: Array, op: str, kind: str, *, wants_old: bool
+    memory: Array, index: Array, x: Array, y: Array, operation: Operation, *, wants_old: bool
 ) -> Array | None:
     """Run one atomic over lanes in order; returns what each lane read, if wanted.
 
@@ -65,23 +97,20 @@ def apply(
         index: one element index per lane.
         x: operand per lane.
         y: second operand per lane (``cas``).
-        op: the operation.
-        kind: its PTX type.
+        operation: what each turn does.
         wants_old: whether the value before the lane's own turn is needed.
     """
-    if not wants_old and op in _PLAIN and kind not in _HALVES:
-        _PLAIN[op].at(memory, index, x)
+    if not wants_old and operation.at_once(memory, index, x):
         return None
     old = np.empty(len(index), memory.dtype)
     order, turn = turns(index)
-    if op == "add" and memory.dtype.kind in "iu":
+    if operation.plain is np.add and not operation.floating:
         values = x[order]
         running = np.cumsum(values, dtype=memory.dtype) - values
         start = np.arange(len(order)) - turn
         old[order] = memory[index[order]] + running - running[start]
         np.add.at(memory, index, x)
         return old
-    step = _step(op, kind)
     by_turn = np.argsort(turn, kind="stable")
     edges = np.searchsorted(turn[by_turn], np.arange(int(turn.max(initial=-1)) + 2))
     for k in range(len(edges) - 1):
@@ -89,7 +118,7 @@ def apply(
         at = index[chosen]
         before = memory[at]
         old[chosen] = before
-        memory[at] = step(before, x[chosen], y[chosen])
+        memory[at] = operation.turn(before, x[chosen], y[chosen])
     return old
 
 
@@ -99,55 +128,64 @@ def _shared_cost(op: str, kind: str, size: int, *, counts: bool) -> Cost:
         return swap_cost
     if counts and op == "add" and kind in ("u32", "s32"):
         return shared_load_cost  # ATOMS.POPC.INC: lanes at one word are counted together
-    if op != "exch" and (size == 8 or kind in ("f32", *_HALVES)):
+    if op != "exch" and (size == 8 or kind in ("f32", *HALVES)):
         return spin_cost  # there is no such instruction: ptxas writes a loop
     return atomic_cost
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``atom`` and ``red`` in global and shared memory.
+    """``atom`` and ``red`` in global and shared memory; of a vector, each element for itself.
 
     Raises:
         KernelError: an operation or type that is not supported.
     """
     kind = instr.parts[-1]
     op = next((part for part in instr.parts if part in _PLAIN or part in _STEPS), "")
-    if not op or kind not in SIZES or "v2" in instr.parts or "v4" in instr.parts:
+    if not op or kind not in SIZES or kind == "b128":
         raise ctx.unsupported(instr)
     returns = instr.op == "atom"
     operands = instr.operands[1:] if returns else instr.operands
     access = Access(instr, ctx, site, operands[0], "atomic")
-    access.size = 8 if access.space in ("", "global") else 4
-    base = getattr(operands[0], "base", None)
-    if base is not None:
-        access.size = ctx.size(base, access.size) or access.size
     size = SIZES[kind]
     dtype: Any = {"f32": F32, "f64": F64}.get(kind, UNSIGNED[size])
     if kind[0] == "s":
         dtype = SIGNED[size]
     access.dtype = dtype
-    slots = [ctx.slot(operand, size, kind) for operand in operands[1:]]
-    name = getattr(instr.operands[0], "name", "") if returns else ""
-    wants_old = returns and name != "_" and name in ctx.read
-    one = len(slots) == 1 and ctx.constants.get(slots[0]) == 1
+    # What stands behind the operands may be a cache policy.
+    groups = [items_of(operand) for operand in operands[1 : 3 if op == "cas" else 2]]
+    slots = [[ctx.slot(item, size, kind) for item in group] for group in groups]
+    names = [getattr(item, "name", "_") for item in items_of(instr.operands[0])] if returns else []
+    wants_old = any(name != "_" and name in ctx.read for name in names)
+    targets = [ctx.target(item) for item in items_of(instr.operands[0])] if wants_old else []
+    one = len(groups) == 1 and ctx.constants.get(slots[0][0]) == 1
     access.cost = _shared_cost(op, kind, size, counts=one and not wants_old)
+    operations = {
+        "shared": Operation(op, kind),
+        # The manual, at `atom`: global memory flushes subnormal float32, shared keeps them.
+        "global": Operation(op, kind, flush=kind == "f32"),
+    }
+    operations["local"] = operations["shared"]
     rt = ctx.rt
 
-    def run(R: Registers, M: Mask) -> Value | None:
+    @writes_itself
+    def run(R: Registers, M: Mask) -> None:
         memory, index, space = access.locate(R, M)
         lanes = rt.lanes
         on = lanes.full(M)
         where = np.broadcast_to(index, lanes.shape)[on]
-        values = [
-            np.broadcast_to(unsigned(R[slot], size).view(dtype), lanes.shape)[on] for slot in slots
-        ]
-        second = values[1] if len(values) > 1 else values[0]
-        with rt.lock if space == "global" else nullcontext():
-            old = apply(memory, where, values[0], second, op, kind, wants_old=wants_old)
-        if old is None:
-            return 0
-        out = np.zeros(lanes.shape, UNSIGNED[size])
-        out[on] = old.view(UNSIGNED[size])
-        return out
+        for at in range(access.count):
+            values = [
+                np.broadcast_to(unsigned(R[group[at]], size).view(dtype), lanes.shape)[on]
+                for group in slots
+            ]
+            with rt.lock if space == "global" else nullcontext():
+                old = apply(
+                    memory[at:], where, values[0], values[-1], operations[space],
+                    wants_old=wants_old,
+                )  # fmt: skip
+            if targets and old is not None:
+                out = np.zeros(lanes.shape, UNSIGNED[size])
+                out[on] = old.view(UNSIGNED[size])
+                put(R, M, targets[at], out, size)
 
     return run

@@ -41,12 +41,11 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
     return to_odd(total, np.where(np.isfinite(total), rest, 0))
 
 
-def _arithmetic(instr: Instr, ctx: Context) -> Run:
-    kind, op = instr.parts[-1], instr.op
-    size = SIZES[kind]
-    slots = [ctx.slot(operand, size) for operand in instr.operands[1:]]
-    ftz, sat, relu = "ftz" in instr.parts, "sat" in instr.parts, "relu" in instr.parts
-    nan = "NaN" in instr.parts
+def function_of(op: str, *, nan: bool = False) -> Callable[..., Array]:
+    """An operation on float64 numbers that are halves; its result is to be rounded once.
+
+    With `nan`, ``min`` and ``max`` of NaN and a number are NaN.
+    """
     table: dict[str, Callable[..., Array]] = {
         "add": lambda x, y: to_odd(*two_sum(x, y)),
         "sub": lambda x, y: to_odd(*two_sum(x, -y)),
@@ -57,7 +56,15 @@ def _arithmetic(instr: Instr, ctx: Context) -> Run:
         "ex2": np.exp2,
         "tanh": np.tanh,
     }
-    function = table[op]
+    return table[op]
+
+
+def _arithmetic(instr: Instr, ctx: Context) -> Run:
+    kind, op = instr.parts[-1], instr.op
+    size = SIZES[kind]
+    slots = [ctx.slot(operand, size) for operand in instr.operands[1:]]
+    ftz, sat, relu = "ftz" in instr.parts, "sat" in instr.parts, "relu" in instr.parts
+    function = function_of(op, nan="NaN" in instr.parts)
 
     def run(R: Registers, M: Mask) -> Value:
         values = [split(R[slot], kind) for slot in slots]
