@@ -47,7 +47,8 @@ class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
     `args` name buffers (inputs, ``output``, scratch) or integer/float expressions
-    over the problem's parameters. `dynamic_shared` is in bytes.
+    over the problem's parameters. `dynamic_shared` is in bytes; of a `cooperative` launch
+    all blocks are on the chip at once.
     """
 
     kernel: str
@@ -56,6 +57,7 @@ class LaunchSpec(Record, frozen=True):
     args: tuple[str, ...]
     dynamic_shared: str = "0"
     cluster: tuple[str, ...] = ()
+    cooperative: bool = False
     line: int = 0
 
 

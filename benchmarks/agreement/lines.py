@@ -267,7 +267,7 @@ def agreement(
     arena = arena_for(module, arrays_of(subject, seed=1).all)
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
-        outcome = _run(module, launch_of(resolved, Limits()), arena, budget)
+        outcome = _run(module, launch_of(resolved, built.build, Limits()), arena, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
         columns = {}
         for name in COUNTERS:

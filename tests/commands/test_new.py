@@ -90,6 +90,7 @@ grid = 8
 block = [32, 2]
 args = ["tmp", "c"]
 cluster = [2]
+cooperative = true
 [[expect]]
 counter = "duration"
 change = "down"

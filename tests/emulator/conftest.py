@@ -57,6 +57,7 @@ def execute(
     unwritten: Sequence[str] = (),
     limit: int = 200_000,
     workers: int = 1,
+    cooperative: bool = False,
 ) -> tuple[dict[str, Array], Outcome]:
     """Run a kernel; strings are buffers, ints and floats are scalars of those types."""
     arena = arena_for(module, buffers, unwritten)
@@ -77,6 +78,7 @@ def execute(
         arguments,
         shared,
         Limits(limit),
+        cooperative=cooperative,
     )
     outcome = run(module, launch, arena, check=check, workers=workers)
     return {name: arena.read(name, like) for name, like in buffers.items()}, outcome

@@ -91,8 +91,13 @@ FAULTS = {
         r"barrier not reached .* wait for ever at barrier 1, which needs 64 threads",
     ),
     "endless loop": (
-        "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.5f) {\n"
+        "p[threadIdx.x] = 1.0f - p[threadIdx.x];\n}\n",
         r"k\.cu:4: kernel k is still running after 200,000 instructions",
+    ),
+    "wait for nobody": (
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
+        r"k\.cu:4: a wait that nothing ends: thread \(0, 0, 0\) of block \(0, 0, 0\) and 63 more",
     ),
     "trap": (
         "if (threadIdx.x == 9) __trap();",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ SAID = {
     "v3": "never written",
     "v4": "shared-memory race",
     "v5": "out of bounds",
-    "v6": "is still running after",
+    "v6": "a wait that nothing ends: thread",
     "v7": "barrier not reached by all threads",
     "v8": "uninitialised memory",
     "v9": "out of bounds",
@@ -115,6 +116,21 @@ def test_the_broken_kernels_are_caught_at_their_line(
     (wrong,) = [i for i, line in enumerate(lines, 1) if line.endswith("// <- wrong")]
     assert caught.value.message.startswith(f"{version.path}:{wrong}: "), caught.value.message
     assert caught.value.hint
+
+
+def test_the_time_limit_is_kept(broken: tuple[Project, Study]) -> None:
+    project, study = broken
+    version = study.version("v0")
+    slow = ladders.mutated(
+        version,
+        "__shared__ float tile[258];",
+        "__shared__ float tile[258]; for (unsigned k = 0; k < 4000000000u; ++k) y[0] = x[k % 7];",
+    )
+    options = RunOptions(timeout_s=1.0, seed=1, instruction_limit=1 << 40)
+    begin = time.perf_counter()
+    with pytest.raises(KernelError, match=r"v0_right\.cu:\d+: .* did not end within 1 s") as raised:
+        emulated(study, slow, study.problem("n4096"), options, project)
+    assert time.perf_counter() - begin < 20 and raised.value.exit_code == 4
 
 
 def test_a_wrong_element_is_traced_to_its_writer(broken: tuple[Project, Study]) -> None:

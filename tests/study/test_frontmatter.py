@@ -43,6 +43,7 @@ block   = [16, 16]
 args    = ["columns", "output", "N", 1.5, "long(M*N)"]
 dynamic_shared = "4 * TILE"
 cluster = [2, 1]
+cooperative = true
 
 [[expect]]
 counter = "mio_throttle"
@@ -97,6 +98,7 @@ def test_every_key_is_read() -> None:
     assert second.grid == ("cdiv(N, 64)", "cdiv(M, 64)")
     assert second.args == ("columns", "output", "N", "1.5", "long(M*N)")
     assert (second.dynamic_shared, second.cluster) == ("4 * TILE", ("2", "1"))
+    assert second.cooperative and not first.cooperative
     (expectation,) = front.expectations
     assert (expectation.counter, expectation.change, expectation.why) == (
         "mio_throttle",

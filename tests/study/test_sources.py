@@ -46,6 +46,7 @@ def test_prose_does_not_change_the_hash(maker: Maker, right: str, wrong: str) ->
         ('"TILE", 2]', '"TILE", 4]'),
         ("float16", "float32"),
         ("cluster = [1]", "cluster = [2]"),
+        ("cluster = [1]", "cluster = [1]\ncooperative = true"),
         ('"y", "tmp"', '"tmp", "y"'),
     ],
 )

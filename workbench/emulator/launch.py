@@ -35,6 +35,10 @@ BATCH_LANES = 16_384
 _SHARED_LIMIT = 232_448
 #: The array that holds the kernel's arguments, where a kernel takes their address.
 PARAMETERS = "(parameters)"
+#: Two words, of which the second is the barrier of a cooperative launch's grid
+#: (``grid_workspace`` in the toolkit's ``cooperative_groups/details/driver_abi.h``).
+WORKSPACE = "(grid workspace)"
+_WORKSPACE_BYTES, _ENVIRONMENT = 8, 32
 _OF_MODULE = ("global", "const")
 
 
@@ -60,7 +64,11 @@ _FORMS = {"int": "<i", "uint": "<I", "long": "<q", "ulong": "<Q", "float": "<f",
 
 @dataclass(slots=True)
 class KernelLaunch:
-    """What to run."""
+    """What to run.
+
+    `resident`: blocks that the chip holds at once; 0: any number. `cooperative`: they must
+    all be there at once.
+    """
 
     kernel: str
     grid: Dim3
@@ -68,6 +76,8 @@ class KernelLaunch:
     args: Sequence[Argument]
     dynamic_shared: int = 0
     limits: Limits = field(default_factory=Limits)
+    resident: int = 0
+    cooperative: bool = False
 
     @property
     def geometry(self) -> Geometry:
@@ -81,6 +91,12 @@ def _check(launch: KernelLaunch, function: Function) -> None:
         raise UsageError(
             f"kernel {launch.kernel}: cannot launch grid {launch.grid} with block {launch.block}",
             "A block has 1 to 1024 threads and a grid at least one block.",
+        )
+    if launch.cooperative and launch.resident and geometry.blocks > launch.resident:
+        raise UsageError(
+            f"kernel {launch.kernel}: a cooperative launch of {geometry.blocks:,} blocks, where "
+            f"the chip holds {launch.resident:,} at once",
+            "Launch no more blocks than fit, and let each do more.",
         )
     for name in ("maxntid", "reqntid"):
         limit = function.directives.get(name)
@@ -179,11 +195,22 @@ def prepare(
         flat,
         graph,
         merged(graph, own.get),
-        Placement(symbols, tuple(named), params, base),
+        Placement(symbols, tuple(named), params, base, _environment(launch, arena)),
         lambda instr: module.where(instr.loc),
         Runtime(arena, shared_bytes, local_bytes, check=check, origins=origins),
     )
     return Program(flat, graph, ctx, launch.limits)
+
+
+def _environment(launch: KernelLaunch, arena: Arena) -> dict[str, int]:
+    """``%envreg``: where the driver tells a cooperative launch of its workspace, else zeros."""
+    out = {f"envreg{number}": 0 for number in range(_ENVIRONMENT)}
+    if launch.cooperative:
+        address = arena.address(WORKSPACE)
+        start = address - GLOBAL_BASE
+        arena.bytes[start : start + _WORKSPACE_BYTES] = 0
+        out |= {"envreg1": address >> 32, "envreg2": address & 0xFFFF_FFFF}
+    return out
 
 
 @lru_cache(maxsize=8)
@@ -215,7 +242,6 @@ def _plain(name: str) -> str:
 def arena_for(
     module: Module, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
 ) -> Arena:
-    """An arena with the caller's arrays, the module's variables and room for parameters."""
-    return Arena(
-        {**buffers, **module_buffers(module), PARAMETERS: np.zeros(4352, np.uint8)}, unwritten
-    )
+    """An arena with the caller's arrays, the module's variables and what the driver brings."""
+    own = {PARAMETERS: np.zeros(4352, np.uint8), WORKSPACE: np.zeros(_WORKSPACE_BYTES, np.uint8)}
+    return Arena({**buffers, **module_buffers(module), **own}, unwritten)

@@ -9,38 +9,37 @@ parked until all living threads of their block have come.
 from __future__ import annotations
 
 import heapq
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.emulator.faults.watching import SharedWatcher
-from workbench.emulator.faults.words import endless, first_lane, who
+from workbench.emulator.faults.words import endless, first_lane, overdue, waits_forever, who
 from workbench.emulator.ops.asynccopy import Pipeline
 from workbench.emulator.ops.exact import floating_state
 from workbench.emulator.program import Code, Program
+from workbench.emulator.state.context import Limits
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import WARP, Bools, Lanes, Mask
 from workbench.emulator.state.values import unsigned
+from workbench.emulator.waiting import Resting, end_of
 from workbench.errors import KernelError
+
+#: Instructions between two looks at the clock.
+_CLOCK = 500
 
 
 def run_batch(program: Program, lanes: Lanes) -> None:
-    """Run a batch of blocks to the end.
+    """Run a batch of blocks, which wait for no other block, to the end.
 
     Raises:
         KernelError: what the kernel does wrong, with thread, block, file and line.
     """
-    rt = program.rt
     with floating_state():
-        rt.start(lanes, program.slots)
-        rt.watcher = None
-        if rt.check and rt.shared_limit:
-            rt.watcher = SharedWatcher(program.ctx, lanes, program.sites, rt.shared_limit)
-        rt.copies = Pipeline()
-        rt.finding = None
-        _Batch(program, lanes).run()
-        if rt.finding is not None:
-            raise rt.finding
+        batch = Batch(program, lanes)
+        if not batch.run():
+            raise batch.forever()
 
 
 @dataclass(slots=True)
@@ -53,18 +52,31 @@ class _Parked:
     expected: int  # threads; 0: all of the block
 
 
-class _Batch:
+class Batch:
+    """A batch of blocks as far as it has come. One at a time is the runtime's."""
+
     def __init__(self, program: Program, lanes: Lanes) -> None:
         self.program, self.lanes = program, lanes
+        rt = program.rt
+        rt.start(lanes, program.slots)
+        rt.watcher = None
+        if rt.check and rt.shared_limit:
+            rt.watcher = SharedWatcher(program.ctx, lanes, program.sites, rt.shared_limit)
+        rt.copies = Pipeline()
+        rt.finding = None
+        self.resting = Resting(rt)
+        self.moved = False  # did the last `run` get on?
         self.R = program.fresh(lanes)
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}
         self.parked: list[_Parked] = []
         self.alive: Mask = lanes.start
-        self.steps = 0
-        program.rt.alive = lambda: self.alive
+        self.steps = self.look = 0
+        rt.alive = lambda: self.alive
+        self.push(program.graph.order[0], lanes.start)
 
     def push(self, index: int, mask: Mask) -> None:
+        """Lanes wait at a basic block for their turn."""
         if mask.count == 0:
             return
         rank = self.program.graph.blocks[index].rank
@@ -75,29 +87,75 @@ class _Batch:
         else:
             self.waiting[rank] = self.lanes.union(held, mask)
 
-    def run(self) -> None:
-        program, lanes, R = self.program, self.lanes, self.R
-        ranked, limit = program.ranked, program.limits.instructions
-        self.push(program.graph.order[0], lanes.start)
-        while self.heap or self.parked:
-            if not self.heap:
-                self.release()
-                continue
-            rank = heapq.heappop(self.heap)
+    @property
+    def living(self) -> int:
+        """Blocks with a thread that has not ended."""
+        return int(self._blocks(self.alive).sum())
+
+    def run(self) -> bool:
+        """Run until all threads are done; False: the rest wait for another batch, or for ever.
+
+        Raises:
+            KernelError: what the kernel does wrong.
+        """
+        program, R, resting = self.program, self.R, self.resting
+        ranked, limits, heap = program.ranked, program.limits, self.heap
+        first = True
+        while True:
+            if not heap:
+                if self.release():
+                    continue
+                if not resting.asleep:
+                    break
+                woken = resting.wake()
+                if not woken:
+                    return False
+                self.moved, first = not first, False
+                for rank, mask in woken.items():
+                    self.push(ranked[rank].block.index, mask)
+            rank = heapq.heappop(heap)
             mask = self.waiting.pop(rank)
             code = ranked[rank]
             if self.parked:
                 self.check_bypass(code, mask)
+            if code.alive is not None and resting.arrive(
+                code, mask, R, self.steps, busy=bool(heap)
+            ):
+                continue
             mask.partial = mask.count != self.alive.count
             code.warps_run += mask.warps
             code.lanes_run += mask.count
             for target, run in code.ops:
                 R[target] = run(R, mask)
             self.steps += code.count
-            if self.steps > limit:
-                instr = code.block.last or code.block.instrs[0]
-                raise endless(program.ctx.kernel, program.ctx.where(instr), limit)
+            if code.untold:
+                program.rt.changes += 1
+            if self.steps > self.look:
+                self.look = self.steps + _CLOCK
+                self.check_limits(code, limits)
             self.leave(code, mask)
+        if self.parked:
+            self.stuck()
+        if program.rt.finding is not None:
+            raise program.rt.finding
+        return True
+
+    def check_limits(self, code: Code, limits: Limits) -> None:
+        """Give up where it has gone on for too long."""
+        ctx = self.program.ctx
+        where = ctx.where(code.block.last or code.block.instrs[0])
+        if self.steps > limits.instructions:
+            raise endless(ctx.kernel, where, limits.instructions)
+        if time.monotonic() > limits.deadline:
+            raise overdue(ctx.kernel, where, limits.seconds)
+
+    def forever(self, why: str = "") -> KernelError:
+        """The error for a batch whose threads wait, and that nobody can help."""
+        ctx, graph = self.program.ctx, self.program.graph
+        rank, mask = min(self.resting.asleep.items())
+        instr = end_of(graph, graph.order[rank])
+        row, thread = first_lane(self.lanes, self.lanes.full(mask))
+        return waits_forever(ctx.where(instr), who(self.lanes, row, thread), mask.count, why)
 
     def leave(self, code: Code, mask: Mask) -> None:
         """Send the lanes where the block's end sends them."""
@@ -127,6 +185,7 @@ class _Batch:
             self.switch(code, mask)
 
     def switch(self, code: Code, mask: Mask) -> None:
+        """``brx``: every lane to the target of its own index."""
         index = self.R[code.selector]
         if type(index) is int:
             self.push(code.block.targets[index], mask)
@@ -138,6 +197,7 @@ class _Batch:
     # --- barriers
 
     def arrive(self, code: Code, mask: Mask) -> None:
+        """Lanes come to a barrier."""
         lanes = self.lanes
         if code.guard >= 0:
             condition = self.R[code.guard]
@@ -196,8 +256,12 @@ class _Batch:
         if self.program.rt.watcher is not None and all(p.expected == 0 for p in chosen):
             self.program.rt.watcher.barrier(released)
 
-    def release(self) -> None:
-        """Nothing can run: every living thread waits. Let go what is complete, or fail."""
+    def release(self) -> bool:
+        """Nothing can run: every living thread waits. Let go what is complete; False: nothing.
+
+        Raises:
+            KernelError: threads of one block wait at different barriers.
+        """
         lanes = self.lanes
         alive = lanes.full(self.alive)
         waits = [p for p in self.parked if p.expected == 0]
@@ -211,10 +275,11 @@ class _Batch:
                 self.divergent_barrier(one, others[0].code, others[0].mask, what)
             if complete.any():
                 self._go(mine, complete)
-                return
-        self.stuck()
+                return True
+        return False
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
+        """A barrier that threads of one block do not all reach."""
         ctx, lanes = self.program.ctx, self.lanes
         row, thread = first_lane(lanes, lanes.full(mask) & self._blocks(parked.mask)[:, None])
         assert parked.code.site is not None

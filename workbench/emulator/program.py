@@ -12,6 +12,8 @@ from workbench.emulator.ptx.instructions import Instr, Reg
 from workbench.emulator.state.context import CodeSite, Context, Limits, Registers, Run, Runtime
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import Lanes, Mask, select
+from workbench.emulator.state.values import Value
+from workbench.emulator.waiting import untold, waits_of
 from workbench.errors import KernelError
 
 
@@ -28,6 +30,9 @@ class Code:
     selector: int = -1  # slot of a switch's index
     barrier: int = -1  # slot of a barrier's id
     expected: int = -1  # slot of a barrier's thread count
+    alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
+    waits: bool = False  # such a block, of a loop that may wait for other threads
+    untold: bool = False  # may change memory without a word to `Runtime.changes`
     warps_run: int = 0
     lanes_run: int = 0
 
@@ -65,9 +70,19 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[CodeSite] = []
+        self.waits = waits_of(graph)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
+        for code in self.codes:
+            self._loop(code)
         self.slots = ctx.count + 1
+
+    def _loop(self, code: Code) -> None:
+        index = code.block.index
+        code.untold = untold(code.block)
+        if index in code.block.loops:
+            code.alive = tuple(self.ctx.register(name) for name in sorted(self.graph.alive[index]))
+            code.waits = index in self.waits.at
 
     def _site(self, instr: Instr) -> CodeSite:
         site = CodeSite(instr)
@@ -128,7 +143,8 @@ class Program:
         for slot, bits in self.ctx.constants.items():
             R[slot] = bits
         for slot, name in self.ctx.specials.items():
-            value = lanes.special(name)
+            value: Value | None = self.ctx.placement.environment.get(name)
+            value = lanes.special(name) if value is None else value
             if value is None:
                 raise KernelError(
                     f"kernel {self.ctx.kernel}: the emulator does not know %{name}",

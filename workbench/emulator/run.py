@@ -26,6 +26,7 @@ from workbench.emulator.ptxas import MachineCode, estimate
 from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
+from workbench.emulator.turns import run_in_turns
 from workbench.errors import KernelError, WorkbenchError
 
 Blocks = NDArray[np.int64]
@@ -246,7 +247,7 @@ def run(
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
         arena: Global memory; the results are left in it.
-        blocks: Block numbers to run; None: all.
+        blocks: Block numbers to run; None: all, as where blocks may wait for each other.
         check: Watch for races and uninitialised shared memory (slower).
         workers: Processes; None: one for each core.
         origins: Told which lines every value comes from (slow, in one process).
@@ -257,14 +258,20 @@ def run(
     """
     program = prepare(module, launch, arena, check=check, origins=origins)
     geometry = launch.geometry
-    chosen = np.arange(geometry.blocks, dtype=np.int64) if blocks is None else blocks
+    # Blocks that wait for others need them all.
+    whole = blocks is None or program.waits.others
+    chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
+    assert chosen is not None
     workers = workers_here() if workers is None else workers
     if origins is not None:
         workers = 1
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
     lists = [part.blocks for part in parts]
     with _sharing(program, geometry):
-        if workers == 1 or len(parts) == 1:
+        if program.waits.others and len(parts) > 1:
+            run_in_turns(program, geometry, chosen, launch.resident)
+            parts, answers = [_Portion(chosen)], [_counts(program)]
+        elif workers == 1 or len(parts) == 1:
             answers = [_accept(_work(blocks)) for blocks in lists]
         else:
             context = multiprocessing.get_context("fork")

@@ -169,6 +169,7 @@ def _launch(keys: Keys, index: int, table: LaunchTable) -> LaunchSpec:
         args=keys.texts(f"{key}.args", table.args, None),
         dynamic_shared=shared,
         cluster=keys.texts(f"{key}.cluster", table.cluster),
+        cooperative=table.cooperative,
         line=keys.line(key),
     )
 

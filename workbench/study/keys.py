@@ -29,6 +29,7 @@ class LaunchTable(Table, frozen=True):
     args: Scalar | tuple[Scalar, ...] = ()
     dynamic_shared: Size | tuple[Size, ...] = 0
     cluster: Size | tuple[Size, ...] = ()
+    cooperative: bool = False
 
 
 class ScratchTable(Table, frozen=True):
@@ -78,7 +79,9 @@ _EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
 _TABLES = ("must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
-    "baseline": ("must be true or false, not {value!r}", "{key} = true"),
+    **dict.fromkeys(
+        ("baseline", "cooperative"), ("must be true or false, not {value!r}", "{key} = true")
+    ),
     "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
     "defines": ("must be a table", "[defines] and TILE = 32"),
     "tolerance": ("must be a number between 0 and 1, not {value!r}", "{key} = 1e-3"),

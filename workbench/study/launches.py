@@ -55,6 +55,7 @@ class ResolvedLaunch(Record, frozen=True):
     args: tuple[BufferArg | ScalarArg, ...] = ()
     dynamic_shared: int = 0
     cluster: Dim3 | None = None
+    cooperative: bool = False
 
 
 class ResolvedScratch(Record, frozen=True):
@@ -254,6 +255,7 @@ def resolve_launches(
                 args=args,
                 dynamic_shared=shared,
                 cluster=cluster,
+                cooperative=spec.cooperative,
             )
         )
     return tuple(launches)

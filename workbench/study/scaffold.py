@@ -192,6 +192,8 @@ def _inherited(parent: Version) -> str:
             text += _pair(key, values, 6) if values else ""
         if launch.dynamic_shared != "0":
             text += _pair("dynamic_shared", launch.dynamic_shared)
+        if launch.cooperative:
+            text += _pair("cooperative", True)
     return text
 
 

@@ -123,6 +123,8 @@ def source_hash(project: Project, version: Version) -> str:
                 launch.args,
                 launch.dynamic_shared,
                 launch.cluster,
+                # Only where it is said: profiles recorded before there was the key stay valid.
+                *(["cooperative"] if launch.cooperative else []),
             ]
             for launch in version.launches
         ],

@@ -90,6 +90,14 @@ class Origins:
             for space, size in sizes.items()
         }
 
+    def suspend(self) -> tuple[Lanes, dict[int, Bits], dict[str, Bits]]:
+        """What is known of this batch alone."""
+        return self.lanes, self._registers, self._local
+
+    def resume(self, held: tuple[Lanes, dict[int, Bits], dict[str, Bits]]) -> None:
+        """Go on with a batch that was suspended."""
+        self.lanes, self._registers, self._local = held
+
     def bit(self, loc: Loc) -> Bits:
         """The set of one line, (1, 1, planes)."""
         number = self._place[loc.file, loc.line]

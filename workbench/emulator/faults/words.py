@@ -99,3 +99,23 @@ def endless(kernel: str, where: str, limit: int) -> KernelError:
         "an endless loop, or a wait for a block that cannot run",
         "Check the loop's end condition; --instruction-limit raises the limit.",
     )
+
+
+def overdue(kernel: str, where: str, seconds: float) -> KernelError:
+    """The time limit was reached."""
+    return KernelError(
+        f"{where}: kernel {kernel} did not end within {seconds:g} s in the emulator",
+        "If it is only slow, give it more with --timeout SECONDS, or take a smaller problem; a "
+        "loop that never ends shows like this too.",
+    )
+
+
+def waits_forever(where: str, thread: str, count: int, why: str) -> KernelError:
+    """A loop that only another thread could end, and none will."""
+    more = f" and {count - 1:,} more of this batch" if count > 1 else ""
+    reason = why or "every other thread has ended or waits as well"
+    return KernelError(
+        f"{where}: a wait that nothing ends: {thread}{more} would loop here for ever: an iteration "
+        f"changes nothing, and {reason}",
+        "Check who is to write what the loop looks at, and that it comes before its own waiting.",
+    )

@@ -306,6 +306,7 @@ def store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     slots = [ctx.slot(item, width, access.type) for item in items]
     sizes = [max(ctx.size(item, width), width) for item in items]
     access.dtype = UNSIGNED[width]
+    rt = ctx.rt
 
     def run(R: Registers, M: Mask) -> None:
         memory, index, _ = access.locate(R, M)
@@ -313,6 +314,8 @@ def store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             value = unsigned(R[slot], size)
             if size != width:
                 value = value.astype(UNSIGNED[width])
-            scatter(memory[at:] if at else memory, index, value, M, access.rt.lanes)
+            if rt.probing and not rt.lanes.holds(M, memory[at:].take(index, mode="wrap") == value):
+                rt.changes += 1
+            scatter(memory[at:] if at else memory, index, value, M, rt.lanes)
 
     return run

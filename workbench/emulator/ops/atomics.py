@@ -179,10 +179,13 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
                 for group in slots
             ]
             with rt.lock if space == "global" else nullcontext():
+                before = memory[at:].take(where) if rt.probing else None
                 old = apply(
                     memory[at:], where, values[0], values[-1], operations[space],
                     wants_old=wants_old,
                 )  # fmt: skip
+                if before is not None and before.tobytes() != memory[at:].take(where).tobytes():
+                    rt.changes += 1
             if targets and old is not None:
                 out = np.zeros(lanes.shape, UNSIGNED[size])
                 out[on] = old.view(UNSIGNED[size])

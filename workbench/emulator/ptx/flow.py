@@ -49,6 +49,7 @@ class ControlFlow:
     blocks: list[BasicBlock]
     order: list[int]
     before: list[list[int]]  # block -> blocks that lead to it
+    alive: dict[int, set[str]]  # block -> registers that it or what follows reads first
     shared_registers: set[str]  # alive at the start of some block
     reach: list[set[int]]  # block -> blocks reachable after it
 
@@ -298,4 +299,5 @@ def control_flow(flat: FlatKernel) -> ControlFlow:
     _loops(blocks, _dominators(blocks, order, before), before)
     order = _ranked(blocks)
     alive = needed(blocks, kept=True)
-    return ControlFlow(blocks, order, before, set().union(*alive.values()), _reach(blocks))
+    shared = set().union(*alive.values())
+    return ControlFlow(blocks, order, before, alive, shared, _reach(blocks))

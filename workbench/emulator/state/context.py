@@ -7,7 +7,9 @@ special registers and variables' addresses alike.
 
 from __future__ import annotations
 
+import math
 import struct
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -111,9 +113,23 @@ class AccessWatcher(Protocol):
 
 @dataclass(slots=True)
 class Limits:
-    """When to give up: lock-step instructions of one batch."""
+    """When to give up.
+
+    Attributes:
+        instructions: Lock-step instructions of one batch.
+        seconds: The time limit that was asked for.
+        deadline: When that ends, by `time.monotonic`.
+    """
 
     instructions: int = 4_000_000
+    seconds: float = math.inf
+    deadline: float = math.inf
+
+    @classmethod
+    def within(cls, seconds: float, instructions: int | None = None) -> Limits:
+        """Limits of which the time begins now; `instructions` None: as many as by default."""
+        begin = time.monotonic()
+        return cls(instructions or cls().instructions, seconds, begin + seconds)
 
 
 class Runtime:
@@ -142,6 +158,9 @@ class Runtime:
         self.copies: Any = None  # `asynccopy.Pipeline` of the batch
         self.origins = origins  # `origins.Origins`, where a wrong result is explained
         self.finding: KernelError | None = None  # raised at the end, unless worse comes first
+        #: Counts stores and atomics that left memory other than it was, while `probing`.
+        self.changes = 0
+        self.probing = False
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
 
@@ -161,6 +180,22 @@ class Runtime:
             else:
                 memory[:] = 0
 
+    def suspend(self) -> dict[str, Any]:
+        """All that belongs to the batch; another one may start then."""
+        held = dict(vars(self))
+        self._views, self._memory = {}, {}
+        if self.origins is not None:
+            held["of origins"] = self.origins.suspend()
+        return held
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on with a batch that was suspended."""
+        changes = self.changes
+        if self.origins is not None:
+            self.origins.resume(held.pop("of origins"))
+        vars(self).update(held)
+        self.changes = changes
+
     def memory(self, space: str, dtype: Any) -> Array:
         """Shared or local memory of the batch as elements of this type."""
         key = (space, dtype)
@@ -179,12 +214,14 @@ class Placement:
         variables: What lies in shared memory, as a user names it: name, start and size.
         params: The kernel's arguments, as bytes.
         param_base: Their address.
+        environment: Special registers that the driver sets: ``envreg1``.
     """
 
     symbols: dict[str, tuple[str, int]]
     variables: tuple[tuple[str, int, int], ...]
     params: bytes
     param_base: int
+    environment: dict[str, int]
 
 
 class Context:

@@ -128,6 +128,10 @@ class Lanes:
         """The mask as an array of the batch's shape."""
         return np.ones(self.shape, np.bool_) if mask.arr is None else mask.arr
 
+    def holds(self, mask: Mask, condition: Array) -> bool:
+        """Is it true in every lane of a mask?"""
+        return bool((condition if mask.arr is None else condition | ~mask.arr).all())
+
     # --- special registers
 
     def _axis(self, linear: Array, extents: Dim3, axis: int) -> Value:

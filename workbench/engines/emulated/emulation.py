@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -23,10 +24,12 @@ from workbench.engines import (
 )
 from workbench.engines.emulated import blame
 from workbench.engines.emulated.blame import Blame
+from workbench.engines.emulated.record import resident
 from workbench.engines.host.correctness import compare, poison_byte, random_places
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError
+from workbench.model import Build
 from workbench.study.launches import BufferArg, ResolvedLaunch
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
@@ -76,7 +79,7 @@ def arrays_of(subject: Subject, seed: int) -> Arrays:
     )
 
 
-def launch_of(resolved: ResolvedLaunch, limits: Limits) -> KernelLaunch:
+def launch_of(resolved: ResolvedLaunch, build: Build, limits: Limits) -> KernelLaunch:
     """A study's launch as the emulator takes it.
 
     Raises:
@@ -92,7 +95,14 @@ def launch_of(resolved: ResolvedLaunch, limits: Limits) -> KernelLaunch:
             "Use --engine ncu on a GPU machine.",
         )
     return KernelLaunch(
-        resolved.kernel, resolved.grid, resolved.block, arguments, resolved.dynamic_shared, limits
+        resolved.kernel,
+        resolved.grid,
+        resolved.block,
+        arguments,
+        resolved.dynamic_shared,
+        limits,
+        resident(resolved, build),
+        resolved.cooperative,
     )
 
 
@@ -114,7 +124,8 @@ def emulate(
     *,
     watch: bool = False,
     blocks: int = 0,
-    limits: Limits | None = None,
+    instructions: int | None = None,
+    seconds: float = math.inf,
 ) -> Emulation:
     """Run one version on one problem.
 
@@ -123,12 +134,13 @@ def emulate(
         seed: Seed of the inputs.
         watch: Look for races and uninitialised reads as well (slower).
         blocks: Run about this many blocks of each launch, for counters alone; 0: all.
-        limits: When to give up; None: the emulator's own.
+        instructions: When to give a batch of blocks up; None: the emulator's own limit.
+        seconds: When to give everything up.
 
     Raises:
         KernelError: it does wrong, or needs what is not supported.
     """
-    limits = limits or Limits()
+    limits = Limits.within(seconds, instructions)
     module = _parsed(built_of(subject).build.ptx)
     memory = arrays_of(subject, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()
@@ -136,7 +148,7 @@ def emulate(
     begin = time.perf_counter()
     outcomes = []
     for resolved in subject.launches:
-        launch = launch_of(resolved, limits)
+        launch = launch_of(resolved, built_of(subject).build, limits)
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
         outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
     whole = all(outcome.sampled == 1 for outcome in outcomes)
@@ -146,7 +158,10 @@ def emulate(
     def explain() -> Blame | None:
         if sum(outcome.thread_instructions for outcome in outcomes) > _EXPLAINED_BELOW:
             return None
-        return _blame(subject, module, seed, limits)
+        try:
+            return _blame(subject, module, seed, limits)
+        except KernelError:
+            return None  # no time is left for it
 
     return Emulation(outcomes, check, module, seconds, explain)
 
@@ -157,7 +172,7 @@ def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame
     arena = arena_for(module, memory.all)
     origins = Origins(module, arena)
     for resolved in subject.launches:
-        run(module, launch_of(resolved, limits), arena, origins=origins)
+        run(module, launch_of(resolved, built_of(subject).build, limits), arena, origins=origins)
     outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
     reference = subject.study.reference(subject.problem, memory.inputs)
     tolerance = subject.study.tolerance_of(subject.version.id)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
-from workbench.emulator.state.context import Limits
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -51,7 +50,7 @@ class EmulatorEngine(Engine):
 
     Args:
         project: Where the studies lie.
-        options: Of these the seed, the architecture and the instruction limit.
+        options: Of these the seed, the architecture and the limits.
         say: Called with one line of progress at a time.
     """
 
@@ -67,11 +66,10 @@ class EmulatorEngine(Engine):
     under = "in the emulator"
 
     def __init__(self, project: Project, options: RunOptions, say: Say = silent) -> None:
-        limit = options.instruction_limit
         self.seed = fresh_seed() if options.seed is None else options.seed
         self._project = project
         self._arch = options.arch or DEFAULT_ARCH
-        self._limits = None if limit is None else Limits(limit)
+        self._instructions, self._seconds = options.instruction_limit, options.timeout_s
         self._say = say
 
     def refuses(self, version: Version) -> str:
@@ -119,7 +117,14 @@ class EmulatorEngine(Engine):
 
     def emulate(self, subject: Subject, *, watch: bool = False, blocks: int = 0) -> Emulation:
         """Run a subject with this engine's seed and limits; see `emulate`."""
-        return emulate(subject, self.seed, watch=watch, blocks=blocks, limits=self._limits)
+        return emulate(
+            subject,
+            self.seed,
+            watch=watch,
+            blocks=blocks,
+            instructions=self._instructions,
+            seconds=self._seconds,
+        )
 
     def verify(
         self,

@@ -6,9 +6,10 @@ that counts PTX instructions has the prefix ``ptx__``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from workbench.analysis.occupancy import Resources, occupancy
+from workbench.analysis.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
 from workbench.emulator.cost.addresses import SECTOR
 from workbench.emulator.launch import KernelLaunch
@@ -17,6 +18,7 @@ from workbench.emulator.run import Executed, Outcome
 from workbench.emulator.work import bound, mix, operations
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
+    Build,
     Column,
     Device,
     InstructionTable,
@@ -26,6 +28,7 @@ from workbench.model import (
     Number,
     SourceFile,
 )
+from workbench.study.launches import ResolvedLaunch
 
 #: Architecture -> the product whose limits and clocks bounds and occupancy are computed for:
 #: name, SMs, SM clock in hertz, as the driver reports them.
@@ -178,6 +181,25 @@ def _shape(launch: KernelLaunch) -> dict[str, Metric]:
     }
 
 
+def _fits(threads: int, dynamic_shared: int, kernel: KernelResources, chip: Chip) -> Occupancy:
+    block = Resources(
+        block_size=threads,
+        registers=kernel.registers,
+        shared=kernel.static_shared + dynamic_shared,
+    )
+    return occupancy(chip, block)
+
+
+def resident(launch: ResolvedLaunch, build: Build) -> int:
+    """Blocks of a launch that the chip it was compiled for holds at once; 0: not known."""
+    chip = chip_for(device_of(build.arch))
+    kernel = next((each for each in build.resources if each.name == launch.kernel), None)
+    if chip is None or kernel is None:
+        return 0
+    fits = _fits(math.prod(launch.block), launch.dynamic_shared, kernel, chip)
+    return fits.blocks * chip.sms
+
+
 def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
     """Registers and shared memory, and the occupancy that follows from them."""
     out = {
@@ -186,12 +208,7 @@ def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> di
     }
     if chip is None:
         return out
-    block = Resources(
-        block_size=launch.geometry.threads,
-        registers=kernel.registers,
-        shared=kernel.static_shared + launch.dynamic_shared,
-    )
-    fits = occupancy(chip, block)
+    fits = _fits(launch.geometry.threads, launch.dynamic_shared, kernel, chip)
     for name, limit in fits.limits.items():
         key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
         out[key] = Metric(value=limit, unit="block")

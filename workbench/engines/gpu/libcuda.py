@@ -1,6 +1,6 @@
-"""The few driver calls that PyCUDA lacks, through ctypes: graphs and clusters.
+"""The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, cooperation.
 
-Stream capture, graph launch and cluster launches have no wrapper in PyCUDA 2026.1.
+Stream capture, graph launch and launches with attributes have no wrapper in PyCUDA 2026.1.
 ``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same
 one, its import takes longer than the worker's own, and it would be one more package
 between a user and a time. The driver's C interface is stable across CUDA 12 and 13 and
@@ -11,18 +11,18 @@ called here. Names carry the version suffix that ``cuda.h`` maps them to.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from workbench.model import Dim3
 from workbench.study.launches import ResolvedLaunch
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.
 _CAPTURE_RELAXED = 2
-#: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-_CLUSTER_DIMENSION = 4
+#: CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4
 #: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _MAX_DYNAMIC_SHARED = 8
 #: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
@@ -37,7 +37,11 @@ class DriverError(Exception):
 
 
 class _AttributeValue(ctypes.Union):
-    _fields_ = (("cluster", ctypes.c_uint * 3), ("pad", ctypes.c_char * 64))
+    _fields_ = (
+        ("cluster", ctypes.c_uint * 3),
+        ("cooperative", ctypes.c_int),
+        ("pad", ctypes.c_char * 64),
+    )
 
 
 class _Attribute(ctypes.Structure):
@@ -55,6 +59,18 @@ class _LaunchConfig(ctypes.Structure):
         ("attributes", ctypes.POINTER(_Attribute)),
         ("count", ctypes.c_uint),
     )
+
+
+def attributes_of(resolved: ResolvedLaunch) -> Sequence[_Attribute]:
+    """What a launch asks for beyond grid, block and memory."""
+    out = []
+    if resolved.cluster is not None and resolved.cluster != (1, 1, 1):
+        out.append(_Attribute(id=_CLUSTER_DIMENSION))
+        out[-1].value.cluster[:] = resolved.cluster
+    if resolved.cooperative:
+        out.append(_Attribute(id=_COOPERATIVE))
+        out[-1].value.cooperative = 1
+    return out
 
 
 class Driver:
@@ -126,15 +142,10 @@ class Driver:
             self._lib.cuGraphDestroy(graph)
         return CudaGraph(self, executable)
 
-    def cluster_kernel(
-        self,
-        cubin: bytes,
-        resolved: ResolvedLaunch,
-        cluster: Dim3,
-        stream: int,
-        values: Sequence[np.generic],
+    def extended_kernel(
+        self, cubin: bytes, resolved: ResolvedLaunch, stream: int, values: Sequence[np.generic]
     ) -> Callable[[], None]:
-        """A launch of a kernel in clusters, ready to be called again and again.
+        """A launch with attributes (clusters, cooperative), ready to be called again and again.
 
         PyCUDA keeps its module and function handles to itself, so the cubin is
         loaded a second time here, into the same context.
@@ -152,22 +163,22 @@ class Driver:
                 ctypes.c_int(_MAX_DYNAMIC_SHARED),
                 ctypes.c_int(shared),
             )
-        if cluster[0] * cluster[1] * cluster[2] > _PORTABLE_CLUSTER:
+        if math.prod(resolved.cluster or ()) > _PORTABLE_CLUSTER:
             self.call(
                 "cuFuncSetAttribute", function, ctypes.c_int(_NON_PORTABLE_CLUSTER), ctypes.c_int(1)
             )
-        attribute = _Attribute(id=_CLUSTER_DIMENSION)
-        attribute.value.cluster[:] = cluster
-        config = _LaunchConfig(shared=shared, stream=stream, count=1)
+        asked = attributes_of(resolved)
+        attributes = (_Attribute * len(asked))(*asked)
+        config = _LaunchConfig(shared=shared, stream=stream, count=len(asked))
         config.grid[:] = resolved.grid
         config.block[:] = resolved.block
-        config.attributes = ctypes.pointer(attribute)
+        config.attributes = attributes
         cells = [ctypes.create_string_buffer(value.tobytes(), value.nbytes) for value in values]
         parameters = (ctypes.c_void_p * max(1, len(cells)))(*(ctypes.addressof(c) for c in cells))
 
         def launch() -> None:
             # `image` and `cells` are named so that they live as long as the closure.
-            _ = (image, cells, attribute)
+            _ = (image, cells, attributes)
             self.call(
                 "cuLaunchKernelEx", ctypes.byref(config), function, parameters, ctypes.c_void_p()
             )

@@ -76,8 +76,8 @@ class CudaProgram:
                 kind, code = CTYPES[argument.ctype]
                 values.append(kind(argument.value))
                 layout += code
-        if launch.cluster is not None and launch.cluster != (1, 1, 1):
-            return self._cluster_step(launch, launch.cluster, values)
+        if launch.cooperative or (launch.cluster is not None and launch.cluster != (1, 1, 1)):
+            return self._extended_step(launch, values)
         with session.doing(f"finding kernel {launch.kernel}"):
             function = self._module.get_function(launch.kernel)
             if launch.dynamic_shared:
@@ -99,19 +99,22 @@ class CudaProgram:
 
         return step
 
-    def _cluster_step(
-        self, launch: ResolvedLaunch, cluster: tuple[int, int, int], values: list[np.generic]
+    def _extended_step(
+        self, launch: ResolvedLaunch, values: list[np.generic]
     ) -> Callable[[], None]:
         from workbench.engines.gpu.libcuda import Driver, DriverError
 
         try:
-            return Driver().cluster_kernel(
-                self._cubin, launch, cluster, int(self._session.stream.handle), values
+            return Driver().extended_kernel(
+                self._cubin, launch, int(self._session.stream.handle), values
             )
         except DriverError as error:
+            what = ["a cooperative launch"] if launch.cooperative else []
+            if launch.cluster is not None:
+                what.append("a launch in clusters of {}×{}×{} blocks".format(*launch.cluster))
             raise WorkerError(
                 "unsupported",
-                f"a launch in clusters of {cluster[0]}×{cluster[1]}×{cluster[2]} blocks",
+                " and ".join(what),
                 step=f"finding kernel {launch.kernel}",
                 code=str(error),
             ) from error
