@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import tracemalloc
 
 import numpy as np
@@ -99,18 +97,3 @@ def test_even_blocks_have_no_error(cuda: Compile) -> None:
     for all_rows, some in zip(whole.rows, part.rows, strict=True):
         assert part.margin(some.site, "wavefronts") == 0
         assert some.site.wavefronts == all_rows.site.wavefronts
-
-
-def blocked(_: int) -> bool:
-    """Whether this process leaves Ctrl-C alone."""
-    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-
-
-def test_ctrl_c_is_answered_by_the_parent_alone() -> None:
-    """A worker that it met while holding a lock of the pool would leave the parent waiting."""
-    assert not blocked(0)
-    with running._interrupts_held():
-        pool = multiprocessing.get_context("fork").Pool(2)
-    with pool:
-        assert not blocked(0)
-        assert pool.map(blocked, range(8)) == [True] * 8

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import runs
 from workbench.engines.host import process
 from workbench.engines.host.process import run_group
 from workbench.errors import MissingError
@@ -18,14 +19,6 @@ from workbench.errors import MissingError
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
-
-
-def runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in ("Z", "X")
 
 
 def test_lines_come_as_they_are_printed(tmp_path: Path) -> None:

@@ -7,11 +7,8 @@ each returns its counters. Global atomics are serialised by a lock.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +17,7 @@ from numpy.typing import NDArray
 from workbench.emulator.faults.origins import Origins
 from workbench.emulator.launch import BATCH_LANES, KernelLaunch, prepare
 from workbench.emulator.machine import run_batch
+from workbench.emulator.pool import deal, workers_here
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.ptxas import MachineCode, estimate
@@ -27,7 +25,7 @@ from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
 from workbench.emulator.turns import run_in_turns
-from workbench.errors import KernelError, WorkbenchError
+from workbench.errors import KernelError
 
 Blocks = NDArray[np.int64]
 
@@ -178,57 +176,13 @@ def _reset(program: Program) -> None:
         site.reset()
 
 
-_shared: tuple[Program, Geometry] | None = None
-
-
-#: An error of `errors`, in parts that can be sent between processes.
-_Failure = tuple[type[WorkbenchError], str, str]
-
-
-def _work(blocks: Blocks) -> _Counts | _Failure:
-    assert _shared is not None
-    program, geometry = _shared
+def _work(program: Program, geometry: Geometry, blocks: Blocks) -> _Counts:
     _reset(program)
     try:
         run_batch(program, Lanes(geometry, blocks))
-    except WorkbenchError as error:
-        return type(error), error.message, error.hint
     except MemoryError:
-        return KernelError, f"kernel {program.ctx.kernel}: out of memory", ""
+        raise KernelError(f"kernel {program.ctx.kernel}: out of memory") from None
     return _counts(program)
-
-
-@contextmanager
-def _sharing(program: Program, geometry: Geometry) -> Iterator[None]:
-    global _shared
-    _shared = (program, geometry)
-    try:
-        yield
-    finally:
-        _shared = None
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Processes forked here never see Ctrl-C: it is the parent's to answer, which ends them.
-
-    A worker that it met holding a lock of the pool would leave the parent waiting for good.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def workers_here() -> int:
-    """Processes to use: the cores this process may run on, where forking exists."""
-    if "fork" not in multiprocessing.get_all_start_methods():
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def run(
@@ -267,30 +221,19 @@ def run(
         workers = 1
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
     lists = [part.blocks for part in parts]
-    with _sharing(program, geometry):
-        if program.waits.others and len(parts) > 1:
-            run_in_turns(program, geometry, chosen, launch.resident)
-            parts, answers = [_Portion(chosen)], [_counts(program)]
-        elif workers == 1 or len(parts) == 1:
-            answers = [_accept(_work(blocks)) for blocks in lists]
-        else:
-            context = multiprocessing.get_context("fork")
-            program.rt.lock = context.Lock()
-            with ExitStack() as stack:
-                with _interrupts_held():
-                    pool = stack.enter_context(context.Pool(min(workers, len(parts))))
-                answers = [_accept(answer) for answer in pool.imap(_work, lists)]
+    work = partial(_work, program, geometry)
+    if program.waits.others and len(parts) > 1:
+        run_in_turns(program, geometry, chosen, launch.resident)
+        parts, answers = [_Portion(chosen)], [_counts(program)]
+    elif workers == 1 or len(parts) == 1:
+        answers = [work(blocks) for blocks in lists]
+    else:
+        program.rt.lock = multiprocessing.get_context("fork").Lock()
+        answers = deal(work, lists, workers)
     _reset(program)
     outcome = Outcome(launch, program, blocks_run=len(chosen))
     _gather(outcome, answers, parts)
     return outcome
-
-
-def _accept(answer: _Counts | _Failure) -> _Counts:
-    if isinstance(answer, _Counts):
-        return answer
-    kind, message, hint = answer
-    raise kind(message, hint)
 
 
 def _gather(outcome: Outcome, answers: list[_Counts], parts: list[_Portion]) -> None:
