@@ -98,7 +98,7 @@ def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes
     lsu = sum(
         row.warps for row in outcome.rows
         if row.instr.op in ("ld", "st", "atom", "red", "shfl") and not row.site.joined
-        and "param" not in row.instr.parts
+        and row.site.space != "const" and "param" not in row.instr.parts
     )  # fmt: skip
     waves = sum(row.site.wavefronts for row in outcome.rows)
     sms = max(chip.sms, 1)

@@ -125,10 +125,13 @@ class Access:
         space = space_of(instr) or known
         if space == "param" and known != "param":
             space = "global"
+        #: Constants lie in the arena, but what reads them (LDC) asks nothing of L1 and L2.
+        self.constant = space == "const" or space_of(instr) == "param"
         self.space = {"const": "global", "param": "global"}.get(space, space)
         base = getattr(where, "base", None)
         self.size = ctx.size(base, 8 if self.space in ("", "global") else 4) if base else 8
-        site.space, site.store = self.space or "generic", kind != "load"
+        site.space = "const" if self.constant else self.space or "generic"
+        site.store = kind != "load"
         site.width = self.width * self.count
         #: What the access costs: ptxas may have joined it with others, or into another.
         self.charged = ctx.merged.get(id(instr), site.width)
@@ -170,7 +173,8 @@ class Access:
         rt, site, mask = self.rt, self.site, reach.mask
         if not self._aligned(reach) or not rt.arena.holds(reach.low, reach.high + site.width - 1):
             check_access(self.ctx, self.instr, reach, site.width, "global")
-        site.charge_spread(cost_of(global_cost, reach, site.width, rt.lanes, LINE))
+        if not self.constant:
+            site.charge_spread(cost_of(global_cost, reach, site.width, rt.lanes, LINE))
         start, cells = (reach.low - GLOBAL_BASE) // self.width, reach.pattern.cells
         assert cells is not None
         if rt.arena.written is not None:

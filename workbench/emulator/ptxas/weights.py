@@ -264,7 +264,9 @@ def _fragment(instr: Instr) -> float:
 
 def _is_global(instr: Instr) -> bool:
     if instr.op in ("ld", "st", "atom", "red"):
-        return not any(p.split("::")[0] in ("shared", "local", "param") for p in instr.parts[1:])
+        return not any(
+            p.split("::")[0] in ("shared", "local", "param", "const") for p in instr.parts[1:]
+        )
     return instr.op in ("cp", "wmma") and len(instr.operands) > 1
 
 

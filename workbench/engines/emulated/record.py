@@ -160,6 +160,8 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
             )
             key = f"ptx__inst_executed_op_{space}_{name}"
             out[key] = Metric(value=_plain(warps), unit="inst")
+    constants = sum(row.warps for row in rows if row.site.space == "const")
+    out["ptx__inst_executed_op_const"] = Metric(value=_plain(constants), unit="inst")
     out |= _arithmetic(rows)
     out["ptx__shared_conflict_ways_max"] = Metric(value=max((r.site.ways for r in rows), default=0))
     for short, names in (("ffma", ("fma",)), ("fadd", ("add", "sub")), ("fmul", ("mul",))):

@@ -1,0 +1,93 @@
+"""What the record of an emulated launch counts where: one kernel a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.emulator.conftest import Array, Compile, cuda, execute
+from tests.factories import make_profile
+from workbench.compile.build import BuildResult
+from workbench.counters import Reading, read
+from workbench.emulator.launch import Scalar
+from workbench.emulator.ptx.instructions import Module
+from workbench.emulator.ptx.parser import parse
+from workbench.engines.emulated.record import launch_records
+from workbench.model import Launch
+
+__all__ = ["cuda"]  # a fixture
+
+pytestmark = pytest.mark.nvcc
+
+CONSTANTS = """
+__constant__ float table[64];
+extern "C" __global__ void constant(const float* x, float* y) {
+  y[threadIdx.x] = x[threadIdx.x] + table[threadIdx.x & 63];
+}
+extern "C" __global__ void plain(const float* x, float* y) {
+  y[threadIdx.x] = x[threadIdx.x] + threadIdx.x;
+}
+"""
+
+
+def launched(
+    module: Module, kernel: str, buffers: dict[str, Array], args: Sequence[str | Scalar]
+) -> Launch:
+    _, outcome = execute(module, kernel, buffers, args, block=128)
+    build = make_profile().build
+    assert build is not None
+    built = BuildResult(cubin=Path(), build=build, sources=(), cached=True)
+    (launch,) = launch_records([outcome], built, module, "sm_90", 0)
+    return launch
+
+
+def value(launch: Launch, counter: str) -> float:
+    reading = read(launch, counter)
+    assert isinstance(reading, Reading), (counter, reading)
+    return reading.value
+
+
+def test_loads_of_constants_are_no_global_loads(cuda: Compile) -> None:
+    """They ask nothing of L1 and L2: the same kernel without its table moves as much."""
+    buffers = {"x": np.ones(128, "f4"), "y": np.zeros(128, "f4")}
+    constant, plain = (
+        launched(cuda(CONSTANTS), kernel, buffers, ["x", "y"]) for kernel in ("constant", "plain")
+    )
+    for counter in ("global_sectors", "global_load_sectors", "global_load_requests",
+                    "global_loads", "global_sectors_ideal"):  # fmt: skip
+        assert value(constant, counter) == value(plain, counter) > 0, counter
+    assert constant.metrics["ptx__inst_executed_op_const"].value == 4
+    assert plain.metrics["ptx__inst_executed_op_const"].value == 0
+    spread = "ptx__bound_cycles_load_store_units"
+    assert constant.metrics[spread] == plain.metrics[spread]
+
+
+INDEXED = """.version 8.4
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 y, .param .align 4 .b8 pair[8])
+{
+  .reg .b64 %rd<6>; .reg .b32 %r<4>;
+  mov.u32 %r1, %tid.x;
+  and.b32 %r2, %r1, 1;
+  mul.wide.u32 %rd1, %r2, 4;
+  mov.b64 %rd2, pair;
+  add.s64 %rd2, %rd2, %rd1;
+  ld.param.u32 %r3, [%rd2];
+  ld.param.u64 %rd3, [y];
+  mul.wide.u32 %rd4, %r1, 4;
+  add.s64 %rd3, %rd3, %rd4;
+  st.global.u32 [%rd3], %r3;
+  ret;
+}
+"""
+
+
+def test_parameters_at_an_index_are_constants() -> None:
+    args = ["y", Scalar(7 + (9 << 32), "long")]
+    launch = launched(parse(INDEXED), "k", {"y": np.zeros(128, "u4")}, args)
+    assert value(launch, "global_loads") == value(launch, "global_load_sectors") == 0
+    assert launch.metrics["ptx__inst_executed_op_const"].value == 4
