@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.factories import make_launch, make_profile, make_timing, padded
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import Judgement, judge, side_effects
-from workbench.model import Expectation, Metric, Number, Spread
+from workbench.model import Expectation, Metric, Number, Profile, Spread
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 
@@ -153,6 +153,56 @@ def test_a_measured_time_falls_short_by_more_than_its_interval_or_is_not_decided
     for change, expected in changes.items():
         (found,) = judge([Expectation(counter="duration", change=change)], comparison)
         assert found.verdict == expected, change
+
+
+def emulated(ptx: float, estimate: float | None, kind: str = "ptx__inst_executed") -> Profile:
+    metrics = {kind: Metric(value=ptx, unit="inst")}
+    if estimate is not None:
+        metrics["ptx__machine_inst_estimate"] = Metric(value=estimate, unit="inst")
+    launch = make_launch(metrics=metrics, instructions=_NONE)
+    return make_profile(engine="emulator", launches=(launch, launch))
+
+
+@pytest.mark.parametrize(
+    ("change", "old", "new", "expected"),
+    [
+        ("-5%", 1000, 560, "confirmed"),  # PTX says +2%
+        ("-40%", 1000, 560, "inconclusive"),  # somewhere from -36% to -52%
+        ("-70%", 1000, 560, "refuted"),
+        ("down", 1000, 560, "confirmed"),
+        ("down", 1000, 950, "inconclusive"),
+        ("down", 1000, 1300, "refuted"),
+        ("same", 1000, 560, "refuted"),
+        ("same", 1000, 1010, "inconclusive"),
+        ("< 0.9x", 1000, 560, "confirmed"),
+        ("< 0.9x", 1000, 850, "inconclusive"),
+        ("to 0", 1000, 560, "refuted"),
+    ],
+)
+def test_instructions_of_ptx_are_judged_by_the_estimate_and_its_error(
+    change: str, old: float, new: float, expected: str
+) -> None:
+    comparison = compare(emulated(400, old), emulated(408, new))
+    (found,) = judge([Expectation(counter="instructions", change=change)], comparison)
+    assert (found.verdict, found.observed[-11:]) == (expected, "(estimated)")
+    assert (found.reason == "the estimate may be off by 15%") == (expected == "inconclusive")
+
+
+def test_the_same_ptx_is_the_same_machine_code() -> None:
+    comparison = compare(emulated(400, 1000), emulated(400, 1000))
+    (found,) = judge([Expectation(counter="instructions", change="same")], comparison)
+    assert (found.verdict, found.observed) == ("confirmed", "±0% (estimated)")
+
+
+def test_without_an_estimate_ptx_decides_nothing() -> None:
+    for counter, metric, estimate in (
+        ("instructions", "ptx__inst_executed", None),
+        ("thread_instructions", "ptx__thread_inst_executed", 900.0),
+    ):
+        comparison = compare(emulated(400, estimate, metric), emulated(100, estimate, metric))
+        (found,) = judge([Expectation(counter=counter, change="-50%")], comparison)
+        assert (found.verdict, found.observed) == ("inconclusive", "−75.0%")
+        assert found.reason == "PTX was counted, not machine instructions"
 
 
 def test_the_largest_side_effects_come_first() -> None:

@@ -43,6 +43,19 @@ def kernel_seconds(profile: Profile) -> float | None:
     return sum(known) if known and len(known) == len(found) else None
 
 
+def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
+    """Machine instructions that the emulator estimated of both; None where one has no estimate."""
+    sums = []
+    for profile in (old, new):
+        launches = [launch.metrics for launch in profile.launches if launch.profiled]
+        found = [metrics.get("ptx__machine_inst_estimate") for metrics in launches]
+        known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
+        if not known or len(known) < len(found):
+            return None
+        sums.append(sum(known))
+    return sums[0], sums[1]
+
+
 def combine(profile: Profile) -> dict[str, Combined | Missing]:
     """Every catalog counter over all profiled launches, by id."""
     launches = [launch for launch in profile.launches if launch.profiled]

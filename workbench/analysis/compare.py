@@ -17,7 +17,7 @@ import math
 from functools import partial
 from typing import Literal
 
-from workbench.analysis.aggregate import Combined, LaunchPair, combine, pair_launches
+from workbench.analysis.aggregate import Combined, LaunchPair, combine, machine_code, pair_launches
 from workbench.analysis.remarks import misread_words
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
@@ -104,7 +104,10 @@ class Delta(Record, frozen=True):
 
 
 class Comparison(Record, frozen=True):
-    """Everything that moved from `old` to `new`. `reasons` are why they are not comparable."""
+    """Everything that moved from `old` to `new`. `reasons` are why they are not comparable.
+
+    `machine_code` are the machine instructions of both sides, estimated where PTX was run.
+    """
 
     old: Side
     new: Side
@@ -113,6 +116,7 @@ class Comparison(Record, frozen=True):
     time: TimeChange | None
     counters: tuple[Delta, ...]
     launches: tuple[LaunchPair, ...]
+    machine_code: tuple[float, float] | None = None
 
     @property
     def comparable(self) -> bool:
@@ -197,6 +201,7 @@ def compare(
         time=time,
         counters=deltas,
         launches=pair_launches(old.launches, new.launches),
+        machine_code=machine_code(old, new),
     )
 
 

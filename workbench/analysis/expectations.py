@@ -8,6 +8,10 @@ lies within the counter's noise, or the predicted change itself does, *refuted*
 otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
 than the noise. ``up`` and ``down``: inconclusive where nothing moved. A counter that
 a side lacks is inconclusive, with the reason.
+
+Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which
+is what an author means and a GPU counts: a verdict stands only if it is the same at both
+ends of the estimate's error.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ Verdict = Literal["confirmed", "refuted", "inconclusive"]
 
 #: Part of the predicted way that must be covered.
 REACHED = 0.9
+#: Relative error of the estimate of machine instructions (docs/emulator-rules.md).
+ESTIMATE_ERROR = 0.15
 
 _BOUNDS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -77,6 +83,8 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         observed = relative(time.old_s, time.new_s)
         noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
         verdict, reason = _decide(prediction, time.old_s, time.new_s, noise, time.moved, "s")
+    elif delta is not None and delta.ncu in _OF_PTX:
+        observed, verdict, reason = _by_estimate(prediction, delta, comparison.machine_code)
     elif delta is not None and delta.old is not None and delta.new is not None:
         observed = observed_change(delta)
         verdict, reason = _decide(
@@ -94,6 +102,28 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         learned=expectation.learned,
         line=expectation.line,
     )
+
+
+#: Counters that the emulator has of PTX, where a GPU counts machine instructions.
+_OF_PTX = ("ptx__inst_executed", "ptx__thread_inst_executed", "ptx__thread_inst_executed_true")
+
+
+def _by_estimate(
+    prediction: Prediction, delta: Delta, machine_code: tuple[float, float] | None
+) -> tuple[str, Verdict, str]:
+    """What is observed, the verdict and its reason for a counter of `_OF_PTX`."""
+    if delta.ncu != _OF_PTX[0] or machine_code is None:
+        return observed_change(delta), "inconclusive", "PTX was counted, not machine instructions"
+    old, new = machine_code
+    observed = f"{relative(old, new)} (estimated)"
+    if new == old and not delta.moved:
+        # The same PTX ran on both sides, whatever it becomes.
+        return observed, *_decide(prediction, old, new, 0.0, False, delta.unit)
+    ends = (new, new * (1 - ESTIMATE_ERROR), new * (1 + ESTIMATE_ERROR))
+    verdicts = [_decide(prediction, old, end, 0.0, end != old, delta.unit) for end in ends]
+    if len({verdict for verdict, _ in verdicts}) > 1:
+        return observed, "inconclusive", f"the estimate may be off by {ESTIMATE_ERROR:.0%}"
+    return observed, *verdicts[0]
 
 
 def observed_change(delta: Delta) -> str:
