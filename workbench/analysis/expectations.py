@@ -119,8 +119,9 @@ def _by_estimate(
     if new == old and not delta.moved:
         # The same PTX ran on both sides, whatever it becomes.
         return observed, *_decide(prediction, old, new, 0.0, False, delta.unit)
-    ends = (new, new * (1 - ESTIMATE_ERROR), new * (1 + ESTIMATE_ERROR))
-    verdicts = [_decide(prediction, old, end, 0.0, end != old, delta.unit) for end in ends]
+    low, high = new * (1 - ESTIMATE_ERROR), new * (1 + ESTIMATE_ERROR)
+    could_be = (new, low, high, *([old] if low <= old <= high else []))
+    verdicts = [_decide(prediction, old, at, 0.0, at != old, delta.unit) for at in could_be]
     if len({verdict for verdict, _ in verdicts}) > 1:
         return observed, "inconclusive", f"the estimate may be off by {ESTIMATE_ERROR:.0%}"
     return observed, *verdicts[0]
