@@ -30,7 +30,15 @@ from workbench.analysis.compare import (
 from workbench.analysis.remarks import misread_words
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
-from workbench.model import Capture, Column, InstructionTable, Launch, Profile, Spread
+from workbench.model import (
+    Capture,
+    Column,
+    InstructionTable,
+    Launch,
+    Profile,
+    Spread,
+    Verification,
+)
 
 DURATION = "gpu__time_duration.sum"
 
@@ -229,6 +237,15 @@ def test_different_clocks_and_drivers_are_warned_of() -> None:
     for clock, warned in ((1.93e9, False), (1.91e9, True)):  # 2.5% and 3.5%
         new = with_metrics(make_profile(), **{"smsp__cycles_elapsed.avg.per_second": clock})
         assert any("SM clock" in each for each in compare(old, new).warnings) == warned
+
+
+def test_different_inputs_are_warned_of() -> None:
+    def drawn(seed: int | None) -> Profile:
+        check = Verification(problem="n1024", error=0, worst=0, tolerance=1e-5, seed=seed or 0)
+        return make_profile(verification=None if seed is None else check)
+
+    assert compare(drawn(3), drawn(4)).warnings == ("different inputs, of seeds: 3, 4",)
+    assert not compare(drawn(3), drawn(3)).warnings and not compare(drawn(None), drawn(4)).warnings
 
 
 # --- time ----------------------------------------------------------------------------

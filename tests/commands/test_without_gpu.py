@@ -53,6 +53,26 @@ def test_a_version_that_does_not_compile_leaves_the_others_their_turn(
     assert "verify v1 on 2 problems" in err
 
 
+def test_versions_of_one_command_have_the_same_inputs_and_the_seed_is_told(
+    cli: Cli, project: Project, add_version: Callable[[str, str], None]
+) -> None:
+    """A kernel that counts by its data would differ by them, and by nothing that it changed."""
+    add_version("v1", "fine")
+    code, out, err = cli("profile", "v0", "v1", "--engine", "emulator")
+    assert code == 0, err
+    store = Store(project.profiles)
+    checks = [store.load(entry.path).verification for entry in store.find()]
+    (seed,) = {check.seed for check in checks if check}
+    assert len(checks) == 2 and out.count(f", seed {seed},") == 2
+    assert f", seed {seed}" in " ".join(cli("show", "v0")[1].split())
+    assert json.loads(cli("show", "v0", "--format", "json")[1])["seed"] == seed
+    assert "seeds" not in cli("diff", "v0", "v1")[1]
+    other = (seed + 1) % 2**32
+    assert cli("profile", "v1", "--engine", "emulator", "--seed", str(other))[0] == 0
+    told = " ".join(cli("diff", "v0", "v1")[1].split())
+    assert f"different inputs, of seeds: {seed}, {other}" in told
+
+
 @pytest.mark.parametrize("command", ["verify", "profile"])
 def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: str) -> None:
     code, _, err = cli(command, "library", *EMULATED)

@@ -252,6 +252,10 @@ def _major(profile: Profile) -> str:
     return profile.tools.get("ncu", "").split(".")[0]
 
 
+def _seed(profile: Profile) -> str:
+    return "" if profile.verification is None else str(profile.verification.seed)
+
+
 def _is_nan(value: Combined | Missing) -> bool:
     return isinstance(value, Missing) and "NaN" in value.reason
 
@@ -267,6 +271,7 @@ def _warnings(
         ("cache policies", old.capture.cache_control, new.capture.cache_control),
         ("replay modes", old.capture.replay_mode, new.capture.replay_mode),
         ("drivers", old.tools.get("driver", ""), new.tools.get("driver", "")),
+        ("inputs, of seeds", _seed(old), _seed(new)),
     ):
         if a and b and a != b:
             warnings.append(f"different {what}: {a}, {b}")

@@ -201,7 +201,7 @@ def _summary(profile: Profile) -> str:
 
     kernels = ", ".join(dict.fromkeys(launch.kernel for launch in profile.launches))
     check = profile.verification
-    error = f", error {digits3(check.error)}" if check else ""
+    error = f", error {digits3(check.error)}, seed {check.seed}" if check else ""
     return (
         f"{profile.version} {profile.problem}: {kernels}{error}, "
         f"{quantity(profile.capture.wall_s, 's')}"

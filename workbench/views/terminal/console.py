@@ -143,4 +143,5 @@ def provenance(profile: Profile) -> str:
     clocks = profile.capture.clock_control
     policy = f", clock control {clocks}" if clocks else ""
     device = profile.device.name or "an unknown device"
-    return clean(f"{what}{device}, captured {when(profile.captured)} by {engine}{policy}")
+    seed = f", seed {profile.verification.seed}" if profile.verification else ""
+    return clean(f"{what}{device}, captured {when(profile.captured)} by {engine}{policy}{seed}")

@@ -48,6 +48,7 @@ def show_document(
         "parameters": profile.parameters,
         "tools": profile.tools,
         "notices": [*notes, *remarks(profile)],
+        "seed": None if profile.verification is None else profile.verification.seed,
     }
 
 

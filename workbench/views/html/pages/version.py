@@ -146,6 +146,7 @@ def _provenance(profile: Profile) -> tuple[tuple[str, str], ...]:
         ("Wall time", units.quantity(capture.wall_s, "s") if capture.wall_s else ""),
         ("Captures", units.count(capture.repeats) if capture.repeats > 1 else ""),
         ("Sections", ", ".join(capture.sections)),
+        ("Seed of inputs", str(profile.verification.seed) if profile.verification else ""),
         ("Source hash", profile.source_hash),
     ]
     return tuple((name, said) for name, said in facts if said)
