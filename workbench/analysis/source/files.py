@@ -22,7 +22,7 @@ from workbench.analysis.source.hunks import (
     split_moves,
     whole_file,
 )
-from workbench.analysis.source.links import Line, LineLink, link
+from workbench.analysis.source.links import Line, LineLink, cheapest, link
 from workbench.analysis.source.pairing import (
     FilePair,
     both_hold_both,
@@ -31,6 +31,7 @@ from workbench.analysis.source.pairing import (
     kernel_names,
     mentions,
     pair_files,
+    statements_of,
     used_lines,
 )
 from workbench.analysis.source.reading import read, scan_sources, without_text
@@ -44,13 +45,17 @@ class SourceDiff:
 
     `hunk_old`/`hunk_new` map lines inside of code and moved hunks to the hunk's id;
     `twin` maps an old line to its unchanged new one; `links_*` say what links an
-    unchanged line. `words` are sentences for the reader about what was not possible.
+    unchanged line. `first_*` map the lines of an unchanged statement that has other line
+    breaks now to its first: such a statement has one twin, and the links of all its
+    lines. `words` are sentences for the reader about what was not possible.
     """
 
     hunks: tuple[Hunk, ...] = ()
     hunk_old: dict[Line, int] = field(default_factory=dict)
     hunk_new: dict[Line, int] = field(default_factory=dict)
     twin: dict[Line, Line] = field(default_factory=dict)
+    first_old: dict[Line, Line] = field(default_factory=dict)
+    first_new: dict[Line, Line] = field(default_factory=dict)
     links_old: dict[Line, LineLink] = field(default_factory=dict)
     links_new: dict[Line, LineLink] = field(default_factory=dict)
     words: tuple[str, ...] = ()
@@ -128,8 +133,9 @@ class _Pairing:
         for a, b in files:
             one = self.before[a] if a is not None else None
             other = self.after[b] if b is not None else None
-            if one is not None and other is not None:
-                self.diffs.append(diff_file(one, other, self.names))
+            if a is not None and b is not None and one is not None and other is not None:
+                statements = statements_of(lambda: self.maps, a, b)
+                self.diffs.append(diff_file(one, other, self.names, statements=statements))
             else:
                 self.diffs.append(whole_file(one, other))
 
@@ -159,6 +165,10 @@ class _Pairing:
             a = place_old[id(diff.old)] if diff.old is not None else -1
             b = place_new[id(diff.new)] if diff.new is not None else -1
             out.twin.update({(a, i): (b, j) for i, j in diff.pairs})
+            for old, new in diff.reflowed:
+                out.first_old.update({(a, n): (a, old[0]) for n in range(old[0], old[1] + 1)})
+                out.first_new.update({(b, n): (b, new[0]) for n in range(new[0], new[1] + 1)})
+                out.twin[a, old[0]] = (b, new[0])
             for draft in diff.drafts:
                 hunk = Hunk(
                     id=len(hunks) + 1,
@@ -184,6 +194,8 @@ class _Pairing:
             out.links_old, out.links_new = link(
                 *self.maps, _HunksOf(code_old), _HunksOf(code_new), self.names
             )
+            _gather(out.links_old, out.first_old)
+            _gather(out.links_new, out.first_new)
         symbols: dict[int, set[str]] = {}
         for links, inside in ((out.links_old, out.hunk_old), (out.links_new, out.hunk_new)):
             for line, found in links.items():
@@ -194,6 +206,14 @@ class _Pairing:
             structs.replace(hunk, symbols=tuple(sorted(symbols.get(hunk.id, ())))) for hunk in hunks
         )
         return out
+
+
+def _gather(links: dict[Line, LineLink], first: Mapping[Line, Line]) -> None:
+    """Give the first line of a statement the cheapest links of all of its lines."""
+    for line, head in first.items():
+        found = links.get(line) if line != head else None
+        if found is not None:
+            links[head] = cheapest(links.get(head), found)
 
 
 class _HunksOf:

@@ -20,11 +20,11 @@ from itertools import pairwise, zip_longest
 from typing import Literal
 
 from workbench.analysis.source.alignment import Pair, align, slide
-from workbench.analysis.source.tokens import Source, Tokens, information
+from workbench.analysis.source.tokens import Source, Tokens, information, renamed
+from workbench.analysis.source.units import CodeLines, Range, Statements, pair_statements
 from workbench.model import Record
 
 Kind = Literal["code", "moved", "renamed", "comment", "whitespace", "front-matter"]
-Range = tuple[int, int]
 
 #: Lines with information that a block must have to count as moved.
 MOVED_LINES = 3
@@ -67,12 +67,14 @@ class Draft:
 class FileDiff:
     """The difference of one pair of files; a file that only one side has pairs with None.
 
-    `pairs` are the unchanged lines (old, new), 1-based, cosmetic ones included.
+    `pairs` are the unchanged lines (old, new), 1-based, cosmetic ones included; `reflowed`
+    the lines of unchanged statements that only have other line breaks.
     """
 
     old: Source | None
     new: Source | None
     pairs: list[Pair] = field(default_factory=list)
+    reflowed: list[tuple[Range, Range]] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
 
 
@@ -83,13 +85,6 @@ def front_matter(source: Source) -> int:
     return source.text.count("\n", 0, match.end()) + 1 if match else 0
 
 
-def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
-    """Tokens with old names replaced by their new ones."""
-    if not names or names.keys().isdisjoint(tokens):
-        return tokens
-    return tuple(names.get(token, token) for token in tokens)
-
-
 def diff_file(
     old: Source,
     new: Source,
@@ -98,6 +93,7 @@ def diff_file(
     old_lines: Sequence[int] | None = None,
     new_lines: Sequence[int] | None = None,
     silent: Mapping[str, str] = {},
+    statements: Statements = lambda: ((), ()),
 ) -> FileDiff:
     """Difference of two texts.
 
@@ -108,6 +104,7 @@ def diff_file(
         old_lines: 1-based lines that take part, ascending (default: all).
         new_lines: As `old_lines`.
         silent: Of `names`, those whose renaming is not worth a hunk.
+        statements: Which lines of either side are one statement (default: each is its own).
     """
     out = FileDiff(old, new)
     front_old, front_new = front_matter(old), front_matter(new)
@@ -124,7 +121,12 @@ def diff_file(
     pairs = slide(pairs, keys_old, keys_new, [_indent(new.lines[n - 1]) for n in code_new])
     turned = [(j, i) for i, j in pairs]
     turned = slide(turned, keys_new, keys_old, [_indent(old.lines[n - 1]) for n in code_old])
-    out.pairs = [(code_old[i], code_new[j]) for j, i in turned]
+    out.pairs, out.reflowed = pair_statements(
+        [(code_old[i], code_new[j]) for j, i in turned],
+        CodeLines(old, code_old, names),
+        CodeLines(new, code_new),
+        statements,
+    )
     _gaps(out, old_lines, new_lines)
     _cosmetic(out, silent)
     # Prose comes last, so that the first change of code is hunk 1.
@@ -169,7 +171,10 @@ def _gaps(out: FileDiff, old_lines: Sequence[int], new_lines: Sequence[int]) -> 
     first = (old_lines[0] - 1 if old_lines else 0, new_lines[0] - 1 if new_lines else 0)
     last = (old_lines[-1] + 1 if old_lines else 1, new_lines[-1] + 1 if new_lines else 1)
     chosen_old, chosen_new = set(old_lines), set(new_lines)
-    for (i, j), (x, y) in pairwise([first, *out.pairs, last]):
+    lines = [((i, i), (j, j)) for i, j in out.pairs]
+    known = sorted([*lines, *out.reflowed])
+    ends = ((first[0], first[0]), (first[1], first[1])), ((last[0], last[0]), (last[1], last[1]))
+    for ((_, i), (_, j)), ((x, _), (y, _)) in pairwise([ends[0], *known, ends[1]]):
         if x == i + 1 and y == j + 1:
             continue
         old = [n for n in range(i + 1, x) if n in chosen_old]
@@ -218,18 +223,10 @@ def _cosmetic(out: FileDiff, silent: Mapping[str, str]) -> None:
     marks = [draft for draft in out.drafts if draft.kind in ("comment", "whitespace")]
     out.drafts = [draft for draft in out.drafts if draft.kind not in ("comment", "whitespace")]
     for i, j in out.pairs:
-        if out.old.lines[i - 1] == out.new.lines[j - 1]:
-            continue
-        tokens_old, tokens_new = out.old.tokens[i - 1], out.new.tokens[j - 1]
-        if tokens_old != tokens_new and renamed(tokens_old, silent) == tokens_new:
-            continue
-        if tokens_old != tokens_new:
-            kind: Kind = "renamed"
-        elif out.old.comments[i - 1] != out.new.comments[j - 1]:
-            kind = "comment"
-        else:
-            kind = "whitespace"
-        marks.append(Draft((i, i), (j, j), kind))
+        if out.old.lines[i - 1] != out.new.lines[j - 1]:
+            marks += _cosmetic_of(out.old, out.new, (i, i), (j, j), silent)
+    for old, new in out.reflowed:
+        marks += _cosmetic_of(out.old, out.new, old, new, silent)
     rank = {"whitespace": 0, "comment": 1, "renamed": 2}
     joined: list[Draft] = []
     for mark in sorted(marks, key=lambda draft: (draft.old, draft.new)):
@@ -240,6 +237,20 @@ def _cosmetic(out: FileDiff, silent: Mapping[str, str]) -> None:
         else:
             joined.append(mark)
     out.drafts += joined
+
+
+def _cosmetic_of(
+    old: Source, new: Source, a: Range, b: Range, silent: Mapping[str, str]
+) -> list[Draft]:
+    """The hunk of an unchanged statement whose text differs; none for a silent renaming."""
+    tokens_old, tokens_new = CodeLines(old, ()).key(a), CodeLines(new, ()).key(b)
+    if a[0] == a[1] and b[0] == b[1]:  # where indentation is a token, it counts
+        tokens_old, tokens_new = old.tokens[a[0] - 1], new.tokens[b[0] - 1]
+    if tokens_old != tokens_new:
+        hushed = renamed(tokens_old, silent) == tokens_new
+        return [] if hushed else [Draft(a, b, "renamed")]
+    said = (_words(side.comments[r[0] - 1 : r[1]]) for side, r in ((old, a), (new, b)))
+    return [Draft(a, b, "whitespace" if len(set(said)) == 1 else "comment")]
 
 
 def split_moves(diffs: Sequence[FileDiff], names: Mapping[str, str]) -> None:

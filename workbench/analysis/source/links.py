@@ -12,9 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.analysis.source.hunks import renamed
 from workbench.analysis.source.symbols import Definition, Extent, SourceMap, Use
-from workbench.analysis.source.tokens import Tokens
+from workbench.analysis.source.tokens import Tokens, renamed
 
 #: One definition, one use: a step of a chain.
 STEP = 1
@@ -42,6 +41,13 @@ class LineLink:
     cost: int
     labels: frozenset[Label]
     via: tuple[str, ...]
+
+
+def cheapest(one: LineLink | None, other: LineLink) -> LineLink:
+    """The cheaper of two links; equally cheap ones together."""
+    if one is None or one.cost != other.cost:
+        return other if one is None or other.cost < one.cost else one
+    return LineLink(one.cost, one.labels | other.labels, min(one.via, other.via))
 
 
 @dataclass(slots=True)

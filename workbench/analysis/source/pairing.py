@@ -10,6 +10,7 @@ from workbench.analysis.source.hunks import FileDiff, diff_file
 from workbench.analysis.source.links import Line
 from workbench.analysis.source.symbols import Extent, Routine, SourceMap
 from workbench.analysis.source.tokens import Source
+from workbench.analysis.source.units import Range, Statements
 from workbench.model import Launch, Profile
 
 FilePair = tuple[int | None, int | None]
@@ -133,6 +134,7 @@ def compare_kernels(
                 old_lines=range(one.place[1], one.place[2] + 1),
                 new_lines=range(other.place[1], other.place[2] + 1),
                 silent=kernels,
+                statements=statements_of(lambda: maps, one.place[0], other.place[0]),
             )
         )
     aside = {*kernels.keys(), *kernels.values()}
@@ -153,6 +155,16 @@ def compare_kernels(
             )
         )
     return diffs
+
+
+def statements_of(maps: Callable[[], tuple[SourceMap, SourceMap]], a: int, b: int) -> Statements:
+    """Statements of several lines of an old file and a new one, looked up when asked for."""
+
+    def statements() -> tuple[Sequence[Range], Sequence[Range]]:
+        old, new = maps()
+        return old.statements.get(a, ()), new.statements.get(b, ())
+
+    return statements
 
 
 def _bodies(found: SourceMap, file: int, names: set[str]) -> set[int]:

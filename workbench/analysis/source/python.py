@@ -19,6 +19,7 @@ from workbench.analysis.source.symbols import (
     SourceMap,
 )
 from workbench.analysis.source.tokens import Source, Tokens
+from workbench.analysis.source.units import joined
 
 
 class PythonReader(Recorder, ast.NodeVisitor):
@@ -33,6 +34,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
             self.tree = ast.parse(source.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self.tree = ast.Module(body=[], type_ignores=[])
+        found.statements[file] = joined(map(_lines_of, _statements(self.tree)))
         self.names: dict[str, int] = {}
 
     # --- positions ---------------------------------------------------------------
@@ -273,6 +275,19 @@ class PythonReader(Recorder, ast.NodeVisitor):
         self._guarded(node.orelse)
 
 
-def _first_line(node: ast.FunctionDef) -> int:
-    """Of a function with its decorators."""
-    return min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
+def _first_line(node: ast.stmt) -> int:
+    """Of a statement with its decorators."""
+    marks: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(mark.lineno for mark in marks)])
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+
+
+def _lines_of(node: ast.stmt) -> tuple[int, int]:
+    """First and last line of a statement, or of the head of one that holds others."""
+    body = getattr(node, "body", None)
+    if not isinstance(body, list) or not body:
+        return _first_line(node), node.end_lineno or node.lineno
+    return _first_line(node), max(node.lineno, _first_line(body[0]) - 1)

@@ -2,7 +2,7 @@
 
 A `SourceMap` is flat: symbols with scopes, definitions of their values, uses, lines that
 a loop or condition governs, routines and calls. `workbench.analysis.source.reading` fills
-it, with one `Recorder` a file; `workbench.analysis.source.links` asks of two maps what a
+it, with one `Recorder` per file; `workbench.analysis.source.links` asks of two maps what a
 change reaches.
 """
 
@@ -114,7 +114,11 @@ class Call:
 
 @dataclass(slots=True)
 class SourceMap:
-    """All sources of one version."""
+    """All sources of one version.
+
+    `loops` are byte ranges; `statements` the lines (1-based, both ends included) of every
+    statement, or head of a loop, condition or function, that has several.
+    """
 
     symbols: list[Symbol] = field(default_factory=list)
     definitions: list[Definition] = field(default_factory=list)
@@ -123,6 +127,7 @@ class SourceMap:
     routines: list[Routine] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     loops: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by file
+    statements: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by file
 
 
 class Recorder:

@@ -8,6 +8,7 @@ tokens, one character at worst, so that any bytes can be compared.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -123,6 +124,13 @@ def scan(text: str, path: str = "") -> Source:
 def tokens_of(text: str) -> Tokens:
     """Tokens of a piece of CUDA source, white space and comments left out."""
     return tuple(m.group() for m in _CUDA.finditer(text) if m.lastgroup not in _SILENT)
+
+
+def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
+    """Tokens with old names replaced by their new ones."""
+    if not names or names.keys().isdisjoint(tokens):
+        return tokens
+    return tuple(names.get(token, token) for token in tokens)
 
 
 def information(tokens: Tokens) -> int:

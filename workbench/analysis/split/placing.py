@@ -9,7 +9,7 @@ from typing import Literal
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.files import SourceDiff
-from workbench.analysis.source.links import Line, LineLink
+from workbench.analysis.source.links import Line, LineLink, cheapest
 from workbench.analysis.source.pairing import plain_name
 from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile
@@ -114,6 +114,7 @@ class Placing:
 
     def unit(self, side: int, line: Line) -> Twins:
         """The line with its twin, (old, new); a line without a twin stands alone."""
+        line = (self.diff.first_new if side else self.diff.first_old).get(line, line)
         if side == 0:
             twin = self.diff.twin.get(line)
             if twin is None and line not in self.diff.hunk_old:
@@ -221,11 +222,7 @@ class Placing:
         """The cheapest link of a line pair, from either side; equally cheap ones together."""
         one = self.diff.links_old.get(a) if a is not None else None
         other = self.diff.links_new.get(b) if b is not None else None
-        if one is None or other is None:
-            return one or other
-        if one.cost != other.cost:
-            return min(one, other, key=lambda link: link.cost)
-        return LineLink(one.cost, one.labels | other.labels, min(one.via, other.via))
+        return one if other is None else cheapest(one, other)
 
 
 def _lines(launch: Launch) -> Iterable[Line]:

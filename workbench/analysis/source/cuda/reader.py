@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from workbench.analysis.source.cuda.declarations import Action, Declarations
+from workbench.analysis.source.cuda.extents import statement_lines
 from workbench.analysis.source.symbols import EVERYWHERE, Routine, SourceMap
 from workbench.analysis.source.tokens import Source
 
@@ -37,6 +38,7 @@ class Reader(Declarations):
     def __init__(self, found: SourceMap, file: int, source: Source, handlers: Handlers) -> None:
         super().__init__(found, file, source)
         self.handlers = handlers
+        found.statements[file] = statement_lines(self.root)
 
     # --- bodies --------------------------------------------------------------------
 
