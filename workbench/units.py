@@ -7,6 +7,7 @@ two would hide a 3% gain; every formatted quantity therefore has three.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 Number = int | float
 
@@ -102,6 +103,13 @@ def quantity(value: Number | str | None, unit: str = "") -> str:
     else:
         number, prefix = _scaled(value, _SI)
     return f"{_fixed(number)} {prefix}{symbol}"
+
+
+def listed(words: Sequence[str], most: int = 4) -> str:
+    """Words as a phrase: ``a``, ``a and b``, ``a, b and c``, ``a, b, c and 7 more``."""
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    return " and ".join([", ".join(words[:-1]), *words[-1:]][len(words) < 2 :])
 
 
 def count(value: Number) -> str:

@@ -71,9 +71,14 @@ def pair(name: str) -> tuple[Profile, Profile, dict[str, Any]]:
 
 
 def parts_of(result: Attribution, counter: str) -> list[list[Any]]:
-    """[link, hunk or 0, symbol or "", delta] of each part that is not zero."""
+    """[link, hunks, symbols, delta] of each part that is not zero; 0 and "" for none of them."""
     return [
-        [part.link, part.hunk or 0, part.symbol or "", part.delta]
+        [
+            part.link,
+            list(part.hunks) if len(part.hunks) > 1 else part.hunk or 0,
+            list(part.symbols) if len(part.symbols) > 1 else part.symbol or "",
+            part.delta,
+        ]
         for part in result[counter].parts
         if part.delta
     ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
-from workbench.analysis.split.attribution import attribute, share
+from workbench.analysis.split.attribution import attribute
 from workbench.model import (
     Column,
     InstructionTable,
@@ -100,15 +100,6 @@ def test_parts_add_up_for_any_sources_and_counters(old: Profile, new: Profile) -
     result = attribute(old, new)
     assert_adds_up(result)
     assert attribute(old, new) == result  # the same again: nothing depends on set order
-
-
-@given(amount=st.integers(-(10**18), 10**18), n=st.integers(1, 50))
-def test_shares_are_whole_and_equal(amount: int, n: int) -> None:
-    shares = share(amount, n)
-    assert sum(shares) == amount
-    assert max(shares) - min(shares) <= 1
-    sizes = [max(part, -part) for part in shares]
-    assert sizes == sorted(sizes, reverse=True)
 
 
 def _one(text: str | None, *, path: str = "k.cu", line: int = 2, value: Number = 7) -> Profile:
@@ -306,12 +297,9 @@ def test_padding_of_a_shared_array(report: Callable[[str], Path]) -> None:
 def test_swapped_row_and_column(report: Callable[[str], Path]) -> None:
     ladder = read_report(report("ladder_full"))
     result = attribute(select_kernels(ladder, "sgemm_v0"), select_kernels(ladder, "sgemm_v1"))
-    parts = result["memory_l2_theoretical_sectors_global"].parts
-    assert {(part.link, part.symbol, part.shared) for part in parts} == {
-        ("symbol", "row", True),
-        ("symbol", "col", True),
-    }
-    assert sum(part.delta for part in parts) == -940_441_600
+    (part,) = result["memory_l2_theoretical_sectors_global"].parts
+    assert (part.link, part.symbols, part.shared) == ("symbol", ("col", "row"), True)
+    assert (part.hunk, part.symbol, part.delta) == (1, None, -940_441_600)
 
 
 def test_rewrite_gives_few_hunks(report: Callable[[str], Path]) -> None:

@@ -120,7 +120,7 @@ def test_launches_add_up() -> None:
     )
 
 
-def test_a_line_that_two_changes_explain_equally_is_shared_between_them() -> None:
+def test_a_line_that_two_names_explain_equally_is_one_part_of_both() -> None:
     text = "#define A 1\n#define B 2\n__global__ void scale(float* o) { o[A] = B; }\n"
     new_text = text.replace("A 1", "A 3").replace("B 2", "B 4")
     sides = []
@@ -128,8 +128,8 @@ def test_a_line_that_two_changes_explain_equally_is_shared_between_them() -> Non
         made = sampled(seconds, {0: 1}, {1: 3})
         sides.append(msgspec.structs.replace(made, sources=(SourceFile(path="k.cu", text=source),)))
     found = split(*sides)
-    assert [part.symbol for part in found.parts] == ["A", "B"]
-    assert [part.delta_s for part in found.parts] == pytest.approx([-1e-4, -1e-4])
+    assert [(part.hunks, part.symbols) for part in found.parts] == [((1,), ("A", "B"))]
+    assert found.parts[0].delta_s == pytest.approx(-2e-4)
 
 
 def test_a_bound_of_zero_leaves_the_sign_in_doubt() -> None:

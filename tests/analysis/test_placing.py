@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.source.files import compare_sources
 from workbench.analysis.source.links import LineLink
 from workbench.analysis.split.attribution import Part, attribute
-from workbench.analysis.split.placing import MOST_SHARED, PartKey, Placing, launch_changes
+from workbench.analysis.split.placing import Placed, Placing, launch_changes
 from workbench.model import Column, InstructionTable, Launch, Profile, SourceFile
 
 
@@ -49,7 +47,7 @@ def test_a_launch_that_is_gone_or_new_takes_its_lines_along() -> None:
     assert (come.link, come.symbol, come.note, come.delta) == ("launch", "m", "added", 7)
 
 
-def keys(old_cost: int, new_cost: int) -> list[PartKey]:
+def placed(old_cost: int, new_cost: int) -> Placed:
     """Where a line goes that one symbol explains on the old side, another on the new one."""
     old = profile("a();\n", launch("k", 0, {1: 1}))
     launches = pair_launches(old.launches, old.launches)
@@ -59,28 +57,34 @@ def keys(old_cost: int, new_cost: int) -> list[PartKey]:
         links_new={(0, 1): LineLink(new_cost, frozenset({(2, "B")}), ())},
     )
     placing = Placing(old, old, diff, launches)
-    return list(placing.placed[placing.place(0, 0, (0, 1))][1])
+    return placing.placed[placing.place(0, 0, (0, 1))]
 
 
-def test_the_closer_link_wins_and_equally_close_ones_share() -> None:
-    a: PartKey = ("symbol", 1, "A", "")
-    b: PartKey = ("symbol", 2, "B", "")
-    assert (keys(1, 2), keys(2, 1), keys(1, 1)) == ([a], [b], [a, b])
+def test_the_closer_link_wins_and_equally_close_ones_are_one_part() -> None:
+    found = placed(1, 2), placed(2, 1), placed(1, 1)
+    assert [(each.key.hunks, each.key.symbol, each.symbols) for each in found] == [
+        ((1,), "A", ("A",)),
+        ((2,), "B", ("B",)),
+        ((1, 2), "", ("A", "B")),
+    ]
 
 
-@pytest.mark.parametrize("count", [MOST_SHARED, MOST_SHARED + 1])
-def test_of_too_many_hunks_the_nearest_share_a_line(count: int) -> None:
-    assert MOST_SHARED == 8
+def test_what_several_hunks_explain_equally_is_one_part_of_all_of_them() -> None:
+    """Whatever each line's names: three hunks, one line by each of them and one by a fourth."""
 
     def text(value: int) -> str:
-        defines = "".join(f"#define D{n} {value + n}\nint between{n};\n" for n in range(count))
-        return f"{defines}__global__ void k() {{ x({', '.join(f'D{n}' for n in range(count))}); }}"
+        defines = "".join(f"#define D{n} {value + n}\nint between{n};\n" for n in range(3))
+        return f"{defines}__global__ void k() {{\nx(D0, D1);\ny(D0 + D1);\nz(D2);\n}}"
 
-    line = 2 * count + 1
-    old, new = (profile(text(10 * v), launch("k", 0, {line: 8 * v})) for v in (1, 2))
-    found = parts(old, new)
-    nearest = [f"D{n}" for n in range(count - MOST_SHARED, count)]
-    assert [(part.symbol, part.delta) for part in found] == [(name, 1) for name in nearest]
+    counts = {8: 10, 9: 20, 10: 40}
+    old, new = (
+        profile(text(10 * v), launch("k", 0, {line: n * v for line, n in counts.items()}))
+        for v in (1, 2)
+    )
+    one, both = sorted(parts(old, new), key=lambda part: len(part.hunks))
+    assert (one.hunks, one.symbol, one.delta, one.shared) == ((3,), "D2", 40, False)
+    assert (both.hunks, both.symbols, both.delta, both.shared) == ((1, 2), ("D0", "D1"), 30, True)
+    assert (both.hunk, both.symbol, both.key) == (None, None, ("symbol", (1, 2), "", ""))
 
 
 def test_an_instance_is_named_before_its_parameters() -> None:

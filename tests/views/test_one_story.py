@@ -20,7 +20,7 @@ from workbench.analysis.weight import TELLING
 from workbench.cli import app
 from workbench.counters import catalog
 from workbench.model import Column, InstructionTable, Profile, SourceFile
-from workbench.units import signed
+from workbench.units import listed, signed
 from workbench.views.html.pages.diff import diff_view
 from workbench.views.html.parts.common import Head
 from workbench.views.html.render import render as render_page
@@ -101,6 +101,19 @@ def step() -> Step:
     return Step(profile("v2"), profile("v3"), ("v2", "v3"))
 
 
+def link_of(part: dict[str, Any]) -> tuple[int | None, str, str]:
+    """The hunk, the link, and the name or "several", for what is the same link in every form."""
+    if part["link"] == "symbol" and len(part["hunks"]) > 1:
+        return None, "symbol", "hunks " + listed([str(hunk) for hunk in part["hunks"]])
+    several = "several" if len(part["symbols"]) > 1 else ""
+    return part["hunk"], part["link"], several or part["symbol"] or ""
+
+
+def several(names: str) -> str:
+    """A name as it was told, or that there were more."""
+    return "several" if re.search(r" and |, ", names) else names
+
+
 def expected(document: dict[str, Any]) -> Told:
     """What must be told, from the parts alone: all that is large, and nothing else."""
     out: Told = {}
@@ -113,15 +126,13 @@ def expected(document: dict[str, Any]) -> Told:
             continue
         for part in split["parts"]:
             if abs(part["delta"]) >= TELLING * max(abs(split["old"]), abs(split["new"]), 1):
-                key = (part["hunk"], part["link"], part["symbol"] or "", catalog()[counter].title)
+                key = (*link_of(part), catalog()[counter].title)
                 out[key] = signed(part["delta"], split["unit"])
     time = document["time_split"]
     for part in time["parts"]:
         large = abs(part["delta_s"]) >= TELLING * max(time["old_s"], time["new_s"])
         if large and not part["low_s"] <= 0 <= part["high_s"]:
-            out[part["hunk"], part["link"], part["symbol"] or "", "time"] = signed(
-                part["delta_s"], "s"
-            )
+            out[*link_of(part), "time"] = signed(part["delta_s"], "s")
     return out
 
 
@@ -129,7 +140,7 @@ def in_json(rows: dict[str, Any]) -> Told:
     out: Told = {}
     for hunk, passage in [*((h["hunk"], h) for h in rows["hunks"]), (None, rows["rest"])]:
         for tie in passage["links"]:
-            key = (hunk, tie["link"], tie["symbol"] or "")
+            key = (hunk, *link_of(tie | {"hunk": hunk})[1:])
             if tie["time_s"] is not None:
                 out[*key, "time"] = signed(tie["time_s"], "s")
             for fact in tie["counters"]:
@@ -148,8 +159,10 @@ def in_terminal(text: str) -> Told:
             hunk = int(found[1])
         elif line.startswith("    on its own lines"):
             link, symbol = "hunk", ""
-        elif found := re.match(r"    linked by (\S+)$", line):
-            link, symbol = "symbol", found[1]
+        elif found := re.match(r"    linked by (.+)$", line):
+            link, symbol = "symbol", several(found[1])
+        elif found := re.match(r"  Shared by (hunks .*?)  ", line):
+            hunk, link, symbol = None, "symbol", found[1]
         elif line.startswith("  Elsewhere"):
             hunk, link, symbol = None, "elsewhere", ""
         elif (found := re.match(r" {6}(\S.{25}) +([+−]\S+(?: [kMGµmn]s?)?)", line)) and link:
@@ -165,19 +178,22 @@ def in_markdown(text: str) -> Told:
     for line in text.splitlines():
         if found := re.match(r"\*\*Hunk (\d+)\*\*", line):
             hunk = int(found[1])
-        elif line == "Linked to no hunk:":
+        elif line == "Linked to no one hunk:":
             hunk = None
         elif found := re.match(
-            r"- (?:on its own (lines)|linked by `(\w+)`|(elsewhere).*?): (.*)", line
+            r"- (?:on its own (lines)|linked by (`.*?)|shared by (hunks .*?), linked .*?"
+            r"|(elsewhere).*?): (.*)",
+            line,
         ):
-            link = "hunk" if found[1] else "symbol" if found[2] else "elsewhere"
-            for fact in found[4].split("; "):
+            link = "hunk" if found[1] else "elsewhere" if found[4] else "symbol"
+            symbol = found[3] or several((found[2] or "").replace("`", ""))
+            for fact in found[5].split("; "):
                 if said := re.match(r"(.*?) of time \(estimate\)", fact):
-                    out[hunk, link, found[2] or "", "time"] = said[1].partition(" ±")[0]
+                    out[hunk, link, symbol, "time"] = said[1].partition(" ±")[0]
                 else:
                     title = max((t for t in titles if fact.startswith(f"{t} ")), key=len)
                     value = fact.removeprefix(f"{title} ").partition(", ")[0]
-                    out[hunk, link, found[2] or "", titles[title]] = value
+                    out[hunk, link, symbol, titles[title]] = value
     return out
 
 
@@ -190,7 +206,9 @@ def in_html(page: str) -> Told:
             head = re.sub(r"<small>.*?</small>", "", re.search(r"<h4>(.*?)</h4>", group, re.S)[1])  # type: ignore[index]
             words = re.sub(r"<.*?>", "", head).strip()
             link = {"On its own lines": "hunk", "Elsewhere": "elsewhere"}.get(words, "symbol")
-            symbol = words.removeprefix("Linked by ") if link == "symbol" else ""
+            symbol = several(words.removeprefix("Linked by ")) if link == "symbol" else ""
+            if shared := re.match(r"Shared by (hunks .*?) Linked by", words):
+                symbol = shared[1]
             for title, value in re.findall(
                 r"<li><div><a [^>]*>(.*?)</a>.*?<b class=\"\w*\">(.*?)</b>", group, re.S
             ):
@@ -265,7 +283,7 @@ def test_a_comment_that_is_too_long_gives_up_code_before_numbers(
 def test_the_heaviest_symbols_of_a_recorded_step_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`windows` is 7.9% of a counter in hunk 3; the first five names by alphabet hid it."""
+    """`windows` is 16% of a counter of hunks 3 and 5; the first names by alphabet would hide it."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -277,10 +295,12 @@ def test_the_heaviest_symbols_of_a_recorded_step_are_told(
         return result.output
 
     document: dict[str, Any] = json.loads(run("--format", "json"))
-    third = next(hunk for hunk in document["story"]["hunks"] if hunk["hunk"] == 3)
-    symbols = [tie["symbol"] for tie in third["links"]]
-    assert symbols[:3] == [None, "windows", "OH"]
-    assert third["links"][1]["weight"] == pytest.approx(0.0793, abs=1e-4)
-    for told in (in_terminal(run()), in_markdown(run("--format", "markdown"))):
-        assert told[3, "symbol", "windows", "Shared wavefronts"] == "−9.16 M"
-        assert list(dict.fromkeys(key[2] or None for key in told if key[0] == 3)) == symbols
+    shared = next(t for t in document["story"]["rest"]["links"] if t["hunks"] == [3, 5])
+    assert shared["symbols"][0] == "windows"
+    assert shared["weight"] == pytest.approx(0.1587, abs=1e-4)
+    for text, read, names in (
+        (run(), in_terminal, "windows, C, H and 5 more"),
+        (run("--format", "markdown"), in_markdown, "`windows`, `C`, `H` and 5 more"),
+    ):
+        assert read(text)[None, "symbol", "hunks 3 and 5", "Shared wavefronts"] == "−18.3 M"
+        assert f"linked by {names}" in text

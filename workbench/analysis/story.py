@@ -4,7 +4,8 @@ Terminal, Markdown, HTML and JSON print a `Story`, and none of them decides agai
 step's parts it tells:
 
 * of every hunk that can move a counter its own lines first, then the symbols that it is
-  linked by, the heaviest first, then (of no hunk) launches and what nothing explains;
+  linked by, the heaviest first, then (of no one hunk) launches, what several hunks share, and
+  what nothing explains;
 * of each of them the time, where the sampling error leaves its sign in no doubt, and every
   counter of which it makes up `weight.TELLING` or more, the heaviest first;
 * of what is smaller how much it is: so many symbols and numbers, and the largest part of
@@ -28,13 +29,13 @@ from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sentence import tell
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.split.attribution import Attribution, CounterSplit, Part, attribute
+from workbench.analysis.split.attribution import Attribution, CounterSplit, Linked, Part, attribute
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
-from workbench.analysis.split.placing import PartLink
+from workbench.analysis.split.placing import PartKey
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record
-from workbench.units import count
+from workbench.units import count, listed
 
 #: What is said of a hunk that tells nothing.
 NOTHING = f"no counter moved by {TELLING:.1%} on its lines"
@@ -43,7 +44,6 @@ _LANES = "thread_instructions"
 #: Warp states that are named beside a time, those that changed most.
 _STALLS = 2
 
-_Key = tuple[PartLink, int | None, str | None, str]
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
 LinkedLine = tuple[int, str, int]
 
@@ -76,17 +76,18 @@ class Fact(Record, frozen=True):
         return went_well(self.split.id, self.part.delta)
 
 
-class Tie(Record, frozen=True):
+class Tie(Linked, frozen=True):
     """One link with all that is told of it: its time, and its counters, the heaviest first."""
 
-    link: PartLink
-    hunk: int | None
-    symbol: str | None
-    note: str
     weight: float
     facts: tuple[Fact, ...]
     time: TimePart | None = None
     stalls: tuple[StallDelta, ...] = ()
+
+    @property
+    def together(self) -> str:
+        """``hunks 4 and 5`` of what several hunks share, else ""."""
+        return f"hunks {listed(list(map(str, self.hunks)))}" if len(self.hunks) > 1 else ""
 
 
 class LeftOut(Record, frozen=True):
@@ -131,7 +132,7 @@ class Story(Record, frozen=True):
     """One step. `time_missing` says why `time` is None.
 
     `chapters` are the hunks that can move a counter, as they stand in the source; `rest` is
-    what no hunk explains.
+    what no hunk explains, or not one alone.
     """
 
     attribution: Attribution
@@ -217,13 +218,15 @@ def tellable(attribution: Attribution) -> list[CounterSplit]:
 
 def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chapter, ...], Passage]:
     """What is told of every hunk that can move a counter, and of what no hunk explains."""
-    drafts: dict[int | None, dict[_Key, _Numbers]] = defaultdict(dict)
+    drafts: dict[int | None, dict[PartKey, _Numbers]] = defaultdict(dict)
 
     def draft(part: Part | TimePart) -> _Numbers:
-        # A changed launch names the hunk of the front matter, and is of no hunk all the same.
+        # A changed launch names the hunk of the front matter, and is of no hunk all the same;
+        # neither is what several hunks share.
         hunk = part.hunk if part.link in ("hunk", "symbol") else None
-        key = (part.link, part.hunk, part.symbol, part.note)
-        return drafts[hunk].setdefault(key, _Numbers(key))
+        found = drafts[hunk].setdefault(part.key, _Numbers(part.key))
+        found.symbols.update(dict.fromkeys(part.symbols))
+        return found
 
     for split in tellable(attribution):
         for part in split.parts:
@@ -236,7 +239,7 @@ def choose(attribution: Attribution, time: TimeSplit | None) -> tuple[tuple[Chap
     chapters = []
     for hunk in filter(_active, attribution.hunks):
         ties, left_out = _told(drafts[hunk.id].values())
-        told = [tie.symbol for tie in ties if tie.symbol]
+        told = [symbol for tie in ties for symbol in tie.symbols]
         chapters.append(
             Chapter(
                 hunk=hunk,
@@ -257,8 +260,9 @@ def _active(hunk: Hunk) -> bool:
 class _Numbers:
     """All numbers of one link, before it is decided which of them are told."""
 
-    def __init__(self, key: _Key) -> None:
+    def __init__(self, key: PartKey) -> None:
         self.key = key
+        self.symbols: dict[str, None] = {}
         self.facts: list[Fact] = []
         self.time: TimePart | None = None
         self.seconds = 1.0
@@ -279,12 +283,12 @@ class _Numbers:
             for stall in stalls
             if stall.stall in catalog() and abs(stall.delta_s) >= TELLING * self.seconds
         ]
-        link, hunk, symbol, note = self.key
+        heaviest = facts[0].part.symbols if facts else ()
         return Tie(
-            link=link,
-            hunk=hunk,
-            symbol=symbol,
-            note=note,
+            link=self.key.link,
+            hunks=self.key.hunks,
+            symbols=tuple(dict.fromkeys((*heaviest, *self.symbols))),
+            note=self.key.note,
             weight=max([self._time_weight(), *(fact.weight for fact in facts)]),
             facts=tuple(facts),
             time=self.time if timed else None,
@@ -319,12 +323,13 @@ def _told(drafts: Iterable[_Numbers]) -> tuple[tuple[Tie, ...], LeftOut]:
             sums[counter] += weight
         if tie is not None:
             ties.append(tie)
-        if tie is None and draft.key[0] == "symbol":
+        if tie is None and draft.key.link == "symbol":
             symbols += 1
         else:
             numbers += len(small)
     # The hunk's own lines come first, launches before what nothing explains.
-    ties.sort(key=lambda tie: (tie.link in ("symbol", "elsewhere"), -tie.weight))
+    rank = {"symbol": 1, "elsewhere": 2}
+    ties.sort(key=lambda tie: (rank.get(tie.link, 0), -tie.weight))
     share = max(sums.values(), default=0.0)
     return tuple(ties), LeftOut(symbols=symbols, numbers=numbers, share=share)
 
@@ -335,12 +340,8 @@ def _linked_lines(attribution: Attribution) -> dict[int, set[LinkedLine]]:
     for split in attribution.counters:
         least = TELLING * max(abs(split.old), abs(split.new), 1)
         for part in split.parts:
-            if part.link != "symbol" or part.hunk is None:
-                continue
-            for line in part.lines:
-                if abs(line.delta) >= least:
-                    if line.old:
-                        out[part.hunk].add((0, line.old_file, line.old))
-                    if line.new:
-                        out[part.hunk].add((1, line.new_file, line.new))
+            large = [line for line in part.lines if abs(line.delta) >= least]
+            for hunk in part.hunks if part.link == "symbol" else ():
+                out[hunk].update((0, line.old_file, line.old) for line in large if line.old)
+                out[hunk].update((1, line.new_file, line.new) for line in large if line.new)
     return out

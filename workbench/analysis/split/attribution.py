@@ -9,16 +9,16 @@ side belongs to exactly one part:
 ``elsewhere``  none of these: the compiler did it, or it is noise; never hidden
 
 An unchanged line and its twin on the other side are one thing, with one part. Where
-several symbols link a line equally closely, its change is shared among them: see
-`share`. Sums are exact: integers as integers, floating point as fractions.
+several hunks link a line equally closely, the part is theirs together: nothing was
+measured that could tell them apart. Sums are exact: integers as integers, floating
+point as fractions.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from workbench.analysis.aggregate import LaunchPair, pair_launches
@@ -28,8 +28,8 @@ from workbench.analysis.split.placing import (
     Exact,
     PartKey,
     PartLink,
+    Placed,
     Placing,
-    Twins,
     canonical,
     exactly,
     launch_changes,
@@ -54,20 +54,46 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-class Part(Record, frozen=True):
-    """One part of a change. `hunk` and `symbol` are null where the link has none.
+class Linked(Record, frozen=True):
+    """What a part is linked to.
 
-    `symbol` of link ``launch`` is the kernel whose launch was added or removed.
-    `shared`: some of its lines are shared with other parts, so that the words are
-    "linked to". `note` says what is special, e.g. ``no-line``.
+    `hunks` are several where each of them links the part's lines equally closely: then it
+    is one part, of all of them together. `symbols` are the names that link it, several
+    where they link a line equally, the heaviest first; of link ``launch`` the kernel that
+    was added or removed. `note` says what is special, e.g. ``no-line``.
     """
 
     link: PartLink
-    hunk: int | None
-    symbol: str | None
-    delta: Number
-    shared: bool
+    hunks: tuple[int, ...]
+    symbols: tuple[str, ...]
     note: str
+
+    @property
+    def key(self) -> PartKey:
+        """What makes the part the same one in every counter and in the time."""
+        symbol = self.symbol if len(self.hunks) < 2 else None
+        return PartKey(self.link, self.hunks, symbol or "", self.note)
+
+    @property
+    def hunk(self) -> int | None:
+        """The hunk where there is only one, else None."""
+        return self.hunks[0] if len(self.hunks) == 1 else None
+
+    @property
+    def symbol(self) -> str | None:
+        """The name where there is only one, else None."""
+        return self.symbols[0] if len(self.symbols) == 1 else None
+
+    @property
+    def shared(self) -> bool:
+        """Whether several hunks or names link it, and nothing tells them apart."""
+        return len(self.hunks) > 1 or len(self.symbols) > 1
+
+
+class Part(Linked, frozen=True):
+    """One part of a change; `lines` are its lines, those that changed most first."""
+
+    delta: Number
     lines: tuple[LineShare, ...]
 
 
@@ -121,21 +147,7 @@ class Attribution(Record, frozen=True):
         raise KeyError(counter)
 
 
-ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "elsewhere": 3}
-
-
-def share(amount: Exact, n: int) -> list[Exact]:
-    """Split an amount into n equal shares that sum to it.
-
-    Integers by largest remainder: every share is the quotient rounded towards zero,
-    and the units left over go one each to the first shares. Floating-point amounts
-    are divided exactly, as fractions, before they are added up.
-    """
-    if amount.denominator == 1:
-        sign = -1 if amount < 0 else 1
-        quotient, rest = divmod(abs(int(amount)), n)
-        return [sign * (quotient + (k < rest)) for k in range(n)]
-    return [Fraction(amount) / n] * n
+_ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "elsewhere": 3}
 
 
 def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Attribution:
@@ -216,30 +228,23 @@ def _plain(value: Exact) -> Number:
 def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSplit:
     sides = placing.sums(name, 0), placing.sums(name, 1)
     totals = [sum(side.values()) for side in sides]
-    # A line pair's change is taken as a whole before it is shared.
-    parts: dict[PartKey, list[tuple[Exact, bool, Twins, tuple[str, ...]]]] = defaultdict(list)
+    parts: dict[PartKey, list[tuple[Exact, Placed]]] = defaultdict(list)
     for number in sorted(sides[0].keys() | sides[1].keys()):
         amount = sides[1].get(number, 0) - sides[0].get(number, 0)
-        if not amount:
-            continue
-        unit, keys, via = placing.placed[number]
-        for key, piece in zip(keys, share(amount, len(keys)), strict=True):
-            parts[key].append((piece, len(keys) > 1, unit, via))
-    rows: list[Part] = []
-    for key in sorted(parts, key=lambda k: (ORDER[k[0]], *k[1:])):
-        pieces = sorted(parts[key], key=_by_weight)
-        link, hunk, symbol, note = key
-        rows.append(
-            Part(
-                link=link,
-                hunk=hunk or None,
-                symbol=symbol or None,
-                delta=_plain(sum(piece for piece, *_ in pieces)),
-                shared=any(shared for _, shared, _, _ in pieces),
-                note=note,
-                lines=_line_shares(old, new, pieces),
-            )
+        if amount:
+            placed = placing.placed[number]
+            parts[placed.key].append((amount, placed))
+    rows = [
+        Part(
+            link=key.link,
+            hunks=key.hunks,
+            symbols=names_of(parts[key]),
+            note=key.note,
+            delta=_plain(sum(amount for amount, _ in parts[key])),
+            lines=_line_shares(old, new, sorted(parts[key], key=_by_weight)),
         )
+        for key in sorted(parts, key=in_order)
+    ]
     counter = catalog().by_line(name)
     chips = [_chip_total(profile, name) for profile in (old, new)]
     return CounterSplit(
@@ -255,31 +260,48 @@ def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSp
     )
 
 
-def _by_weight(piece: tuple[Exact, bool, Twins, tuple[str, ...]]) -> tuple[Exact, int, int]:
+def in_order(key: PartKey) -> tuple[int, PartKey]:
+    """Hunks come first, then symbols, launches, and what nothing explains."""
+    return _ORDER[key.link], key
+
+
+def names_of(lines: Iterable[tuple[Exact, Placed]]) -> tuple[str, ...]:
+    """All names that link the lines of a part: first those whose lines changed most."""
+    weights: dict[str, Exact] = defaultdict(int)
+    for amount, line in lines:
+        for name in line.symbols:
+            weights[name] += amount if amount > 0 else -amount
+    return tuple(sorted(weights, key=lambda name: (-weights[name], name)))
+
+
+def _by_weight(piece: tuple[Exact, Placed]) -> tuple[Exact, int, int]:
     """Largest first; among equals by line."""
-    amount, _, (a, b), _ = piece
+    amount, placed = piece
+    a, b = placed.twins
     return amount if amount < 0 else -amount, a[1] if a else 0, b[1] if b else 0
 
 
 def _line_shares(
-    old: Profile, new: Profile, pieces: Sequence[tuple[Exact, bool, Twins, tuple[str, ...]]]
+    old: Profile, new: Profile, pieces: Sequence[tuple[Exact, Placed]]
 ) -> tuple[LineShare, ...]:
     paths = [
         {-1: "", **{n: source.path for n, source in enumerate(profile.sources)}}
         for profile in (old, new)
     ]
-    return tuple(
-        LineShare(
-            old=a[1] if a is not None else None,
-            new=b[1] if b is not None else None,
-            old_file=paths[0].get(a[0], "") if a is not None else "",
-            new_file=paths[1].get(b[0], "") if b is not None else "",
-            delta=_plain(piece),
-            via=via,
+    out = []
+    for amount, placed in pieces:
+        a, b = placed.twins
+        out.append(
+            LineShare(
+                old=a[1] if a is not None else None,
+                new=b[1] if b is not None else None,
+                old_file=paths[0].get(a[0], "") if a is not None else "",
+                new_file=paths[1].get(b[0], "") if b is not None else "",
+                delta=_plain(amount),
+                via=placed.via,
+            )
         )
-        for piece, _, (a, b), via in pieces
-        if piece
-    )
+    return tuple(out)
 
 
 def _chip_total(profile: Profile, name: str) -> Number | None:

@@ -16,8 +16,8 @@ from fractions import Fraction
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.source.files import SourceDiff, compare_sources
-from workbench.analysis.split.attribution import ORDER
-from workbench.analysis.split.placing import PartKey, PartLink, Placing
+from workbench.analysis.split.attribution import Linked, in_order, names_of
+from workbench.analysis.split.placing import PartKey, Placed, Placing
 from workbench.counters import Reading, catalog, read
 from workbench.model import Launch, Profile, Record
 
@@ -40,13 +40,9 @@ class StallDelta(Record, frozen=True):
     high_s: float
 
 
-class TimePart(Record, frozen=True):
+class TimePart(Linked, frozen=True):
     """Seconds that one part of the source change is linked to; stalls by size."""
 
-    link: PartLink
-    hunk: int | None
-    symbol: str | None
-    note: str
     delta_s: float
     low_s: float
     high_s: float
@@ -125,6 +121,7 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
         diff = compare_sources(old, new, launches)
     placing = Placing(old, new, diff, launches)
     terms: dict[PartKey, dict[str, list[_Term]]] = defaultdict(lambda: defaultdict(list))
+    seconds: dict[int, Fraction] = defaultdict(Fraction)  # by number of a line pair
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]
     for side, profile in ((0, old), (1, new)):
         for number, launch in enumerate(profile.launches):
@@ -141,12 +138,16 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
             duration = Fraction(reading.value)
             durations[side] += duration
             counts[side] += total
-            for state, lines in states.items():
-                for line, count in lines.items():
-                    _, keys, _ = placing.placed[placing.place(side, number, line)]
-                    for key in keys:
-                        term = (1 if side else -1, duration, Fraction(count, len(keys)), total)
-                        terms[key][state].append(term)
+            for state, sampled in states.items():
+                for line, count in sampled.items():
+                    place = placing.place(side, number, line)
+                    sign = 1 if side else -1
+                    term = (sign, duration, Fraction(count), total)
+                    terms[placing.placed[place].key][state].append(term)
+                    seconds[place] += sign * duration * count / total
+    lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
+    for place, amount in seconds.items():
+        lines[placing.placed[place].key].append((amount, placing.placed[place]))
     return TimeSplit(
         old_s=float(durations[0]),
         new_s=float(durations[1]),
@@ -154,22 +155,22 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
         samples_old=counts[0],
         samples_new=counts[1],
         parts=tuple(
-            _part(key, terms[key]) for key in sorted(terms, key=lambda k: (ORDER[k[0]], *k[1:]))
+            _part(key, names_of(lines[key]), terms[key]) for key in sorted(terms, key=in_order)
         ),
     )
 
 
-def _part(key: PartKey, states: dict[str, list[_Term]]) -> TimePart:
+def _part(key: PartKey, symbols: tuple[str, ...], states: dict[str, list[_Term]]) -> TimePart:
     stalls = []
     for stall, terms in states.items():
         value, low, high = _interval(terms)
         stalls.append(StallDelta(stall=stall, delta_s=value, low_s=low, high_s=high))
     whole = _interval([term for terms in states.values() for term in terms])
     return TimePart(
-        link=key[0],
-        hunk=key[1] or None,
-        symbol=key[2] or None,
-        note=key[3],
+        link=key.link,
+        hunks=key.hunks,
+        symbols=symbols,
+        note=key.note,
         delta_s=whole[0],
         low_s=whole[1],
         high_s=whole[2],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.files import SourceDiff
@@ -15,14 +15,33 @@ from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile
 
 PartLink = Literal["hunk", "symbol", "launch", "elsewhere"]
-#: Links that share one line at most: beyond, the hunks nearest to it in the text.
-MOST_SHARED = 8
 
-# A part's identity: (link, hunk or 0, symbol, note).
-PartKey = tuple[PartLink, int, str, str]
+
+class PartKey(NamedTuple):
+    """What makes a part one part.
+
+    `hunks` are those that it is linked to: several where each links its lines equally
+    closely, so that the part is theirs together. `symbol` is the name that links it, or the
+    kernel of a launch; empty where several names link a line equally.
+    """
+
+    link: PartLink
+    hunks: tuple[int, ...] = ()
+    symbol: str = ""
+    note: str = ""
+
+
 Twins = tuple[Line | None, Line | None]  # a line pair, (old, new)
 Exact = int | Fraction
-Placed = tuple[Twins, tuple[PartKey, ...], tuple[str, ...]]
+
+
+class Placed(NamedTuple):
+    """A line pair with its part, the names that link it, and those on the way to it."""
+
+    twins: Twins
+    key: PartKey
+    symbols: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
 
 
 def canonical(name: str) -> str:
@@ -82,7 +101,7 @@ def spellings(name: str) -> tuple[str, ...]:
 
 
 class Placing:
-    """Says for an amount on a line of a launch which parts it goes to."""
+    """Says for an amount on a line of a launch which part it goes to."""
 
     def __init__(
         self, old: Profile, new: Profile, diff: SourceDiff, launches: Sequence[LaunchPair]
@@ -137,12 +156,11 @@ class Placing:
         return (files[line[0]], line[1]) if line[0] in files else None
 
     def place(self, side: int, launch: int, line: Line) -> int:
-        """Number (in `placed`) of the line's pair with the parts that share its amount."""
+        """Number (in `placed`) of the line's pair with its part."""
         known = self.known.get((side, launch, line))
         if known is None:
             unit = self.unit(side, line)
-            keys, via = self._keys(side, launch, unit)
-            entry = unit, tuple(keys), via
+            entry = self._placed(side, launch, unit)
             known = self.numbers.setdefault(entry, len(self.placed))
             if known == len(self.placed):
                 self.placed.append(entry)
@@ -173,44 +191,29 @@ class Placing:
                     out[places[row]] += exact
         return out
 
-    def _keys(self, side: int, launch: int, unit: Twins) -> tuple[list[PartKey], tuple[str, ...]]:
+    def _placed(self, side: int, launch: int, unit: Twins) -> Placed:
         a, b = unit
         hunk = self.diff.hunk_old.get(a) if a is not None else None
         if hunk is None and b is not None:
             hunk = self.diff.hunk_new.get(b)
         if hunk is not None:
-            return [("hunk", hunk, "", "")], ()
+            return Placed(unit, PartKey("hunk", (hunk,)))
         if (side, launch) in self.alone and self._extra(side, a, b):
-            word = "added" if side else "removed"
-            return [("launch", 0, self.alone[side, launch], word)], ()
+            kernel, word = self.alone[side, launch], "added" if side else "removed"
+            return Placed(unit, PartKey("launch", symbol=kernel, note=word), (kernel,))
         found = self._link(a, b)
         if found is not None:
-            labels = sorted(found.labels)
-            if len(labels) > MOST_SHARED:
-                labels = sorted(
-                    sorted(labels, key=lambda k: self._distance(k[0], unit))[:MOST_SHARED]
-                )
-            return [("symbol", h, symbol, "") for h, symbol in labels], found.via
+            hunks = tuple(sorted({hunk for hunk, _ in found.labels}))
+            symbols = tuple(sorted({symbol for _, symbol in found.labels}))
+            one = symbols[0] if len(hunks) == len(symbols) == 1 else ""
+            return Placed(unit, PartKey("symbol", hunks, one), symbols, found.via)
         if (side, launch) in self.changed:
-            return [("launch", self.diff.front_matter or 0, "", "")], ()
+            front = self.diff.front_matter
+            return Placed(unit, PartKey("launch", (front,) if front is not None else ()))
         known = a or b
         assert known is not None
-        if known[0] < 0 or known[1] == 0:
-            return [("elsewhere", 0, "", "no-line")], ()
-        return [("elsewhere", 0, "", "")], ()
-
-    def _distance(self, hunk: int, unit: Twins) -> int:
-        """Lines between a hunk and a line; another file is farther than any line."""
-        a, b = unit
-        block = self.diff.hunks[hunk - 1]
-        best = 1 << 40
-        for line, profile, path, (first, last) in (
-            (a, self.old, block.old_file, block.old),
-            (b, self.new, block.new_file, block.new),
-        ):
-            if line is not None and line[0] >= 0 and profile.sources[line[0]].path == path:
-                best = min(best, max(first - line[1], line[1] - last, 0))
-        return best
+        nowhere = known[0] < 0 or known[1] == 0
+        return Placed(unit, PartKey("elsewhere", note="no-line" if nowhere else ""))
 
     def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
         """Whether an unmatched launch did this work besides the others, not instead of them."""

@@ -12,7 +12,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import NOTHING, Chapter, Fact, LeftOut, Story, Tie
 from workbench.counters import catalog
 from workbench.model import Profile
-from workbench.units import quantity, signed
+from workbench.units import listed, quantity, signed
 from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, section
 from workbench.views.text.tables import line_range, more
 
@@ -153,8 +153,6 @@ def _counter(fact: Fact) -> Text:
     share = fact.of_change
     if share is not None:
         row.append("  all of it" if share == 1 else f"  {100 * share:.0f}% of it", style=DIM)
-    if part.shared:
-        row.append("  shared", style=DIM)
     return row
 
 
@@ -163,7 +161,7 @@ def _linked(chapter: Chapter) -> RenderableType:
     lines: list[RenderableType] = []
     for tie in chapter.ties:
         own = tie.link == "hunk"
-        title = "on its own lines" if own else f"linked by {clean(tie.symbol or '')}"
+        title = "on its own lines" if own else f"linked by {clean(listed(tie.symbols))}"
         lines += [Text(f"  {title}", style="" if own else "magenta"), *_tie(tie)]
     return Group(*(lines or [Text(f"  {NOTHING}", style=DIM)]))
 
@@ -183,6 +181,8 @@ def _rest(story: Story) -> list[RenderableType]:
     for tie in story.rest.ties:
         if tie.link == "launch":
             title, note = "Linked to the launch", f"  of {clean(tie.symbol)}" if tie.symbol else ""
+        elif tie.link == "symbol":
+            title, note = f"Shared by {tie.together}", f"  linked by {clean(listed(tie.symbols))}"
         else:
             title, note = "Elsewhere", "  (the compiler, or noise)"
             if tie.note == "no-line":

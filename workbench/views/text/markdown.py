@@ -16,7 +16,7 @@ from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.story import NOTHING, Chapter, Fact, Story, Tie
 from workbench.counters import catalog
 from workbench.model import Profile
-from workbench.units import count, factor, quantity, signed
+from workbench.units import count, factor, listed, quantity, signed
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
 from workbench.views.text.tables import change_of, line_range, more
 
@@ -232,11 +232,15 @@ def _linked(chapter: Chapter) -> str:
     """A list: the hunk's own lines first, then symbol by symbol."""
     items = []
     for tie in chapter.ties:
-        words = "on its own lines" if tie.link == "hunk" else f"linked by {code(tie.symbol or '')}"
+        words = "on its own lines" if tie.link == "hunk" else _linked_by(tie)
         items.append(f"- {words}: {_facts(tie)}")
     if not items:
         return "; ".join(filter(None, (_SILENCE, chapter.left_out.words))) + "."
     return "\n".join([*items, *(f"- {words}" for words in (chapter.left_out.words,) if words)])
+
+
+def _linked_by(tie: Tie) -> str:
+    return f"linked by {listed([code(symbol) for symbol in tie.symbols])}"
 
 
 def _facts(tie: Tie) -> str:
@@ -259,11 +263,11 @@ def _fact(fact: Fact) -> str:
     lines = [str(line.new) for line in part.lines if line.new and line.delta]
     if part.link == "symbol" and 0 < len(lines) <= _PLACES:
         text += f", on line {', '.join(lines)}"
-    return text + (", shared with other links" if part.shared else "")
+    return text
 
 
 def _rest(story: Story) -> str:
-    """What no hunk explains: launches, the compiler, noise."""
+    """What no hunk explains alone: launches, what several share, the compiler, noise."""
     items = [
         f"- launch of {code(match.new)}: {inline(', '.join(match.changes))}"
         for match in story.attribution.launches
@@ -276,6 +280,8 @@ def _rest(story: Story) -> str:
     ]
     for tie in story.rest.ties:
         words = "the launch"
+        if tie.link == "symbol":
+            words = f"shared by {tie.together}, {_linked_by(tie)}"
         if tie.link == "elsewhere":
             words = "elsewhere (the compiler, or noise)"
             if tie.note == "no-line":
@@ -284,7 +290,7 @@ def _rest(story: Story) -> str:
     if story.rest.ties and story.rest.left_out.words:
         items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
-    return "Linked to no hunk:\n\n" + "\n".join(items) if items else ""
+    return "Linked to no one hunk:\n\n" + "\n".join(items) if items else ""
 
 
 def _title(counter: str) -> str:

@@ -88,6 +88,7 @@ def _passage(passage: Passage) -> Json:
                     {"counter": fact.split.id, "delta": fact.part.delta, "weight": fact.weight}
                     for fact in tie.facts
                 ],
+                **picked(tie, "hunks symbols"),
             }
             for tie in passage.ties
         ],
@@ -100,7 +101,12 @@ def _split(split: CounterSplit) -> Json:
         "counter": split.id or split.counter,
         **picked(split, "old new delta"),
         "parts": [
-            asdict(part) | {"lines": [asdict(line) for line in part.lines]} for part in split.parts
+            {
+                **picked(part, "link hunk symbol delta shared note"),
+                "lines": [asdict(line) for line in part.lines],
+                **picked(part, "hunks symbols"),
+            }
+            for part in split.parts
         ],
         "ncu": split.counter,
         **picked(split, "unit chip_old chip_new"),
@@ -123,4 +129,5 @@ def _time_part(part: TimePart) -> Json:
     return {
         **picked(part, "link hunk symbol delta_s low_s high_s"),
         "stalls": [stall(one) for one in part.stalls],
+        **picked(part, "note hunks symbols"),
     }

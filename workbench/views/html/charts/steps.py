@@ -32,11 +32,13 @@ class Waterfall(Plot, frozen=True):
 
 
 def part_name(part: Part | TimePart) -> str:
-    """``As`` by hunk 2 -> ``As (hunk 2)``; ``Hunk 4``; ``Launch``; ``Elsewhere``."""
+    """``As`` by hunk 2 -> ``As (hunk 2)``; ``Hunk 4``; ``Hunks 4 and 5``; ``Launch``."""
     if part.link == "hunk":
         return f"Hunk {part.hunk}"
     if part.link == "symbol":
-        return f"{part.symbol} (hunk {part.hunk})"
+        if len(part.hunks) > 1:
+            return f"Hunks {units.listed(list(map(str, part.hunks)))}"
+        return f"{units.listed(part.symbols, 3)} (hunk {part.hunk})"
     if part.link == "launch":
         return f"Launch of {part.symbol}" if part.symbol else "Launch"
     return "Elsewhere, no source line" if part.note == "no-line" else "Elsewhere"

@@ -28,12 +28,15 @@ class LinkRow(Record, frozen=True):
 
 
 class LinkGroup(Record, frozen=True):
-    """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere."""
+    """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere.
+
+    `together`: the hunks, in words, where several share it.
+    """
 
     link: str
     symbol: str
     rows: tuple[LinkRow, ...]
-    shared: bool = False
+    together: str = ""
 
 
 def tone_of(counter: str, delta: Number) -> Tone:
@@ -59,9 +62,9 @@ class Links:
         return tuple(
             LinkGroup(
                 link=tie.link,
-                symbol=tie.symbol or "",
+                symbol=units.listed(tie.symbols),
                 rows=(*self._time(tie), *map(self._counter, tie.facts)),
-                shared=any(fact.part.shared for fact in tie.facts),
+                together=tie.together,
             )
             for tie in passage.ties
         )
