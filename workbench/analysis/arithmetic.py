@@ -1,18 +1,21 @@
-"""The arithmetic that a launch executed, by the unit that does it.
+"""What a launch did: its arithmetic, by the unit that does it, and the bytes of its lanes.
 
 Float32 work has hardware counters (the catalog's `flops`). What the matrix units and the
 byte dot products do has none that every chip and ncu version names alike; but a SASS
 opcode says the shape of its product, so executions times shape is the same number:
-``HMMA.16816.F32`` multiplies 16×16 by 16×8, 2·16·8·16 operations of a warp.
+``HMMA.16816.F32`` multiplies 16×16 by 16×8, 2·16·8·16 operations of a warp. In the same way
+a store's width times its lanes is what a launch wrote, whatever the sectors were.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
 
 from workbench.counters import Missing, Reading, read
-from workbench.model import Launch
+from workbench.model import Launch, Number, Profile
 
 Unit = Literal["float32", "tensor half", "tensor TF32", "tensor int8", "dp4a"]
 
@@ -32,6 +35,18 @@ _GROUP_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)\Z")
 _WARPS_OF_A_GROUP = 4
 #: A byte dot product: four multiplications and four additions of a thread.
 _DP4A = 8
+#: A product of two halves with two bytes: two multiplications and two additions of a thread.
+_DP2A = 4
+_FMA = 2
+#: Packed halves: operations of a lane.
+_PACKED = {"HFMA2": 4, "HADD2": 2, "HMUL2": 2}
+#: Forms of IMAD that multiply nothing worth the name.
+_MOVES = {"MOV", "SHL", "IADD"}
+#: Bytes of a lane's access; without one of these modifiers it is a word.
+_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
+_WORD = 4
+#: Writers whose bytes no lane tells: bulk copies, surfaces, and atomics that meet in a word.
+_UNTOLD = re.compile(r"UTMASTG|UTMAREDG|UBLKCP|UBLKRED|SUST|ATOMG?|REDG?")
 _TENSOR = {"HMMA", "IMMA", "HGMMA", "IGMMA"}
 #: Matrix products that are not counted: their operations would be missing from the sum.
 _UNCOUNTED = {"DMMA", "BMMA", "BGMMA", "QGMMA", "QMMA", "OMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA"}
@@ -111,3 +126,127 @@ def work(launch: Launch) -> dict[Unit, float] | Missing:
     if isinstance(double, Reading) and 2 * double.value > sum(total.values()):
         return Missing("most of its work is float64, which is not counted here")
     return {unit: count for unit, count in total.items() if count}
+
+
+# --- all units alike, for comparing the work of two launches --------------------------
+
+
+def operations_of(launch: Launch) -> float | None:
+    """Floats of any width, matrix products and byte dot products, a multiply-add being two.
+
+    None where `work` cannot count them.
+    """
+    known = work(launch)
+    if isinstance(known, Missing):
+        return None
+    double = read(launch, "dfma_threads")
+    doubles = _FMA * float(double.value) if isinstance(double, Reading) else 0.0
+    halves = 0.0
+    for text, opcode, modifiers, lanes in executed(launch):
+        # Constants are made by adding to a product of zeros; HADD2.F32 converts.
+        if opcode in _PACKED and "RZ, RZ" not in text and "F32" not in modifiers:
+            halves += _PACKED[opcode] * lanes
+    return sum(known.values()) + doubles + halves
+
+
+def all_arithmetic(launch: Launch) -> float | None:
+    """`operations_of` with the products of integers; None without machine code."""
+    operations = operations_of(launch)
+    if operations is None or "thread_inst_executed_true" not in launch.instructions.columns:
+        return None
+    integers = 0.0
+    for _, opcode, modifiers, lanes in executed(launch):
+        if opcode == "IMAD" and not _MOVES & modifiers:
+            integers += _FMA * lanes
+        elif opcode == "IDP" and "2A" in modifiers:
+            integers += _DP2A * lanes
+    return operations + integers
+
+
+def stored_bytes(launch: Launch) -> float | None:
+    """Bytes that the lanes of store instructions write to global memory.
+
+    None without machine code, and where bulk copies or atomics write as well.
+    """
+    return _lane_bytes(launch, {"STG", "ST"})
+
+
+def loaded_bytes(launch: Launch) -> float | None:
+    """Bytes that the lanes of load instructions read from global memory; None as above."""
+    return _lane_bytes(launch, {"LDG", "LD", "LDGSTS"})
+
+
+def _lane_bytes(launch: Launch, opcodes: set[str]) -> float | None:
+    total, known = 0.0, False
+    for _, opcode, modifiers, lanes in executed(launch):
+        known = True
+        if _UNTOLD.fullmatch(opcode):
+            return None
+        if opcode in opcodes:
+            widths = (_WIDTHS[part] for part in modifiers if part in _WIDTHS)
+            total += lanes * next(widths, _WORD)
+    return total if known else None
+
+
+def executed(launch: Launch) -> Iterator[tuple[str, str, set[str], Number]]:
+    """Text, opcode, modifiers and lanes of every machine instruction that ran."""
+    table = launch.instructions
+    column = table.columns.get("thread_inst_executed_true")
+    if column is None:
+        return
+    for row, lanes in zip(column.rows, column.values, strict=True):
+        found = _OPCODE.match(table.text[row])
+        if found and lanes:
+            yield table.text[row], found[1], set(found[2].split(".")), lanes
+
+
+# --- two profiles ----------------------------------------------------------------------
+
+Measure = Callable[[Launch], float | None]
+
+
+class Amounts(NamedTuple):
+    """What both sides did, (old, new): all launches together, and every configuration once."""
+
+    together: tuple[float, float]
+    once: tuple[float, float]
+
+    @property
+    def changed(self) -> float:
+        """The smaller of the two factors, at least 1; 1 where the readings disagree."""
+        ratios = [new / old if old and new else 0.0 for old, new in self]
+        if min(ratios) <= 0 or (ratios[0] > 1) != (ratios[1] > 1):
+            return 1.0
+        return min(max(ratio, 1 / ratio) for ratio in ratios)
+
+
+def amounts_of(sides: tuple[Profile, Profile], measure: Measure) -> Amounts | None:
+    """`measure` of both sides; None where a launch has no number."""
+    found = [_read_once(side, measure) for side in sides]
+    together, once = ([reading[i] for reading in found] for i in (0, 1))
+    if together[0] is None or together[1] is None or once[0] is None or once[1] is None:
+        return None
+    return Amounts((together[0], together[1]), (once[0], once[1]))
+
+
+def each_once(profile: Profile, measure: Measure) -> float | None:
+    """The mean of every kernel and configuration, added up: no repetition counts."""
+    return _read_once(profile, measure)[1]
+
+
+def _read_once(profile: Profile, measure: Measure) -> tuple[float | None, float | None]:
+    groups: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for launch in measured(profile):
+        amount = measure(launch)
+        if amount is None:
+            return None, None
+        groups[(launch.kernel, launch.signature, launch.grid, launch.block)].append(amount)
+    if not groups:
+        return None, None
+    sums = [(sum(group), len(group)) for group in groups.values()]
+    return sum(total for total, _ in sums), sum(total / number for total, number in sums)
+
+
+def measured(profile: Profile) -> list[Launch]:
+    """The launches that were profiled."""
+    return [launch for launch in profile.launches if launch.profiled]

@@ -1,0 +1,282 @@
+"""Not the same work: dead code, sizes, debug builds, the same kernel twice."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.factories import make_launch, make_metrics, make_profile
+from workbench.analysis.sameness import Doubt, doubts, headline
+from workbench.model import Build, Column, InstructionTable, Launch, Notice, Number, Profile
+from workbench.store import Store
+
+RECORDED = Store(Path(__file__).parents[2] / "profiles")
+FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+THREADS = 32 * 1024
+
+
+def launch(*code: tuple[str, Number], ffma: Number | None = None, **fields: Any) -> Launch:
+    """A launch of `THREADS` threads: machine instructions with the lanes that ran them."""
+    texts = tuple(text for text, _ in code)
+    lanes = tuple(lanes for _, lanes in code)
+    floats = sum(lanes for text, lanes in code if text.startswith("FFMA"))
+    table = InstructionTable(
+        address=tuple(range(0, 16 * len(code), 16)),
+        text=texts,
+        file=(-1,) * len(code),
+        line=(0,) * len(code),
+        columns={
+            "thread_inst_executed_true": Column(rows=tuple(range(len(code))), values=lanes),
+            "inst_executed": Column(
+                rows=tuple(range(len(code))), values=tuple(n // 32 for n in lanes)
+            ),
+        },
+    )
+    metrics = {
+        FFMA: floats if ffma is None else ffma,
+        "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 0,
+        "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum": 0,
+        "smsp__inst_executed.sum": sum(lanes) // 32,
+        **fields.pop("metrics", {}),
+    }
+    return make_launch(metrics=make_metrics(**metrics), instructions=table, **fields)
+
+
+LOAD, STORE = ("LDG.E R4, [R2.64]", THREADS), ("STG.E [R8.64], R5", THREADS)
+
+
+def product(depth: int, share: float = 1.0) -> Launch:
+    """A kernel of `depth` multiply-adds and one stored word a thread."""
+    ran = int(share * THREADS)
+    return launch(
+        ("LDG.E R4, [R2.64]", depth * ran),
+        ("FFMA R5, R4, R6, R5", depth * ran),
+        ("STG.E [R8.64], R5", ran),
+    )
+
+
+def side(*launches: Launch, **fields: Any) -> Profile:
+    return make_profile(launches=launches, build=None, **fields)
+
+
+def kinds(found: tuple[Doubt, ...]) -> list[tuple[str, bool]]:
+    return [(doubt.kind, doubt.certain) for doubt in found]
+
+
+def test_the_same_work_done_otherwise_is_not_doubted() -> None:
+    vectors = launch(
+        ("LDG.E.128 R4, [R2.64]", 64 * THREADS // 4),
+        ("FFMA R5, R4, R6, R5", 64 * THREADS),
+        ("STG.E.128 [R8.64], R5", THREADS // 4),
+    )
+    assert doubts(side(product(64)), side(vectors)) == ()
+
+
+@pytest.mark.parametrize(
+    "product_instruction",
+    [
+        ("HMMA.16816.F32 R4, R8, R10, R4", 64 * THREADS * 2 // 4096 * 32),
+        ("IDP.4A.S8.S8 R4, R8, R10, R4", 64 * THREADS // 4),
+        ("IDP.2A.LO.S16.S8 R4, R8, R10, R4", 64 * THREADS // 2),
+        ("IMAD R4, R8, R10, R4", 64 * THREADS),
+        ("HFMA2 R4, R8, R10, R4", 64 * THREADS // 2),
+    ],
+)
+def test_another_unit_in_place_of_floats_is_the_same_work(
+    product_instruction: tuple[str, Number],
+) -> None:
+    other = launch(LOAD, product_instruction, STORE)
+    assert doubts(side(product(64)), side(other)) == ()
+    assert doubts(side(other), side(product(64))) == ()
+
+
+def test_vanished_arithmetic_is_dead_code() -> None:
+    dead = launch(LOAD, ("IMAD.MOV.U32 R5, RZ, RZ, R4", THREADS), STORE)
+    found = doubts(side(product(64)), side(dead), ("v1", "v2"))
+    assert kinds(found) == [("arithmetic", True)]
+    assert headline(found) == (
+        "Not the same work: v2 does 0 arithmetic operations, v1 4.19 M: the compiler may have "
+        "removed what no result depends on."
+    )
+    assert kinds(doubts(side(dead), side(product(64)))) == [("arithmetic", True)]
+
+
+def test_a_better_algorithm_is_not_dead_code() -> None:
+    # One multiply-add for every stored word where there were sixty-four.
+    once = launch(LOAD, ("FFMA R5, R4, R6, R5", THREADS), ("BAR.SYNC 0x0", THREADS), STORE)
+    found = doubts(side(product(64)), side(once))
+    assert kinds(found) == [("arithmetic", False)]
+    assert headline(found) == ""
+
+
+def test_constants_and_conversions_of_halves_are_no_arithmetic() -> None:
+    constants = launch(
+        LOAD, ("HFMA2.MMA R5, -RZ, RZ, 0, 0", 64 * THREADS), ("HADD2.F32 R5, -RZ, R4", 9), STORE
+    )
+    assert kinds(doubts(side(product(64)), side(constants))) == [("arithmetic", True)]
+
+
+def test_a_side_that_writes_nothing() -> None:
+    found = doubts(side(product(64)), side(launch(LOAD, ("EXIT", THREADS))), ("old", "new"))
+    assert kinds(found) == [("output", True)]
+    assert "new writes nothing to global memory (old: 131 kB)" in headline(found)
+
+
+@pytest.mark.parametrize("writer", ["UTMASTG.2D [UR4], [UR8]", "RED.E.ADD.F32 [R8.64], R5"])
+def test_bulk_copies_and_atomics_may_have_written_what_no_store_did(writer: str) -> None:
+    other = launch(LOAD, ("FFMA R5, R4, R6, R5", 64 * THREADS), (writer, 32))
+    assert doubts(side(product(64)), side(other)) == ()
+
+
+def test_a_smaller_problem() -> None:
+    # A matrix product of half the size: an eighth of the operations, a quarter of the results.
+    half = product(32, 0.25)
+    code = msgspec.structs.replace(
+        half.instructions, text=("LDG.E R4, [R2.64+0x10]", *half.instructions.text[1:])
+    )
+    half = msgspec.structs.replace(half, instructions=code)
+    found = doubts(side(product(64)), side(half))
+    assert kinds(found) == [("size", True)]
+    assert "4.19 M → 524 k arithmetic operations, 131 kB → 32.8 kB stored" in headline(found)
+
+
+def test_a_smaller_copy() -> None:
+    half = launch(("LDG.E R4, [R2.64]", THREADS // 2), ("STG.E [R8.64], R4", THREADS // 2))
+    assert kinds(doubts(side(launch(LOAD, STORE)), side(half))) == [("size", True)]
+    # Twice the stores of the same data (a kernel that wrote every word two times).
+    twice = launch(LOAD, STORE, STORE)
+    assert doubts(side(twice), side(launch(LOAD, STORE))) == ()
+
+
+def test_accumulating_in_registers_instead_of_memory_is_an_optimisation() -> None:
+    through_memory = launch(
+        ("FFMA R5, R4, R6, R5", 64 * THREADS), ("STG.E [R8.64], R5", 64 * THREADS)
+    )
+    assert doubts(side(through_memory), side(product(64))) == ()
+
+
+def test_more_launches_of_one_kernel_are_no_more_work() -> None:
+    old = side(*(product(64) for _ in range(3)))
+    faster = msgspec.structs.replace(product(64), kernel="scale4")
+    vectors = msgspec.structs.replace(
+        faster, instructions=launch(STORE, LOAD, ("FFMA R5, R4, R6, R5", 64 * THREADS)).instructions
+    )
+    assert doubts(old, side(*(vectors for _ in range(4)))) == ()
+
+
+def test_problem_parameters() -> None:
+    found = doubts(side(product(64)), side(product(64), parameters={"N": 512}))
+    assert kinds(found)[0] == ("parameters", True)
+    assert headline(found) == "Not the same work: the problem differs (N 1024 → 512)."
+
+
+def test_the_same_machine_code_twice() -> None:
+    jump = ("@P0 BRA 0x7d0f85268fe0", THREADS)
+    elsewhere = ("@P0 BRA 0x7c953d2617e0", THREADS)
+    found = doubts(side(launch(LOAD, jump, STORE)), side(launch(LOAD, elsewhere, STORE)))
+    assert kinds(found) == [("same-code", True)]
+    assert headline(found).startswith("The same kernel twice: ")
+
+
+def test_two_jumps_to_other_places_are_other_code() -> None:
+    def jumps(second: str) -> Launch:
+        first = ("BRA 0x7d0f85268f00", THREADS)
+        return launch(LOAD, first, (f"@P0 BRA {second}", THREADS), STORE)
+
+    assert doubts(side(jumps("0x7d0f85268fe0")), side(jumps("0x7d0f85268ff0"))) == ()
+
+
+def test_the_same_code_in_a_grid_that_is_cut_otherwise_is_the_same_work() -> None:
+    other = msgspec.structs.replace(product(64), grid=(64, 1, 1), block=(512, 1, 1))
+    assert doubts(side(product(64)), side(other)) == ()
+
+
+def test_the_same_code_over_another_size() -> None:
+    found = doubts(side(product(64)), side(product(64, 0.5)))
+    assert kinds(found) == [("size", True)]
+    assert "same machine code ran on another size (131 kB → 65.5 kB stored)" in headline(found)
+
+
+def test_the_same_code_in_a_shorter_loop() -> None:
+    found = doubts(side(product(64)), side(product(32)))
+    assert kinds(found) == [("size", True)]
+    assert "(4.19 M → 2.10 M arithmetic operations)" in headline(found)
+
+
+def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
+    plain = msgspec.structs.replace(product(64), kernel="Kernel", signature="Kernel<Gemm<128>>")
+    fused = msgspec.structs.replace(product(8), kernel="Kernel", signature="Kernel<B2bGemm<128>>")
+    fused = msgspec.structs.replace(fused, instructions=launch(STORE, LOAD).instructions)
+    found = doubts(side(fused, plain, plain), side(plain, plain), ("before", "after"))
+    assert headline(found) == (
+        "Only the set of launches differs: before ran Kernel (B2bGemm) beside kernels that are "
+        "the same on both sides."
+    )
+
+
+@pytest.mark.parametrize("flag", ["-G", "--device-debug"])
+def test_a_debug_build_by_its_flags(flag: str) -> None:
+    old = msgspec.structs.replace(
+        side(product(64)), build=Build(compiler="nvcc 13.0.88", arch="sm_90", flags=(flag,))
+    )
+    found = doubts(old, side(product(64)), ("v1", "v2"))
+    assert found[0].words == "v1 was built for debugging (-G), the other side was not"
+
+
+def test_a_debug_build_by_its_notice() -> None:
+    old = side(product(64), notices=(Notice(code="debug-build", message="built with -G"),))
+    assert kinds(doubts(old, side(product(64))))[0] == ("debug", True)
+    assert [doubt.kind for doubt in doubts(old, old)] == ["same-code"]
+
+
+def test_a_debug_build_by_its_local_memory() -> None:
+    def built(instructions: int, local: int) -> Profile:
+        counts = {
+            "smsp__inst_executed.sum": instructions,
+            "smsp__sass_inst_executed_op_local_ld.sum": local,
+            "smsp__sass_inst_executed_op_local_st.sum": local,
+        }
+        return side(make_launch(metrics=make_metrics(**counts)))
+
+    debug, plain = built(13_000, 1_500), built(1_000, 0)
+    (found,) = doubts(debug, plain, ("v1", "v2"))
+    assert found.words == (
+        "v1 looks like a debug build (-G): 13 times the instructions, 23% of them on local memory"
+    )
+    # Spills make a kernel slow, but not thirteen times as long.
+    spilled = built(2_000, 230)
+    assert "debug" not in [doubt.kind for doubt in doubts(spilled, plain)]
+
+
+@cache
+def ladder(study: str) -> list[tuple[str, Profile]]:
+    """The versions of a ladder with their recorded profiles, by number."""
+    entries = [
+        e for e in RECORDED.find(study=study) if e.engine == "ncu" and e.version[1:].isdigit()
+    ]
+    largest = max(entries, key=lambda e: (sum(x.problem == e.problem for x in entries), e.problem))
+    chosen = [entry for entry in entries if entry.problem == largest.problem]
+    chosen.sort(key=lambda entry: int(entry.version[1:]))
+    return [(entry.version, RECORDED.load(entry.path)) for entry in chosen]
+
+
+@pytest.mark.parametrize(
+    "study",
+    ["conv2d", "conv2d_direct", "conv2d_half", "conv2d_int8", "conv2d_tile", "scale_add", "sgemm"],
+)
+def test_no_step_of_the_ladders_is_called_other_work(study: str) -> None:
+    versions = ladder(study)
+    assert len(versions) >= 4
+    told = {
+        f"{old_name}..{name}": headline(doubts(old, new))
+        for (old_name, old), (name, new) in pairwise(versions)
+    }
+    # An alignment that the compiler had given the tiles already: the same instructions.
+    same = told.pop("v4..v5") if study == "conv2d_int8" else "The same kernel twice"
+    assert same.startswith("The same kernel twice")
+    assert not any(told.values()), told

@@ -1,0 +1,387 @@
+"""Whether both sides of a step do the same work: what must be said before any praise.
+
+A kernel may be faster because the compiler found that nobody reads its result, because it
+was run on a smaller problem, or because the other side was built for debugging; and two
+captures of the same machine code differ by nothing but the machine. Judged by:
+
+* the arithmetic (`analysis.arithmetic`: float operations, tensor products, byte dot products,
+  all alike, so that a matrix unit in place of FFMAs is the same work);
+* the bytes that store instructions write to global memory, lane by lane;
+* the problem's parameters, where both sides say them;
+* the build's flags, the debug notice of a report, and local memory as only a debug build uses
+  it;
+* the text of the machine code, with grid, block and shared memory: the same code launched
+  alike is no change at all, and kernels beside it are another set of launches.
+
+The rules are conservative: an algorithm that needs fewer operations, a fused kernel or fewer
+accumulations in global memory are work of the author, and only doubted (`Doubt.certain` is
+false) or not mentioned at all. What launches of one kernel and configuration do is counted in
+both readings, all of them together and each configuration once, and told only where the two
+agree: a program may run a kernel three times before and four times after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from workbench.analysis.arithmetic import (
+    Amounts,
+    all_arithmetic,
+    amounts_of,
+    each_once,
+    loaded_bytes,
+    measured,
+    operations_of,
+    stored_bytes,
+    work,
+)
+from workbench.counters import Missing, Reading, read
+from workbench.model import Launch, Profile, Record
+from workbench.units import quantity
+
+Kind = Literal["same-code", "launches", "debug", "parameters", "arithmetic", "output", "size"]
+
+#: The notice of a report whose machine code was built for debugging (`ncurep.notices`).
+DEBUG_NOTICE = "debug-build"
+_DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
+
+#: Arithmetic of which less than this part is left has vanished, if nothing else is left for
+#: every word that is stored; a smaller change may be a better algorithm.
+_VANISHED = 0.05
+#: A size differs where operations and stored bytes both change by this factor or more.
+_OTHER_SIZE = 1.5
+#: The same code that executes this part more or fewer instructions runs on another size.
+#: Below it, branches that depend on the data explain it.
+_SAME_INSTRUCTIONS = 0.1
+#: Two factors that agree within this part are one.
+_AGREE = 0.05
+#: Local accesses per instruction of a debug build, at least; of the other side, at most; and
+#: how many times the instructions of the other side it executes. Spills alone stay below.
+_DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
+_WORD = 4
+#: What stands before the words where the work of a launch is the same.
+_HEADS = {
+    "launches": "Only the set of launches differs",
+    "same-code": "The same kernel twice",
+}
+
+#: Addresses of device code have nine digits and more; constants of 32 bits have eight.
+_ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+
+
+class Doubt(Record, frozen=True):
+    """One reason why the two sides may not be compared as the same work, in words.
+
+    `certain` is false where a better algorithm could look the same.
+    """
+
+    kind: Kind
+    words: str
+    certain: bool = True
+
+
+def doubts(
+    old: Profile,
+    new: Profile,
+    labels: tuple[str, str] = ("the old side", "the new side"),
+) -> tuple[Doubt, ...]:
+    """Why `old` and `new` do not do the same work; empty where nothing says so.
+
+    Args:
+        old: The profile before.
+        new: The profile after.
+        labels: What to call them.
+    """
+    sides = (old, new)
+    found: list[Doubt | None] = [*_debug(sides, labels), _parameters(sides)]
+    codes = _codes(old), _codes(new)
+    if codes[0] is not None and codes[0] == codes[1]:
+        found.append(_twice(sides) or _other_size_of_one_code(sides))
+    else:
+        found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
+    return tuple(doubt for doubt in found if doubt is not None)
+
+
+def headline(found: Iterable[Doubt]) -> str:
+    """What is certain, as one sentence: ``Not the same work: …`` before all else; or ""."""
+    words: dict[str, list[str]] = defaultdict(list)
+    for doubt in found:
+        if doubt.certain:
+            words[_HEADS.get(doubt.kind, "Not the same work")].append(doubt.words)
+    heads = ("Not the same work", *_HEADS.values())
+    return next((f"{head}: {'; '.join(words[head])}." for head in heads if words[head]), "")
+
+
+# --- builds ------------------------------------------------------------------------
+
+
+def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doubt]:
+    """A debug build against one that is none."""
+    built = [_built_for_debugging(side) for side in sides]
+    if built[0] != built[1]:
+        words = f"{labels[built.index(True)]} was built for debugging (-G), the other side was not"
+        return [Doubt(kind="debug", words=words)]
+    if any(built):
+        return []
+    local = [_per_instruction(side) for side in sides]
+    counts = [_total(side, "instructions") for side in sides]
+    if None in local or None in counts:
+        return []
+    for debug, plain in ((0, 1), (1, 0)):
+        heavy, light = local[debug] or 0.0, local[plain] or 0.0
+        many, few = counts[debug] or 0.0, counts[plain] or 0.0
+        if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and few and many >= _BLOWN_UP * few:
+            words = (
+                f"{labels[debug]} looks like a debug build (-G): {many / few:.0f} times the "
+                f"instructions, {100 * heavy:.0f}% of them on local memory"
+            )
+            return [Doubt(kind="debug", words=words)]
+    return []
+
+
+def _built_for_debugging(profile: Profile) -> bool:
+    flags = profile.build.flags if profile.build is not None else ()
+    return bool(_DEBUG_FLAGS & set(flags)) or any(
+        notice.code == DEBUG_NOTICE for notice in profile.notices
+    )
+
+
+def _per_instruction(profile: Profile) -> float | None:
+    """Local loads and stores per instruction."""
+    amounts = [_total(profile, name) for name in ("local_loads", "local_stores", "instructions")]
+    loads, stores, instructions = amounts
+    if loads is None or stores is None or not instructions:
+        return None
+    return (loads + stores) / instructions
+
+
+# --- problems ----------------------------------------------------------------------
+
+
+def _parameters(sides: tuple[Profile, Profile]) -> Doubt | None:
+    a, b = (side.parameters for side in sides)
+    if not a or not b or sides[0].study != sides[1].study:
+        return None
+    differing = [key for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
+    if not differing:
+        return None
+    words = ", ".join(f"{key} {a.get(key, '—')} → {b.get(key, '—')}" for key in differing)
+    return Doubt(kind="parameters", words=f"the problem differs ({words})")
+
+
+# --- machine code ------------------------------------------------------------------
+
+
+def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
+    """The machine code of every kernel that was measured; None where one has no text."""
+    texts = {_code(launch) for launch in measured(profile)}
+    return texts if texts and all(any(text) for text in texts) else None
+
+
+def _twice(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """The same code, launched alike, that executed as many instructions."""
+    old, new = (each_once(side, _instructions) for side in sides)
+    if {_launched(x) for x in measured(sides[0])} != {_launched(x) for x in measured(sides[1])}:
+        return None
+    if old is None or new is None or not _close(old, new, _SAME_INSTRUCTIONS):
+        return None
+    what = "machine code" if sides[0].engine == "ncu" else "PTX"
+    words = f"the compiler made the same {what} of both sides, and it was launched alike"
+    return Doubt(kind="same-code", words=words)
+
+
+def _other_launches(
+    sides: tuple[Profile, Profile],
+    codes: tuple[set[tuple[str, ...]] | None, set[tuple[str, ...]] | None],
+    labels: tuple[str, str],
+) -> Doubt | None:
+    """One side ran what the other one ran, unchanged, and another kernel beside it."""
+    if codes[0] is None or codes[1] is None:
+        return None
+    for more, less in ((0, 1), (1, 0)):
+        there, here = codes[more] or set(), codes[less] or set()
+        if here < there:
+            launches = measured(sides[more])
+            shared = [launch for launch in launches if _code(launch) in here]
+            alone = [launch for launch in launches if _code(launch) not in here]
+            names = ", ".join(dict.fromkeys(_told_apart(launch, shared) for launch in alone))
+            words = f"{labels[more]} ran {names} beside kernels that are the same on both sides"
+            return Doubt(kind="launches", words=words)
+    return None
+
+
+def _told_apart(launch: Launch, others: Sequence[Launch]) -> str:
+    """A kernel's name; with the first word of its signature that others of the name lack."""
+    alike = [other for other in others if other.kernel == launch.kernel]
+    known = {word for other in alike for word in _WORDS.findall(other.signature)}
+    words = (word for word in _WORDS.findall(launch.signature) if word not in known)
+    own = next(words, "") if alike else ""
+    return f"{launch.kernel} ({own})" if own else launch.kernel
+
+
+def _code(launch: Launch) -> tuple[str, ...]:
+    """The machine code with jumps relative to one another: where it is loaded is chance."""
+    base: list[int] = []
+
+    def shorten(found: re.Match[str]) -> str:
+        base.append(int(found[0], 16))
+        return f"{base[-1] - base[0]:+#x}"
+
+    return tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
+
+
+def _launched(launch: Launch) -> tuple[object, ...]:
+    return _code(launch), launch.grid, launch.block, launch.dynamic_shared
+
+
+def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """The same code, over more or fewer elements: by what it stored, or by its operations.
+
+    A grid that is cut otherwise stores as much, and may only repeat some work at its seams.
+    """
+    for measure, what, unit, least in (
+        (stored_bytes, "stored", "byte", 1 + _SAME_INSTRUCTIONS),
+        (operations_of, "arithmetic operations", "", _OTHER_SIZE),
+    ):
+        amounts = amounts_of(sides, measure)
+        if amounts is not None and amounts.changed >= least:
+            words = f"the same machine code ran on another size ({_moved(amounts, unit)} {what})"
+            return Doubt(kind="size", words=words)
+    return None
+
+
+# --- amounts -----------------------------------------------------------------------
+
+
+def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
+    operations, stored = amounts_of(sides, operations_of), amounts_of(sides, stored_bytes)
+    return (
+        _nothing_written(stored, labels)
+        or _vanished(sides, operations, stored, labels)
+        or _other_size(sides, operations, stored)
+        or _fewer_operations(sides, operations)
+    )
+
+
+def _fewer_operations(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
+    """Arithmetic of the same units that became more or less: perhaps a better algorithm."""
+    if operations is None or operations.changed < _OTHER_SIZE:
+        return None
+    whole = amounts_of(sides, all_arithmetic)
+    if whole is None or whole.changed < _OTHER_SIZE or _units(sides[0]) != _units(sides[1]):
+        return None
+    words = f"another algorithm, or other work: {_moved(operations)} arithmetic operations"
+    return Doubt(kind="arithmetic", words=words, certain=False)
+
+
+def _units(profile: Profile) -> set[str]:
+    """Which units do a tenth of the arithmetic or more."""
+    totals: dict[str, float] = defaultdict(float)
+    for launch in measured(profile):
+        known = work(launch)
+        for unit, count in ({} if isinstance(known, Missing) else known).items():
+            totals[unit] += count
+    least = 0.1 * sum(totals.values())
+    return {unit for unit, count in totals.items() if count >= least}
+
+
+def _nothing_written(stored: Amounts | None, labels: tuple[str, str]) -> Doubt | None:
+    if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
+        return None
+    idle = 0 if not stored.together[0] else 1
+    there = quantity(stored.once[1 - idle], "byte")
+    words = f"{labels[idle]} writes nothing to global memory ({labels[1 - idle]}: {there})"
+    return Doubt(kind="output", words=words)
+
+
+def _vanished(
+    sides: tuple[Profile, Profile],
+    operations: Amounts | None,
+    stored: Amounts | None,
+    labels: tuple[str, str],
+) -> Doubt | None:
+    """Arithmetic that one side has and the other one does not: code whose result nobody uses.
+
+    Integer multiply-adds count with it: they may have taken the place of floats or of dot
+    products, and in a kernel of integers the floats divide indices.
+    """
+    if operations is None or not _collapsed(operations):
+        return None
+    whole = amounts_of(sides, all_arithmetic)
+    if whole is None or not _collapsed(whole):
+        return None
+    idle = 0 if operations.once[0] < operations.once[1] else 1
+    # Some arithmetic for every word, or thread, is a better algorithm and no dead code.
+    outputs = stored.once[idle] / _WORD if stored is not None else 0.0
+    outputs = outputs or each_once(sides[idle], _threads) or 0.0
+    threads = each_once(sides[1 - idle], _threads) or 0.0
+    if operations.once[idle] >= outputs / 2 or operations.once[1 - idle] < threads:
+        return None
+    words = (
+        f"{labels[idle]} does {quantity(operations.once[idle])} arithmetic operations, "
+        f"{labels[1 - idle]} {quantity(operations.once[1 - idle])}: the compiler may have "
+        "removed what no result depends on"
+    )
+    return Doubt(kind="arithmetic", words=words)
+
+
+def _collapsed(amounts: Amounts) -> bool:
+    """Whether, in either reading, one side has next to nothing of what the other one has."""
+    return all(max(both) > 0 and min(both) <= _VANISHED * max(both) for both in amounts)
+
+
+def _other_size(
+    sides: tuple[Profile, Profile], operations: Amounts | None, stored: Amounts | None
+) -> Doubt | None:
+    """Operations and stored bytes that changed alike, or a copy that reads and writes less."""
+    if stored is None or min(stored.once) <= 0:
+        return None
+    if any(len(measured(side)) > 1 for side in sides):
+        return None  # kernels that hand over intermediate results may do with fewer of them
+    first, second = operations, "arithmetic operations"
+    unit = ""
+    if operations is not None and max(operations.once) <= 0:
+        first, second, unit = amounts_of(sides, loaded_bytes), "loaded", "byte"
+    if first is None or min(first.once) <= 0:
+        return None
+    a, b = (amounts.once[1] / amounts.once[0] for amounts in (first, stored))
+    if (a < 1) != (b < 1) or min(max(a, 1 / a), max(b, 1 / b)) < _OTHER_SIZE:
+        return None
+    if unit and not _close(a, b, _AGREE):
+        return None
+    words = f"another size: {_moved(first, unit)} {second}, {_moved(stored, 'byte')} stored"
+    return Doubt(kind="size", words=words)
+
+
+def _moved(amounts: Amounts, unit: str = "") -> str:
+    old, new = amounts.once
+    return f"{quantity(old, unit)} → {quantity(new, unit)}"
+
+
+def _close(a: float, b: float, part: float) -> bool:
+    return abs(a - b) <= part * max(abs(a), abs(b))
+
+
+def _value(launch: Launch, counter: str) -> float | None:
+    reading = read(launch, counter)
+    return float(reading.value) if isinstance(reading, Reading) else None
+
+
+def _total(profile: Profile, counter: str) -> float | None:
+    return each_once(profile, lambda launch: _value(launch, counter))
+
+
+def _instructions(launch: Launch) -> float | None:
+    return _value(launch, "instructions")
+
+
+def _threads(launch: Launch) -> float | None:
+    return float(_product(launch.grid) * _product(launch.block)) or None
+
+
+def _product(extent: tuple[int, int, int]) -> int:
+    return extent[0] * extent[1] * extent[2]
