@@ -74,6 +74,9 @@ def _entry(counter: Counter) -> str:
     facts.append(f"noise {_noise(counter)}")
     facts.append(f"[NVIDIA's documentation]({counter.doc})")
     lines.append(f"- {', '.join(facts)}")
+    if counter.touching:
+        names = ", ".join(f"`{name}`" for name in counter.touching)
+        lines.append(f"- executions of the instructions that have any of {names}")
     if counter.names:
         lines.append("- ncu: " + ", ".join(f"`{name}`" for name in counter.names))
     if counter.formulas:
@@ -82,7 +85,10 @@ def _entry(counter: Counter) -> str:
         codes = "/".join(counter.opcodes)
         lines.append(f"- else: `{counter.opcodes_of}` of the instructions {codes}")
     if counter.needs:
-        lines.append(f"- undefined where `{counter.needs}` is 0")
+        names = ", ".join(f"`{name}`" for name in counter.needs)
+        lines.append(f"- undefined where {names} {'are all' if counter.needs[1:] else 'is'} 0")
+    if counter.rest:
+        lines.append(f"- undefined where it and `{counter.rest}` are both 0")
     if counter.lines:
         sign = "Σ " if counter.additive else ""
         lines.append(f"- lines: {sign}" + ", ".join(f"`{name}`" for name in counter.lines))

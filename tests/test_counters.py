@@ -82,7 +82,8 @@ def test_formulas_and_needs_refer_to_counters_that_exist() -> None:
         for formula in counter.formulas:
             for reference in re.findall(r"@(\w+)", formula):
                 assert reference in catalog(), (counter.id, reference)
-        assert not counter.needs or counter.needs in catalog()
+        for reference in (*counter.needs, *filter(None, [counter.rest])):
+            assert reference in catalog(), (counter.id, reference)
 
 
 def test_names_of_old_versions_lead_to_the_same_counter() -> None:
@@ -156,6 +157,36 @@ def test_a_ratio_of_nothing_is_undefined_and_not_zero() -> None:
     assert "no global loads" in reading.reason
 
 
+def test_a_hit_rate_without_a_look_up_is_undefined() -> None:
+    nothing = {
+        "l1tex__t_sector_hit_rate.pct": 0.0,
+        "memory_l1_tag_requests_global": 0,
+        "smsp__inst_executed_op_local_ld.sum": 0,
+        "smsp__inst_executed_op_local_st.sum": 0,
+    }
+    reading = read(make_launch(metrics=make_metrics(**nothing)), "l1_hit_rate")
+    assert isinstance(reading, Missing) and reading.undefined
+    assert "no L1 tag look-ups for global, local loads or local stores" in reading.reason
+    # Textures are looked up as well: what hits sometimes, was looked up.
+    hits = make_launch(metrics=make_metrics(**{**nothing, "l1tex__t_sector_hit_rate.pct": 40.0}))
+    assert read(hits, "l1_hit_rate")[0] == 40.0
+    local = make_metrics(**{**nothing, "smsp__inst_executed_op_local_ld.sum": 9})
+    assert read(make_launch(metrics=local), "l1_hit_rate")[0] == 0
+
+
+def test_a_share_whose_rest_is_nothing_as_well_is_undefined() -> None:
+    # Branches that have no targets of their own: ncu calls none of them uniform, or divergent.
+    metrics: dict[str, int | float | str | None] = {
+        "smsp__inst_executed_op_branch.sum": 1024,
+        "smsp__sass_average_branch_targets_threads_uniform.pct": 0.0,
+        "smsp__sass_branch_targets_threads_divergent.sum": 0,
+    }
+    reading = read(make_launch(metrics=make_metrics(**metrics)), "uniform_branches")
+    assert isinstance(reading, Missing) and reading.undefined
+    metrics["smsp__sass_branch_targets_threads_divergent.sum"] = 7
+    assert read(make_launch(metrics=make_metrics(**metrics)), "uniform_branches")[0] == 0
+
+
 def test_a_division_by_zero_is_undefined() -> None:
     metrics = make_metrics(**{"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 0.0})
     reading = read(make_launch(metrics=metrics), "global_load_sectors_per_request")
@@ -169,6 +200,35 @@ def test_formulas_are_computed_from_metrics_and_other_counters() -> None:
     waves = make_launch(metrics=make_metrics(launch__waves_per_multiprocessor=3.75))
     reading = read(waves, "tail_idle")
     assert isinstance(reading, Reading) and reading.value == pytest.approx(6.25)
+
+
+def test_every_instruction_that_touches_shared_memory_is_an_access() -> None:
+    texts = ("LDSM.16.M88.4 R4, [R2]", "LDGSTS.E.BYPASS.128 [R2], [R4.64]", "LD.E R5, [R6.64]")
+    table = InstructionTable(
+        address=(0, 16, 32, 48),
+        text=(*texts, "LDG.E R7, [R8.64]"),
+        file=(-1,) * 4,
+        line=(0,) * 4,
+        columns={
+            # The copy ran twenty times, but only in ten of them a lane was switched on.
+            "inst_executed": Column(rows=(0, 1, 2, 3), values=(100, 20, 5, 40)),
+            "memory_l1_wavefronts_shared": Column(rows=(0, 1, 2), values=(400, 10, 80)),
+            "memory_l1_wavefronts_shared_ideal": Column(rows=(0, 1, 2), values=(400, 10, 5)),
+        },
+    )
+    metrics = make_metrics(
+        **{
+            "memory_l1_wavefronts_shared": 490,
+            "memory_l1_wavefronts_shared_ideal": 415,
+            "smsp__sass_inst_executed_op_shared.sum": 100,
+        }
+    )
+    launch = make_launch(metrics=metrics, instructions=table)
+    assert read(launch, "shared_accesses")[0] == 100 + 10 + 5
+    # A ldmatrix of four takes four wavefronts: that is no conflict.
+    assert read(launch, "shared_conflict_ways")[0] == pytest.approx(490 / 415)
+    bare = make_launch(metrics=metrics, instructions=InstructionTable())
+    assert read(bare, "shared_accesses")[0] == 100
 
 
 def test_opcodes_are_counted_from_the_instruction_table() -> None:

@@ -37,7 +37,9 @@ class Counter(Record, frozen=True):
     captures of the same kernel can show; a move must leave both. `lines` are the
     names of the per-instruction metric behind the counter, newest first; `line`
     is the first of them. Where `additive` holds, the line metric's sum over all
-    lines is the counter.
+    lines is the counter. `touching` names a per-instruction metric: the counter is the
+    executions of all instructions that have any of it. `needs` are the counters one of
+    which a share or ratio must have to mean anything, `rest` the other part of a share.
     """
 
     id: str
@@ -50,7 +52,9 @@ class Counter(Record, frozen=True):
     formulas: tuple[str, ...] = ()
     opcodes: tuple[str, ...] = ()
     opcodes_of: str = "thread_inst_executed_true"
-    needs: str = ""
+    touching: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    rest: str = ""
     better: Literal["lower", "higher", ""] = ""
     noise: float = 0.0
     floor: float = 0.0
@@ -178,19 +182,43 @@ def catalog() -> Catalog:
 def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
     """A counter's value in one launch.
 
-    Tried in order: the ncu names, the formulas, the opcodes in the instruction
-    table, and, for additive counters, the sum of the line metric. A value that
-    is NaN, text or undefined (`needs` is zero) is `Missing`.
+    Tried in order: the instructions that touch a metric, the ncu names, the formulas, the
+    opcodes in the instruction table, and, for additive counters, the sum of the line
+    metric. A value that is NaN, text or undefined (a share of nothing) is `Missing`.
     """
     if isinstance(counter, str):
         counter = catalog()[counter]
     if not launch.profiled:
         return Missing("the report lists this launch, but it was never profiled")
-    if counter.needs:
-        base = read(launch, counter.needs)
-        if isinstance(base, Reading) and base.value == 0:
-            title = catalog()[counter.needs].title.lower()
-            return Missing(f"undefined: the kernel executed no {title}", undefined=True)
+    found = _found(launch, counter)
+    return _of_nothing(launch, counter, found) or found
+
+
+def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> Missing | None:
+    """Why a share or ratio that ncu writes as 0 or 100 has no whole; None where it has one."""
+    if isinstance(found, Reading) and counter.unit == "%" and 0 < found.value < 100:
+        return None
+    wholes = [read(launch, name) for name in counter.needs]
+    if wholes and all(isinstance(whole, Reading) and whole.value == 0 for whole in wholes):
+        titles = [_lowered(catalog()[name].title) for name in counter.needs]
+        several = f"{', '.join(titles[:-1])} or {titles[-1]}" if titles[1:] else titles[0]
+        return Missing(f"undefined: the kernel executed no {several}", undefined=True)
+    if counter.rest and isinstance(found, Reading) and found.value == 0:
+        rest = read(launch, counter.rest)
+        if isinstance(rest, Reading) and rest.value == 0:
+            title = _lowered(catalog()[counter.rest].title)
+            return Missing(f"undefined: a share of nothing ({title} are 0 too)", undefined=True)
+    return None
+
+
+def _lowered(title: str) -> str:
+    return title if title[1:2].isupper() or title[1:2].isdigit() else title[0].lower() + title[1:]
+
+
+def _found(launch: Launch, counter: Counter) -> Reading | Missing:
+    touched = _sum_of_touching(launch, counter)
+    if touched is not None:
+        return touched
     for name in counter.names:
         value = _number(launch, name)
         if value is not None:
@@ -273,6 +301,23 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
         if found.group(1) in counter.opcodes:
             total += value
     return total
+
+
+def _sum_of_touching(launch: Launch, counter: Counter) -> Reading | None:
+    """Executions of the instructions that have any of the metric; None without either.
+
+    An execution with no lane switched on has none of it, and every other one has one at
+    least: so an instruction counts no more often than it has of the metric.
+    """
+    columns = launch.instructions.columns
+    name = next((name for name in counter.touching if name in columns), "")
+    executed = columns.get("inst_executed")
+    if not name or executed is None:
+        return None
+    amounts = dict(zip(columns[name].rows, columns[name].values, strict=True))
+    often = zip(executed.rows, executed.values, strict=True)
+    total = sum(min(value, amounts.get(row, 0)) for row, value in often)
+    return _reading(total, counter, f"inst_executed of instructions with {name}")
 
 
 # --- formulas: sums of products of metrics, counters and numbers ----------------
