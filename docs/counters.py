@@ -39,9 +39,10 @@ counts.
 **Lines** names the per-instruction metric behind a counter. A Σ says that its sum over
 all lines is the counter, which is what lets `diff` split a change over the source.
 
-Over the launches of a profile, counts and times are added, rates are means weighted by
-duration, and what compiler and launch fix (registers, block size, limits) is taken from
-the longest launch. Every number made so says so.
+Over the launches of a version, counts and times are added, rates are means weighted by
+duration (by instructions where a duration is missing), and what compiler and launch fix
+(registers, block size, limits) is taken from one launch. Every number made so says so.
+Launches of one kernel in a report are samples, and their mean is taken first.
 """
 
 

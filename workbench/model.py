@@ -254,6 +254,7 @@ class Launch(Record, frozen=True):
     rules: tuple[Rule, ...] = ()
     nvtx: tuple[str, ...] = ()  # "workbench@v3"
     profiled: bool = True  # False: listed in the report, never measured
+    samples: int = 1  # launches of a report that this one is the mean of; see `spreads`
 
 
 class Verification(Record, frozen=True):

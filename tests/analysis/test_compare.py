@@ -24,9 +24,9 @@ from workbench.analysis.compare import (
     Comparison,
     TimeChange,
     compare,
-    noise_of,
     time_change,
 )
+from workbench.analysis.noise import noise_of
 from workbench.analysis.remarks import misread_words
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
@@ -327,15 +327,32 @@ def test_counts_add_up_and_rates_are_weighted_by_duration() -> None:
     assert used.value == 100 and used.rule == "of the longest launch, gemm"
 
 
-def test_without_every_duration_a_mean_is_plain_and_there_is_no_sum() -> None:
-    busy = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
-    timed = launch("im2col", 0, 1e-3, **{busy: 10.0})
-    untimed = make_launch(index=1, metrics=make_metrics(**{busy: 90.0, DURATION: None}))
+def test_without_every_duration_instructions_weigh_and_there_is_no_sum() -> None:
+    busy, ran = "sm__throughput.avg.pct_of_peak_sustained_elapsed", "smsp__inst_executed.sum"
+    timed = launch("clear", 0, 1e-3, **{busy: 10.0, ran: 100, "launch__registers_per_thread": 8})
+    untimed = make_launch(
+        kernel="gemm", index=1, metrics=make_metrics(**{busy: 90.0, DURATION: None, ran: 300})
+    )
     skipped = make_launch(index=2, metrics={}, profiled=False)
     both = make_profile(launches=(timed, untimed))
-    throughput = combine(both)["sm_throughput"]
-    assert isinstance(throughput, Combined)
-    assert (throughput.value, throughput.rule) == (50.0, "plain mean of 2 launches")
+    throughput, used = combine(both)["sm_throughput"], combine(both)["registers"]
+    assert isinstance(throughput, Combined) and isinstance(used, Combined)
+    assert (throughput.value, throughput.rule) == (70.0, "mean of 2 launches, by instructions")
+    # A kernel that clears a buffer is nobody's representative, whatever is not known.
+    assert (used.value, used.rule) == (29, "of the largest launch, gemm")
+    bare = [
+        msgspec.structs.replace(
+            x,
+            instructions=InstructionTable(),
+            metrics={
+                name: metric for name, metric in x.metrics.items() if name not in (DURATION, ran)
+            },
+        )
+        for x in both.launches
+    ]
+    plain = combine(make_profile(launches=tuple(bare)))["sm_throughput"]
+    assert isinstance(plain, Combined)
+    assert (plain.value, plain.rule) == (50.0, "plain mean of 2 launches")
     assert kernel_seconds(both) is None
     assert kernel_seconds(make_profile(launches=(timed, timed, skipped))) == pytest.approx(2e-3)
     assert kernel_seconds(make_profile(launches=(skipped,))) is None
@@ -402,12 +419,16 @@ def names(*kernels: str) -> tuple[Launch, ...]:
 
 def test_launches_pair_by_name_and_then_by_order() -> None:
     pairs = pair_launches(names("a", "b", "a"), names("b", "a", "a"))
-    assert [(p.old, p.new) for p in pairs] == [(0, 1), (1, 0), (2, 2)]
+    assert [(p.old, p.new, p.how) for p in pairs] == [
+        (0, 1, "signature"),
+        (1, 0, "signature"),
+        (2, 2, "signature"),
+    ]
 
 
 def test_a_renamed_kernel_is_matched_and_a_merged_one_is_not() -> None:
     renamed = pair_launches(names("init", "sgemm_v2"), names("init", "sgemm_v3"))
-    assert [(p.old, p.new) for p in renamed] == [(0, 0), (1, 1)]
+    assert [(p.old, p.new, p.how) for p in renamed] == [(0, 0, "signature"), (1, 1, "renamed")]
     merged = pair_launches(names("im2col", "gemm"), names("direct"))
     assert [(p.kernel, p.old, p.new) for p in merged] == [
         ("im2col", 0, None),

@@ -1,26 +1,42 @@
 """Several launches of one profile: how they make one number, and how they pair up.
 
 A version may launch several kernels (im2col, then GEMM). Over its launches, counts
-and times add; rates are means weighted by duration; what the compiler and the launch
-fix (registers, block size) has neither sum nor mean, so the longest launch speaks.
-Every number that was made this way says so in its `rule`.
+and times add; rates are means weighted by duration (or, where there is none, by
+instructions); what the compiler and the launch fix (registers, block size) has neither
+sum nor mean, so one launch speaks for all. Every number that was made this way says so
+in its `rule`. Launches of a foreign report are samples: `launches.merge_samples` first.
 """
 
 from __future__ import annotations
 
+from collections import Counter as Bag
 from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import Literal, NamedTuple
 
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.model import Launch, Number, Profile, Record, Spread
 
+How = Literal["signature", "name", "renamed", "order", "added", "removed"]
+
+#: Kernels whose names and work are less alike than this (0-1) were not renamed.
+_ALIKE = 0.6
+#: From so many letters on, a name inside of another is no accident.
+_WORD = 4
+
 
 class LaunchPair(Record, frozen=True):
-    """Launches that correspond: indices into `Profile.launches`; None: added or removed."""
+    """Launches that correspond: indices into `Profile.launches`; None: added or removed.
+
+    `how` says by what they were matched: the full signature, the name alone (other
+    template arguments), likeness under another name, or only their order.
+    """
 
     kernel: str
     old: int | None
     new: int | None
+    how: How = "signature"
 
 
 class Combined(NamedTuple):
@@ -33,13 +49,18 @@ class Combined(NamedTuple):
     spread: Spread | None = None
 
 
+def seconds_of(launch: Launch) -> float | None:
+    """A launch's duration under the profiler, in seconds; None where it has none."""
+    return _value(read(launch, "duration"))
+
+
 def kernel_seconds(profile: Profile) -> float | None:
     """All measured launches' durations under the profiler, added up, in seconds.
 
     None where one of them lacks it, or nothing was measured.
     """
-    found = [read(launch, "duration") for launch in profile.launches if launch.profiled]
-    known = [float(each.value) for each in found if isinstance(each, Reading)]
+    found = [seconds_of(launch) for launch in profile.launches if launch.profiled]
+    known = [seconds for seconds in found if seconds is not None]
     return sum(known) if known and len(known) == len(found) else None
 
 
@@ -56,83 +77,217 @@ def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
     return sums[0], sums[1]
 
 
-def combine(profile: Profile) -> dict[str, Combined | Missing]:
-    """Every catalog counter over all profiled launches, by id."""
+def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
+    """How much each launch counts, and the word for it: ``duration`` or ``instructions``.
+
+    Where a duration is missing (older captures, the emulator), instructions take its place,
+    so that a kernel that only clears a buffer never stands for the others. Equal weights,
+    and no word, where those are missing too.
+    """
+    for counter, word in (("duration", "duration"), ("instructions", "instructions")):
+        found = [_value(read(launch, counter)) for launch in launches]
+        known = [value for value in found if value is not None]
+        if len(known) == len(found) and any(known):
+            return known, word
+    return [1.0] * len(launches), ""
+
+
+def combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined | Missing]:
+    """Every catalog counter over all profiled launches, by id.
+
+    Args:
+        profile: Its launches are parts of one run.
+        speaker: Position of the launch that speaks for what has neither sum nor mean
+            (default: the one that weighs most).
+    """
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
         reason = Missing("no launch of this profile was profiled")
         return {counter.id: reason for counter in catalog()}
-    duration = catalog()["duration"]
-    weights = [_value(read(launch, duration)) for launch in launches]
-    return {counter.id: _combine(counter, launches, weights) for counter in catalog()}
+    weights, word = weights_of(launches)
+    heaviest = launches[max(range(len(launches)), key=lambda n: weights[n])]
+    rule = f"of the {'longest' if word == 'duration' else 'largest'} launch, {heaviest.kernel}"
+    chosen = heaviest
+    if speaker is not None and profile.launches[speaker].profiled:
+        chosen = profile.launches[speaker]
+        rule = f"of {chosen.kernel}"
+    weighted = _Weighted(launches, weights, word)
+    return {
+        counter.id: _of_one(counter, chosen, rule if len(launches) > 1 else "")
+        if len(launches) == 1 or counter.over_launches == "longest"
+        else weighted.combine(counter)
+        for counter in catalog()
+    }
 
 
-def _combine(
-    counter: Counter, launches: list[Launch], weights: list[float | None]
-) -> Combined | Missing:
-    readings = [read(launch, counter) for launch in launches]
-    if len(launches) == 1:
-        one = readings[0]
-        if isinstance(one, Missing):
-            return one
-        return Combined(*one, spread=spread(launches[0], counter))
-    how = counter.over_launches
-    if how == "longest":
-        longest = max(range(len(launches)), key=lambda i: weights[i] or 0.0)
-        one = readings[longest]
-        if isinstance(one, Missing):
-            return one
-        return Combined(*one, rule=f"of the longest launch, {launches[longest].kernel}")
-    known: list[tuple[Reading, float | None]] = []
-    for launch, reading, weight in zip(launches, readings, weights, strict=True):
-        if isinstance(reading, Reading):
-            known.append((reading, weight))
-        elif not reading.undefined:
-            return Missing(f"launch {launch.index} ({launch.kernel}): {reading.reason}")
-    if not known:
-        first = readings[0]
-        return first if isinstance(first, Missing) else Missing("no launch holds it")
-    ncu = known[0][0].ncu
-    several = "1 launch" if len(known) == 1 else f"{len(known)} launches"
-    if how == "sum":
-        total = sum(reading.value for reading, _ in known)
-        return Combined(total, counter.unit, ncu, f"sum of {several}")
-    if any(weight is None for _, weight in known):
-        mean = sum(reading.value for reading, _ in known) / len(known)
-        return Combined(mean, counter.unit, ncu, f"plain mean of {several}")
-    whole = sum(weight or 0.0 for _, weight in known)
-    mean = sum(reading.value * (weight or 0.0) for reading, weight in known) / (whole or 1.0)
-    return Combined(mean, counter.unit, ncu, f"mean of {several}, by duration")
+def _of_one(counter: Counter, launch: Launch, rule: str) -> Combined | Missing:
+    one = read(launch, counter)
+    if isinstance(one, Missing):
+        return one
+    return Combined(*one, rule=rule, spread=spread(launch, counter))
+
+
+class _Weighted:
+    """Launches of one profile with their weights."""
+
+    def __init__(self, launches: Sequence[Launch], weights: Sequence[float], word: str) -> None:
+        self._launches, self._weights, self._word = launches, weights, word
+
+    def combine(self, counter: Counter) -> Combined | Missing:
+        """Their sum or mean of a counter."""
+        readings = [read(launch, counter) for launch in self._launches]
+        known: list[tuple[Reading, float]] = []
+        for launch, reading, weight in zip(self._launches, readings, self._weights, strict=True):
+            if isinstance(reading, Reading):
+                known.append((reading, weight))
+            elif not reading.undefined:
+                return Missing(f"launch {launch.index} ({launch.kernel}): {reading.reason}")
+        if not known:
+            first = readings[0]
+            return first if isinstance(first, Missing) else Missing("no launch holds it")
+        ncu = known[0][0].ncu
+        several = "1 launch" if len(known) == 1 else f"{len(known)} launches"
+        if counter.over_launches == "sum":
+            total = sum(reading.value for reading, _ in known)
+            return Combined(total, counter.unit, ncu, f"sum of {several}")
+        whole = sum(weight for _, weight in known)
+        if not self._word or not whole:
+            mean = sum(reading.value for reading, _ in known) / len(known)
+            return Combined(mean, counter.unit, ncu, f"plain mean of {several}")
+        mean = sum(reading.value * weight for reading, weight in known) / whole
+        return Combined(mean, counter.unit, ncu, f"mean of {several}, by {self._word}")
 
 
 def _value(reading: Reading | Missing) -> float | None:
     return None if isinstance(reading, Missing) else float(reading.value)
 
 
-def pair_launches(old: tuple[Launch, ...], new: tuple[Launch, ...]) -> tuple[LaunchPair, ...]:
-    """Match launches: the n-th of a kernel name with the n-th of the same name.
+# --- which launch is compared with which ----------------------------------------------
 
-    Names that only one side has are matched in order if both sides have as many of
-    them (a kernel that was renamed); otherwise they stand as removed or added.
+
+def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchPair, ...]:
+    """Match launches: by signature, by name, by likeness, by order.
+
+    1. The n-th launch of one signature (template arguments included) and configuration
+       with the n-th of the same; then whatever its configuration.
+    2. One name with other template arguments, where each side has one such launch left.
+    3. A kernel under another name, where name and work (instruction mix, threads, duration)
+       are much alike: the most alike first.
+    4. What is left in order, where both sides have as many; otherwise it was added or removed.
     """
-    waiting: dict[str, list[int]] = defaultdict(list)
-    for position, launch in enumerate(new):
-        waiting[launch.kernel].append(position)
-    pairs: list[LaunchPair] = []
-    left: list[int] = []
-    for position, launch in enumerate(old):
-        if waiting[launch.kernel]:
-            match = waiting[launch.kernel].pop(0)
-            pairs.append(LaunchPair(kernel=launch.kernel, old=position, new=match))
-        else:
-            left.append(position)
-    right = sorted(position for rest in waiting.values() for position in rest)
-    if len(left) == len(right):
-        pairs += [
-            LaunchPair(kernel=new[b].kernel, old=a, new=b) for a, b in zip(left, right, strict=True)
-        ]
-    else:
-        pairs += [LaunchPair(kernel=old[a].kernel, old=a, new=None) for a in left]
-        pairs += [LaunchPair(kernel=new[b].kernel, old=None, new=b) for b in right]
+    matching = _Matching(old, new)
+    matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *_shape(x)))
+    matching.same("signature", lambda x: (x.workload, x.kernel, x.signature))
+    matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
+    matching.alike()
+    if len(matching.left) == len(matching.right):
+        for a, b in zip(tuple(matching.left), tuple(matching.right), strict=True):
+            matching.take(a, b, "order")
+    pairs = matching.pairs
+    pairs += [
+        LaunchPair(kernel=old[a].kernel, old=a, new=None, how="removed") for a in matching.left
+    ]
+    pairs += [
+        LaunchPair(kernel=new[b].kernel, old=None, new=b, how="added") for b in matching.right
+    ]
     pairs.sort(key=lambda pair: (pair.old is None, pair.old or 0, pair.new or 0))
     return tuple(pairs)
+
+
+class _Matching:
+    """Launches of two sides that have no partner yet, in order, and the pairs made so far."""
+
+    def __init__(self, old: Sequence[Launch], new: Sequence[Launch]) -> None:
+        self.old, self.new = old, new
+        self.left, self.right = list(range(len(old))), list(range(len(new)))
+        self.pairs: list[LaunchPair] = []
+
+    def take(self, a: int, b: int, how: How) -> None:
+        """Match two launches."""
+        self.pairs.append(LaunchPair(kernel=self.new[b].kernel, old=a, new=b, how=how))
+        self.left.remove(a)
+        self.right.remove(b)
+
+    def same(self, how: How, key: Callable[[Launch], Hashable], alone: bool = False) -> None:
+        """Match what has the same key, in order; `alone`: only where both have it once."""
+        before, after = _by_key(self.old, self.left, key), _by_key(self.new, self.right, key)
+        for name, mine in before.items():
+            others = after.get(name, [])
+            if alone and (len(mine), len(others)) != (1, 1):
+                continue
+            for a, b in zip(mine, others, strict=False):
+                self.take(a, b, how)
+
+    def alike(self) -> None:
+        """Match what is most alike, down to `_ALIKE`."""
+        if not self.left or not self.right:
+            return
+        scores = [
+            (score, -a, -b)
+            for a in self.left
+            for b in self.right
+            if (score := likeness(self.old[a], self.new[b])) >= _ALIKE
+        ]
+        for _, a, b in sorted(scores, reverse=True):
+            if -a in self.left and -b in self.right:
+                self.take(-a, -b, "renamed")
+
+
+def _by_key(
+    launches: Sequence[Launch], among: Iterable[int], key: Callable[[Launch], Hashable]
+) -> dict[Hashable, list[int]]:
+    out: dict[Hashable, list[int]] = defaultdict(list)
+    for position in among:
+        out[key(launches[position])].append(position)
+    return out
+
+
+def _shape(launch: Launch) -> tuple[Hashable, ...]:
+    return launch.grid, launch.block, launch.dynamic_shared
+
+
+def likeness(a: Launch, b: Launch) -> float:
+    """How much two kernels look like one that was renamed (0-1).
+
+    The smaller of two: how alike their names are, and the mean of how alike their work is
+    (instruction mix, threads, duration), as far as that is known.
+    """
+    if not (a.profiled and b.profiled) or a.workload != b.workload:
+        return 0.0
+    names = _names_alike(a.kernel.lower(), b.kernel.lower())
+    if names < _ALIKE:
+        return 0.0
+    work = [_of_larger(_threads(a), _threads(b)), _of_larger(seconds_of(a), seconds_of(b))]
+    mixes = _mix(a), _mix(b)
+    if all(mixes):
+        common = sum((mixes[0] & mixes[1]).values())
+        work.append(common / max(mixes[0].total(), mixes[1].total()))
+    known = [part for part in work if part is not None]
+    return min(names, sum(known) / len(known)) if known else names
+
+
+def _names_alike(a: str, b: str) -> float:
+    """How much of two names is the same (0-1); a word that was put before or behind is all."""
+    short, long = sorted((a, b), key=len)
+    if len(short) >= _WORD and (long.startswith(short) or long.endswith(short)):
+        return 1.0
+    return SequenceMatcher(None, a, b, autojunk=False).ratio()
+
+
+def _threads(launch: Launch) -> float:
+    size = 1.0
+    for extent in (*launch.grid, *launch.block):
+        size *= max(extent, 1)
+    return size
+
+
+def _of_larger(a: float | None, b: float | None) -> float | None:
+    """The smaller of two as a part of the larger."""
+    return min(a, b) / max(a, b) if a and b else None
+
+
+def _mix(launch: Launch) -> Bag[str]:
+    """How many instructions the code has of each operation."""
+    words = (text.split() for text in launch.instructions.text)
+    operations = (next((w for w in line if not w.startswith("@")), "") for line in words)
+    return Bag(name.split(".")[0] for name in operations if name)

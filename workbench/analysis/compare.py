@@ -2,7 +2,9 @@
 
 Rules, all stated in the result:
 
-* Several launches of one side become one number per counter: see `analysis.launches`.
+* Launches of one kernel and configuration in a report are samples, compared launch with
+  launch: see `analysis.launches`. Those of a version add up: see `analysis.aggregate`.
+* What compiler and launch fix (registers, waves) is of one pair of kernels: `Speaker`.
 * A counter *moved* when the change leaves its noise: the intervals of repeated
   captures where both sides have them, else the catalog's relative and absolute
   floors. Counts of warp samples must also leave two standard deviations of the
@@ -13,15 +15,22 @@ Rules, all stated in the result:
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Literal
 
 from workbench.analysis.aggregate import Combined, LaunchPair, combine, machine_code, pair_launches
+from workbench.analysis.launches.kernels import (
+    KernelChange,
+    kernel_changes,
+    launch_words,
+    speaking,
+)
+from workbench.analysis.launches.samples import side_by_side
+from workbench.analysis.noise import left_noise, noise_of
 from workbench.analysis.remarks import misread_words
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
-from workbench.model import Estimate, Number, Profile, Record, Spread, Timing
+from workbench.model import Estimate, Number, Profile, Record, Timing
 from workbench.units import quantity
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
@@ -106,6 +115,8 @@ class Delta(Record, frozen=True):
 class Comparison(Record, frozen=True):
     """Everything that moved from `old` to `new`. `reasons` are why they are not comparable.
 
+    `launches` are positions in the profiles of `launches.samples.side_by_side`; `kernels` say
+    what became of each kernel, and `launch_words` how several launches were compared.
     `machine_code` are the machine instructions of both sides, estimated where PTX was run.
     """
 
@@ -116,6 +127,8 @@ class Comparison(Record, frozen=True):
     time: TimeChange | None
     counters: tuple[Delta, ...]
     launches: tuple[LaunchPair, ...]
+    kernels: tuple[KernelChange, ...] = ()
+    launch_words: tuple[str, ...] = ()
     machine_code: tuple[float, float] | None = None
 
     @property
@@ -172,8 +185,13 @@ def compare(
         InconclusiveError: the two are not comparable and `force` is not set.
     """
     names = labels or (label_of(old), label_of(new))
-    before, after = combine(old), combine(new)
     reasons = incomparable(old, new)
+    both = side_by_side(old, new)
+    pairs = pair_launches(both.old.launches, both.new.launches)
+    kernels = kernel_changes(both, pairs)
+    speaker = speaking(kernels)
+    before = combine(both.old, speaker.old if speaker else None)
+    after = combine(both.new, speaker.new if speaker else None)
     for name, values in zip(names, (before, after), strict=True):
         broken = [key for key, value in values.items() if _is_nan(value)]
         if broken:
@@ -200,7 +218,9 @@ def compare(
         warnings=tuple(warnings),
         time=time,
         counters=deltas,
-        launches=pair_launches(old.launches, new.launches),
+        launches=pairs,
+        kernels=kernels,
+        launch_words=launch_words(kernels, names),
         machine_code=machine_code(old, new),
     )
 
@@ -323,10 +343,7 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
     delta = new.value - old.value
     noise = noise_of(counter, old.value, new.value)
-    if old.spread and new.spread and min(old.spread.n, new.spread.n) >= 2:
-        moved = _apart(old.spread, new.spread) and abs(delta) > _SHARE * noise
-    else:
-        moved = abs(delta) > noise
+    moved = left_noise(counter, old.value, new.value, (old.spread, new.spread))
     verdict: Movement = "same"
     if moved:
         verdict = "changed"
@@ -334,36 +351,6 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
             verdict = "better" if (delta < 0) == (counter.better == "lower") else "worse"
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
-
-
-#: However close repeated captures lie, a change below this share of the default noise
-#: is not called one: captures of one session share their clocks and their addresses.
-_SHARE = 0.1
-
-
-def _apart(a: Spread, b: Spread) -> bool:
-    """Whether two spreads are apart, each widened for how few captures it rests on.
-
-    The range of n captures holds the next one with probability (n - 1)/(n + 1) only:
-    half of the time for three. So each end is moved out by 2/(n - 1) of the range.
-    """
-    (a_low, a_high), (b_low, b_high) = (_widened(spread) for spread in (a, b))
-    return a_high < b_low or b_high < a_low
-
-
-def _widened(spread: Spread) -> tuple[float, float]:
-    margin = 2.0 * (spread.high - spread.low) / (spread.n - 1)
-    return spread.low - margin, spread.high + margin
-
-
-def noise_of(counter: Counter, old: Number, new: Number) -> float:
-    """The largest change, in the counter's unit, that two captures of one kernel explain."""
-    scale = max(abs(old), abs(new))
-    # 1e-9: counters with no noise are still ratios of floats.
-    noise = max(counter.noise, 1e-9) * scale
-    if counter.unit == "sample":
-        noise = max(noise, 2.0 * math.sqrt(old + new))
-    return max(noise, counter.floor)
 
 
 def time_change(old: Timing | None, new: Timing | None) -> TimeChange | None:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.story import Story, explain
 from workbench.analysis.weight import Scale
@@ -35,8 +36,9 @@ class Step:
         times: tuple[Timing | None, Timing | None] = (None, None),
         author: Version | None = None,
     ) -> None:
-        self.old = old
-        self.new = new
+        self._whole = old, new
+        both = side_by_side(old, new)
+        self.old, self.new = both.old, both.new
         self.labels = labels
         self.times = times
         self._author = author
@@ -46,8 +48,7 @@ class Step:
     def comparison(self) -> Comparison:
         """Whole-kernel counters and time."""
         return compare(
-            self.old,
-            self.new,
+            *self._whole,
             old_time=self.times[0],
             new_time=self.times[1],
             force=True,

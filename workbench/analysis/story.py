@@ -25,6 +25,7 @@ from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.cause.strip import Cause, find_cause
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
+from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sentence import tell
 from workbench.analysis.source.files import SourceDiff, compare_sources
@@ -172,6 +173,8 @@ def explain(
     Raises:
         UsageError: an expectation cannot be read.
     """
+    both = side_by_side(old, new)
+    old, new = both.old, both.new
     if diff is None:
         diff = compare_sources(old, new, pair_launches(old.launches, new.launches))
     attribution = attribute(old, new, diff)

@@ -1,0 +1,379 @@
+"""Launches of reports: samples of one kernel become one, kernels find their partners."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile
+from workbench.analysis.aggregate import How, LaunchPair, likeness, pair_launches
+from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.launches.kernels import kernel_words, speaking
+from workbench.analysis.launches.samples import merge_samples, side_by_side
+from workbench.analysis.launches.titles import template_arguments, titles
+from workbench.analysis.split.attribution import attribute
+from workbench.analysis.story import explain
+from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile
+
+DURATION = "gpu__time_duration.sum"
+REGISTERS = "launch__registers_per_thread"
+RAN = "smsp__inst_executed.sum"
+
+
+def ran(kernel: str, seconds: float | None, *, signature: Any = "", **metrics: Number) -> Launch:
+    """One launch of a kernel; `metrics` by ncu's names."""
+    return make_launch(
+        kernel=kernel,
+        signature=signature,
+        metrics=make_metrics(**{DURATION: seconds}, **metrics),
+    )
+
+
+def report(*launches: Launch) -> Profile:
+    """What a program launched while ncu looked on."""
+    numbered = tuple(structs.replace(x, index=n) for n, x in enumerate(launches))
+    return make_profile(study="", version="", problem="", source_hash="", launches=numbered)
+
+
+def speed(comparison: Comparison) -> float:
+    assert comparison.speed is not None
+    return comparison.speed.speedup
+
+
+# --- samples -------------------------------------------------------------------------
+
+
+def test_three_launches_against_four_are_compared_launch_by_launch() -> None:
+    old = report(*(ran("norm", 527e-6 + n * 1e-7) for n in (-1, 0, 1)))
+    new = report(*(ran("norm_float4", 407e-6 + n * 1e-7) for n in (-2, -1, 1, 2)))
+    comparison = compare(old, new)
+    assert speed(comparison) == pytest.approx(527 / 407)
+    assert comparison["duration"].verdict == "better"
+    assert comparison["global_sectors"].delta == 0
+    assert comparison.launch_words == (
+        "3 launches before, 4 after: compared per launch; in total 1.58 ms → 1.63 ms.",
+    )
+    (kernel,) = comparison.kernels
+    assert (kernel.how, kernel.samples) == ("renamed", (3, 4))
+    assert kernel.name == "norm → norm_float4"
+    spread = kernel.spreads[1]
+    assert spread is not None
+    assert spread.n == 4
+    assert [spread.low, spread.high] == pytest.approx([406.8e-6, 407.2e-6])
+    assert spread.median == pytest.approx(407e-6)
+
+
+def test_in_a_study_the_same_launches_add_up() -> None:
+    old = make_profile(launches=(ran("relax", 1e-3),) * 2)
+    new = make_profile(launches=(ran("relax", 1e-3),) * 3)
+    assert merge_samples(new) is new
+    comparison = compare(old, new)
+    assert comparison["duration"].old == pytest.approx(2e-3)
+    assert comparison["duration"].new == pytest.approx(3e-3)
+    assert comparison.launch_words == ("Only v2 launches relax (1.00 ms).",)
+
+
+def test_another_configuration_or_code_is_no_sample() -> None:
+    first = ran("k", 1e-3)
+    table = first.instructions
+    others = [
+        structs.replace(first, grid=(7, 1, 1)),
+        structs.replace(first, block=(64, 1, 1)),
+        structs.replace(first, dynamic_shared=64),
+        structs.replace(first, signature="void k<1>()"),
+        ran("k", 1e-3, **{REGISTERS: 99}),
+        structs.replace(first, instructions=structs.replace(table, text=("NOP", *table.text[1:]))),
+        structs.replace(first, profiled=False),
+    ]
+    assert [x.samples for x in merge_samples(report(first, *others)).launches] == [1] * 8
+    merged = merge_samples(report(*others, first, first, *others)).launches
+    assert [x.samples for x in merged[:7]] == [2] * 6 + [1]
+
+
+def test_the_mean_of_samples_is_whole_where_integers_divide() -> None:
+    low, high = (
+        structs.replace(
+            ran("k", seconds, **{RAN: count}),
+            instructions=make_instructions(
+                inst_executed={0: count, 1: 4}, smsp__pcsamp_sample_count={0: 3, 2: odd}
+            ),
+        )
+        for seconds, count, odd in ((1e-3, 10, 1), (3e-3, 20, 2))
+    )
+    (mean,) = merge_samples(report(low, high)).launches
+    assert mean.samples == 2
+    assert mean.metrics[DURATION].value == pytest.approx(2e-3)
+    assert mean.metrics[RAN].value == 15 and isinstance(mean.metrics[RAN].value, int)
+    columns = mean.instructions.columns
+    assert columns["inst_executed"] == Column(rows=(0, 1), values=(15, 4))
+    # 3 and 1.5: counts stay counts, and the total is the rounded mean of the totals.
+    assert columns["smsp__pcsamp_sample_count"] == Column(rows=(0, 2), values=(3, 2))
+    assert mean.rules == high.rules
+
+
+def test_tables_without_what_never_ran_are_laid_over_each_other() -> None:
+    whole = make_instructions()
+    rows = (0, 2, 3)
+    part = InstructionTable(
+        address=tuple(whole.address[n] for n in rows),
+        text=tuple(whole.text[n] for n in rows),
+        file=tuple(whole.file[n] for n in rows),
+        line=tuple(whole.line[n] for n in rows),
+        columns={"inst_executed": Column(rows=(1,), values=(512,))},
+    )
+    launches = [structs.replace(ran("k", 1e-3), instructions=table) for table in (part, whole)]
+    (mean,) = merge_samples(report(*launches)).launches
+    assert mean.instructions.address == whole.address
+    assert mean.instructions.text == whole.text
+    executed = mean.instructions.columns["inst_executed"]
+    assert executed.rows == (0, 1, 2, 3, 4)
+    assert executed.values == (512, 512, 768, 512, 512)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 4), st.integers(0, 1000), max_size=5), min_size=1, max_size=6
+    )
+)
+def test_no_count_of_a_mean_is_off_by_one(tables: list[dict[int, int]]) -> None:
+    launches = [
+        structs.replace(ran("k", 1e-3), instructions=make_instructions(inst_executed=table))
+        for table in tables
+    ]
+    (mean,) = merge_samples(report(*launches)).launches
+    column = mean.instructions.columns["inst_executed"]
+    found = dict(zip(column.rows, column.values, strict=True))
+    n = len(tables)
+    for row in range(5):
+        exact = Fraction(sum(table.get(row, 0) for table in tables), n)
+        assert -1 < Fraction(found.get(row, 0)) - exact < 1
+        if exact.denominator == 1:
+            assert found.get(row, 0) == exact
+    whole = Fraction(sum(sum(table.values()) for table in tables), n)
+    assert -Fraction(1, 2) <= Fraction(sum(column.values)) - whole <= Fraction(1, 2)
+
+
+def test_the_parts_of_merged_samples_add_up() -> None:
+    old = report(
+        *(
+            structs.replace(
+                ran("k", 1e-3), instructions=make_instructions(inst_executed={0: n, 3: 2 * n})
+            )
+            for n in (10, 11, 13)
+        )
+    )
+    new = report(ran("k", 1e-3))
+    both = side_by_side(old, new)
+    split = attribute(both.old, both.new)["inst_executed"]
+    assert split.old == 34
+    assert sum(part.delta for part in split.parts) == split.delta
+
+
+def test_merging_again_changes_nothing() -> None:
+    profile = report(ran("k", 1e-3), ran("k", 2e-3), ran("j", 1e-3))
+    once = merge_samples(profile)
+    assert merge_samples(once) is once
+    both = side_by_side(once, once)
+    assert side_by_side(both.old, both.new).old is both.old
+
+
+# --- partners ------------------------------------------------------------------------
+
+
+def plain(kernel: str, signature: str = "", **fields: object) -> Launch:
+    return structs.replace(ran(kernel, 1e-3, signature=signature), **fields)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(
+            [plain("K", "K<B2b>"), plain("K", "K<Gemm>")],
+            [plain("K", "K<Gemm>")],
+            [(0, None, "removed"), (1, 0, "signature")],
+            id="template arguments tell kernels apart",
+        ),
+        pytest.param(
+            [plain("k", grid=(9, 1, 1)), plain("k", grid=(3, 1, 1))],
+            [plain("k", grid=(3, 1, 1)), plain("k", grid=(8, 1, 1))],
+            [(0, 1, "signature"), (1, 0, "signature")],
+            id="one configuration before another",
+        ),
+        pytest.param(
+            [plain("gemm", "gemm<8, false>")],
+            [plain("gemm", "gemm<8>")],
+            [(0, 0, "name")],
+            id="other template arguments",
+        ),
+        pytest.param(
+            [plain("gemm_v1"), plain("init_v1")],
+            [plain("init_v2"), plain("gemm_v2"), plain("clear")],
+            [(0, 1, "renamed"), (1, 0, "renamed"), (None, 2, "added")],
+            id="renamed, in another order and with a third",
+        ),
+        pytest.param(
+            [plain("im2col"), plain("direct")],
+            [plain("im2col"), plain("winograd")],
+            [(0, 0, "signature"), (1, 1, "order")],
+            id="nothing but the order is left",
+        ),
+        pytest.param(
+            [plain("a", workload="graph")],
+            [plain("a")],
+            [(0, 0, "order")],
+            id="a graph is no kernel of that name",
+        ),
+    ],
+)
+def test_launches_find_their_partners(
+    old: list[Launch], new: list[Launch], expected: list[tuple[int | None, int | None, How]]
+) -> None:
+    assert [(p.old, p.new, p.how) for p in pair_launches(old, new)] == expected
+
+
+def test_names_alone_make_no_renamed_kernel() -> None:
+    """Two steps of one program share half of their names; their code tells them apart."""
+    table = make_instructions()
+    other = structs.replace(table, text=("HMMA.16816.F32 R0, R1",) * len(table.text), columns={})
+    a = plain("layer_forward")
+    b = plain("layer_backward", grid=(1, 1, 1), block=(1, 1, 1), instructions=other)
+    assert likeness(a, plain("layer_forward2")) > 0.9
+    assert likeness(a, b) < 0.6
+    assert likeness(a, structs.replace(a, profiled=False)) == 0
+    assert pair_launches([a, plain("x")], [b]) == (
+        LaunchPair(kernel="layer_forward", old=0, new=None, how="removed"),
+        LaunchPair(kernel="x", old=1, new=None, how="removed"),
+        LaunchPair(kernel="layer_backward", old=None, new=0, how="added"),
+    )
+
+
+def test_what_only_one_report_launches_is_named_and_left_out() -> None:
+    gemm = ran("K", 8.1e-6, signature="void K<Gemm<int>>()", **{REGISTERS: 130})
+    fused = ran("K", 15.2e-6, signature="void K<B2bGemm<int>>()", **{REGISTERS: 128})
+    comparison = compare(report(fused, gemm, gemm), report(gemm, gemm), labels=("a", "b"))
+    assert speed(comparison) == 1.0
+    assert not any(delta.moved for delta in comparison.counters)
+    assert comparison.launch_words == (
+        "2 launches on both sides of K<Gemm<…>>: compared per launch, by their means.",
+        "Only a launches K<B2bGemm<…>> (15.2 µs), and is no part of the comparison.",
+    )
+    # In a version, they are parts of one run.
+    parts = make_profile(launches=(fused, gemm)), make_profile(launches=(gemm,))
+    assert speed(compare(*parts)) == pytest.approx(23.3 / 8.1)
+
+
+def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> None:
+    old, new = report(ran("im2col", 1e-3), ran("gemm", 2e-3)), report(ran("direct", 1e-3))
+    comparison = compare(old, new, labels=("a", "b"))
+    assert speed(comparison) == pytest.approx(3.0)
+    assert comparison.launch_words == (
+        "Only a launches gemm (2.00 ms), im2col (1.00 ms).",
+        "Only b launches direct (1.00 ms).",
+    )
+
+
+# --- values of one kernel ------------------------------------------------------------
+
+
+def test_registers_are_of_a_pair_of_kernels_and_never_of_the_longest_launches() -> None:
+    """The longest kernel before is not the longest one after: no kernel went from 64 to 37."""
+    waves = "launch__waves_per_multiprocessor"
+    old = report(
+        ran("step", 5.62e-3, **{REGISTERS: 37, waves: 68.3}),
+        ran("tend", 6.19e-3, **{REGISTERS: 64, waves: 102.4}),
+    )
+    new = report(
+        ran("step", 5.59e-3, **{REGISTERS: 37, waves: 68.3}),
+        ran("tend", 3.48e-3, **{REGISTERS: 62, waves: 102.4}),
+    )
+    comparison = compare(old, new)
+    registers = comparison["registers"]
+    assert (registers.old, registers.new, registers.rule) == (64, 62, "of tend")
+    assert not comparison["waves"].moved
+    values = {k.name: [(v.id, v.old, v.new) for v in k.values] for k in comparison.kernels}
+    assert values == {"step": [], "tend": [("registers", 64, 62)]}
+    said = [kernel_words(kernel) for kernel in comparison.kernels]
+    assert said == [
+        "step 5.62 ms → 5.59 ms, equally fast within the noise",
+        "tend 6.19 ms → 3.48 ms, 1.78× faster",
+    ]
+
+
+def test_the_pair_that_changed_speaks_before_the_pair_that_is_largest() -> None:
+    large, small = ran("large", 9e-3, **{REGISTERS: 40}), ran("small", 2e-3, **{REGISTERS: 30})
+    better = ran("small", 1e-3, **{REGISTERS: 20})
+    changed = compare(report(large, small), report(large, better))
+    assert (changed["registers"].old, changed["registers"].new) == (30, 20)
+    same = compare(report(large, small), report(large, ran("small", 2e-3, **{REGISTERS: 31})))
+    assert (same["registers"].old, same["registers"].new) == (40, 40)
+    assert [v.id for k in same.kernels for v in k.values] == ["registers"]
+    assert speaking(()) is None
+
+
+def test_without_durations_the_kernel_with_the_instructions_speaks() -> None:
+    clear = ran("clear", None, **{REGISTERS: 8, RAN: 10})
+    old = report(clear, ran("gemm", None, **{REGISTERS: 60, RAN: 1000}))
+    new = report(clear, ran("gemm", None, **{REGISTERS: 64, RAN: 1000}))
+    registers = compare(old, new)["registers"]
+    assert (registers.old, registers.new) == (60, 64)
+
+
+def test_the_story_is_of_what_is_compared() -> None:
+    def sampled(kernel: str, seconds: float) -> Launch:
+        return ran(kernel, seconds)
+
+    old = report(sampled("k", 2e-3), sampled("k", 2e-3), sampled("other", 5e-3))
+    new = report(sampled("k", 1e-3))
+    story = explain(old, new, compare(old, new))
+    assert story.time is not None
+    assert (story.time.old_s, story.time.new_s) == (2e-3, 1e-3)
+    assert [m.old for m in story.attribution.launches] == ["k"]
+
+
+# --- names ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature", "short"),
+    [
+        (
+            "Kernel",
+            "void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<cutlass::A<(int)3>>>(T1::Params)",
+            "B2bGemm<…>",
+        ),
+        ("gemm", "void gemm<(int)128, (bool)0, float>(float *)", "128, 0, float"),
+        ("f", "void f<(anonymous namespace)::Op, std::pair<int, int>>()", "Op, pair<…>"),
+        ("plain", "plain(float *)", ""),
+        ("none", "", ""),
+    ],
+)
+def test_short_template_arguments(kernel: str, signature: str, short: str) -> None:
+    assert template_arguments(plain(kernel, signature)) == short
+
+
+def test_titles_say_no_more_than_is_needed() -> None:
+    assert titles([plain("a", "a<1>"), plain("b")]) == ["a", "b"]
+    assert titles([plain("a", "a<1>"), plain("a", "a<2>"), plain("a", "a<1>")]) == [
+        "a<1>",
+        "a<2>",
+        "a<1>",
+    ]
+    grids = [plain("a", grid=(4, 2, 1)), plain("a", grid=(8, 2, 1))]
+    assert titles(grids) == ["a grid 4×2×1", "a grid 8×2×1"]
+    assert len(template_arguments(plain("a", f"a<{'x' * 99}>"))) == 60
+
+
+def test_a_metric_that_is_no_number_is_of_one_launch() -> None:
+    words = [
+        structs.replace(ran("k", 1e-3), metrics={"device": Metric(value=name)}, absent={"x": "NaN"})
+        for name in ("a", "b")
+    ]
+    with_x = structs.replace(words[0], metrics={"x": Metric(value=1)}, absent={})
+    (mean,) = merge_samples(report(*words, with_x)).launches
+    assert mean.metrics["device"].value in ("a", "b")
+    assert mean.absent == {} and mean.metrics["x"].value == 1
