@@ -40,7 +40,7 @@ def judge(label: Label, step: Step) -> Verdict:
         right = [bool(cause.other_work)]
     else:
         right = [
-            _names_edit(proof, hunks, label) and proof.counter.id in {c.id for c in label.counter}
+            _names_edit(proof, hunks, label) and _names_counter(proof, label)
             for proof in cause.proofs[:FIRST]
         ]
     return Verdict(
@@ -53,6 +53,15 @@ def judge(label: Label, step: Step) -> Verdict:
         ),
         said=story.sentence,
     )
+
+
+#: Two names of one count: an access to global memory is one request.
+_TWINS = {"global_loads": "global_load_requests", "global_stores": "global_store_requests"}
+
+
+def _names_counter(proof: Proof, label: Label) -> bool:
+    named = {delta.id for delta in (proof.counter, proof.beside) if delta is not None}
+    return any(moved.id in named or _TWINS.get(moved.id) in named for moved in label.counter)
 
 
 def _names_edit(proof: Proof, hunks: Sequence[Hunk], label: Label) -> bool:

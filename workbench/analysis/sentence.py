@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from workbench.analysis.cause.strip import Cause, Proof, StallMove
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.launches.kernels import kernel_words, speaking
 from workbench.analysis.limit import Limit
+from workbench.analysis.sameness import headline as headline_of
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
@@ -44,16 +46,17 @@ def tell(
         cause: What made the step.
         time: The split of the duration, if there is one.
     """
-    if cause.other_work:
-        return f"Not the same work: {'; '.join(cause.other_work)}."
-    clauses = [_speed(comparison), _one_without_the_other(comparison)]
+    if headline := headline_of(cause.doubts):
+        return headline
+    clauses = [_speed(comparison), _by_kernel(comparison), _one_without_the_other(comparison)]
     speed = comparison.speed
     if speed is None or speed.moved:
         proof = cause.proofs[0] if cause.proofs else None
+        unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
             _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
             _stall(stall_of(cause)),
-            _unexplained(time),
+            "" if unknown else _unexplained(time),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
     return " ".join(clause for clause in clauses if clause)
@@ -85,6 +88,15 @@ def _speed(comparison: Comparison) -> str:
         return f"{where}{_faster(new, old, speed.speedup)}"
     within = "within the noise" if speed.profiled else "within their intervals"
     return f"{where}{new} and {old} are equally fast {within}."
+
+
+def _by_kernel(comparison: Comparison) -> str:
+    """Of several kernels the one that changed most."""
+    matched = [change for change in comparison.kernels if change.matched]
+    speaker = speaking(comparison.kernels)
+    if len(matched) < 2 or speaker is None or not speaker.moved:
+        return ""
+    return f"Of its kernels {kernel_words(speaker)}."
 
 
 def _one_without_the_other(comparison: Comparison) -> str:
@@ -128,14 +140,17 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
         return f"The SM clock went {change_of(proof.counter)}, which is not the code's doing."
     elif proof.way == "wait":
         text = f"Waits in {catalog()[proof.counter.id].phrase} {_went(cause, proof)}"
+        if proof.beside is not None:
+            text += f", and {catalog()[proof.beside.id].phrase} {_moved(proof.beside)}"
     else:
-        text = f"{proof.counter.title} {_verb(proof.counter)} {change_of(proof.counter)}"
+        text = f"{proof.counter.title} {_moved(proof.counter)}"
     partly = " It explains only a part of the time." if proof.score < _PARTLY else ""
     return f"{text}{_where(proof, hunks)}.{partly}"
 
 
-def _verb(delta: Delta) -> str:
-    return "fell" if (delta.new or 0) < (delta.old or 0) else "rose"
+def _moved(delta: Delta) -> str:
+    verb = "fell" if (delta.new or 0) < (delta.old or 0) else "rose"
+    return f"{verb} {change_of(delta)}"
 
 
 def _went(cause: Cause, proof: Proof) -> str:
@@ -155,7 +170,7 @@ def _launch(proof: Proof, cause: Cause) -> str:
 
 
 def _occupancy(proof: Proof, cause: Cause) -> str:
-    text = f"{proof.counter.title} {_verb(proof.counter)} {change_of(proof.counter)}"
+    text = f"{proof.counter.title} {_moved(proof.counter)}"
     because = ", ".join(f"{catalog()[delta.id].phrase} {change_of(delta)}" for delta in cause.room)
     return f"{text}: {because}" if because else text
 

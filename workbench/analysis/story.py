@@ -27,6 +27,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches
+from workbench.analysis.sameness import doubts
 from workbench.analysis.sentence import tell
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
@@ -173,6 +174,7 @@ def explain(
     Raises:
         UsageError: an expectation cannot be read.
     """
+    doubted = doubts(old, new, (comparison.old.label, comparison.new.label))
     both = side_by_side(old, new)
     old, new = both.old, both.new
     if diff is None:
@@ -186,7 +188,7 @@ def explain(
         speedup = time.old_s / time.new_s
     chapters, rest = choose(attribution, time)
     occupancy = split_launches(old, new)
-    cause = find_cause(old, new, comparison, attribution, time, occupancy)
+    cause = find_cause(old, new, comparison, attribution, time, occupancy, doubted)
     return Story(
         attribution=attribution,
         time=time,

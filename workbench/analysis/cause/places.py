@@ -7,7 +7,7 @@ that code which only moved from one hunk to another is no cause in either.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from workbench.analysis.occupancy import OccupancySplit
@@ -21,6 +21,8 @@ Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
 #: Counters whose lines are counted under another one's name: the nearest that a line has.
 _LINES = {
     "global_load_requests": ("l1_tag_requests", "global_sectors"),
+    "global_store_requests": ("l1_tag_requests", "global_sectors"),
+    "shared_accesses": ("shared_wavefronts",),
     "global_load_sectors": ("global_sectors",),
     "global_store_sectors": ("global_sectors",),
     "l2_read_sectors": ("global_sectors", "l1_tag_requests"),
@@ -48,8 +50,12 @@ def place_of(
     attribution: Attribution,
     time: TimeSplit | None,
     occupancy: Sequence[OccupancySplit],
+    *,
+    known: bool = True,
 ) -> Origin:
-    """Where a hypothesis' counter moved."""
+    """Where a hypothesis' counter moved. `known`: the sources' text is, on both sides."""
+    if not known:
+        return Origin(link="source unknown")
     code = [hunk for hunk in attribution.hunks if hunk.kind in ("code", "moved")]
     if way == "clock":
         return Origin(link="elsewhere")
@@ -72,30 +78,45 @@ def _split(attribution: Attribution, counter: str) -> CounterSplit | None:
     return next((s for s in attribution.counters if s.id == counter), None)
 
 
-def _by_hunk(split: CounterSplit) -> dict[int, float]:
-    out: dict[int, float] = defaultdict(float)
+#: What hunks have of an amount, alone or (several numbers) together.
+_Amounts = dict[tuple[int, ...], float]
+
+
+def _by_hunk(split: CounterSplit) -> _Amounts:
+    out: _Amounts = defaultdict(float)
     for part in split.parts:
-        if part.hunk is not None and part.link in ("hunk", "symbol"):
-            out[part.hunk] += float(part.delta)
+        if part.hunks and part.link in ("hunk", "symbol"):
+            out[part.hunks] += float(part.delta)
     return out
 
 
-def _largest(amounts: Mapping[int, float], change: float) -> Origin | None:
+def _each(amounts: _Amounts) -> dict[int, float]:
+    """What may be each hunk's: its own, and an equal part of what it shares with others."""
+    out: dict[int, float] = defaultdict(float)
+    for hunks, amount in amounts.items():
+        for hunk in hunks:
+            out[hunk] += amount / len(hunks)
+    return out
+
+
+def _largest(amounts: _Amounts, change: float) -> Origin | None:
     """The hunks that went with the change, the largest first; None where too little did."""
-    along = {hunk: amount for hunk, amount in amounts.items() if amount * change > 0}
+    along = {hunk: amount for hunk, amount in _each(amounts).items() if amount * change > 0}
     order = sorted(along, key=lambda hunk: -abs(along[hunk]))
     if not order or abs(sum(along.values())) < _EDITED * abs(change):
         return None
     chosen = [h for h in order if abs(along[h]) >= _BESIDE * abs(along[order[0]])][:_MOST]
-    share = sum(along[hunk] for hunk in chosen) / change
-    return Origin(link="hunk", hunks=tuple(chosen), share=share if 0 < share <= 1 else None)
+    # What is shared with a hunk that is not named is not the named ones'.
+    share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
+    known = _EDITED <= share <= 1
+    return Origin(link="hunk", hunks=tuple(chosen), share=share if known else None)
 
 
-def _seconds(time: TimeSplit | None, states: frozenset[str] | None = None) -> dict[int, float]:
-    out: dict[int, float] = defaultdict(float)
+def _seconds(time: TimeSplit | None, states: frozenset[str] | None = None) -> _Amounts:
+    out: _Amounts = defaultdict(float)
     for part in time.parts if time is not None else ():
-        if part.hunk is not None and part.link in ("hunk", "symbol"):
-            out[part.hunk] += _amount(part, states)
+        if part.hunks and part.link in ("hunk", "symbol"):
+            out[part.hunks] += _amount(part, states)
     return out
 
 
@@ -128,8 +149,8 @@ def _shape(code: Sequence[Hunk], attribution: Attribution) -> tuple[int, ...]:
     split = _split(attribution, "instructions")
     linked: dict[int, float] = defaultdict(float)
     for part in split.parts if split is not None else ():
-        if part.link == "symbol" and part.hunk is not None:
-            linked[part.hunk] += sum(abs(float(line.delta)) for line in part.lines)
+        for hunk in part.hunks if part.link == "symbol" else ():
+            linked[hunk] += sum(abs(float(line.delta)) for line in part.lines)
     order = sorted(linked, key=lambda hunk: -linked[hunk]) or [hunk.id for hunk in code]
     return tuple(order[:_MOST])
 
@@ -145,6 +166,6 @@ def _of_occupancy(
     if largest == "block size":
         return Origin(link="launch", hunks=_shape(code, attribution))
     instructions = _split(attribution, "instructions")
-    amounts = _by_hunk(instructions) if instructions is not None else {}
+    amounts = _each(_by_hunk(instructions)) if instructions is not None else {}
     order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))[:_MOST]
     return Origin(link="compiler" if largest == "registers" else "hunk", hunks=tuple(order))

@@ -6,14 +6,15 @@ known stays out; nothing is said of a step whose time did not move.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workbench.analysis.aggregate import combine
-from workbench.analysis.cause.hypotheses import Behaviour, behaviour_of, rank
+from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, behaviour_of, rank
 from workbench.analysis.cause.places import Origin, place_of
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.limit import Limit, limit_of, main_launch
 from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.sameness import Doubt
 from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
 from workbench.analysis.stalls import breakdown
@@ -27,12 +28,17 @@ _STALL = 0.02
 
 
 class Proof(Record, frozen=True):
-    """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`."""
+    """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
+
+    `beside` is, where the counter is a wait, the count of its kind that went with it at the same
+    place.
+    """
 
     counter: Delta
     place: Origin
     way: str
     score: float
+    beside: Delta | None = None
 
 
 class StallMove(Record, frozen=True):
@@ -54,7 +60,7 @@ class Cause(Record, frozen=True):
     `stalls` are the warp states that moved most in the direction of the time; `limit_old` and
     `limit_new` what limited either side. `active` is the part of the time (0-1) that SMs were
     active on both sides; `room` are the resources that changed how many blocks fit on an SM.
-    `other_work` says why the two did not do the same, where they did not.
+    `doubts` say why the two did not do the same, where they did not.
     """
 
     proofs: tuple[Proof, ...]
@@ -63,7 +69,12 @@ class Cause(Record, frozen=True):
     limit_new: Limit | None
     active: tuple[float, float] | None = None
     room: tuple[Delta, ...] = ()
-    other_work: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def other_work(self) -> bool:
+        """Whether it is certain that the two did not do the same."""
+        return any(doubt.certain for doubt in self.doubts)
 
 
 def find_cause(
@@ -73,19 +84,31 @@ def find_cause(
     attribution: Attribution,
     time: TimeSplit | None,
     occupancy: Sequence[OccupancySplit],
+    doubts: tuple[Doubt, ...] = (),
 ) -> Cause:
     """Weigh every counter that moved, and find where the best of them moved."""
     sides = _side(old), _side(new)
+    known = all(any(source.text for source in side.sources) for side in (old, new))
     hypotheses = rank(comparison, *sides)
-    proofs = [
-        Proof(
-            counter=comparison[h.counter],
-            place=place_of(h.counter, h.way, attribution, time, occupancy),
-            way=h.way,
-            score=h.score,
+
+    def place(counter: str, way: str) -> Origin:
+        return place_of(counter, way, attribution, time, occupancy, known=known)
+
+    proofs = []
+    for h in hypotheses:
+        where = place(h.counter, h.way)
+        beside = None
+        if h.way == "wait" and where.link == "hunk":
+            beside = _beside(comparison, h, where.hunks, place)
+        proofs.append(
+            Proof(
+                counter=comparison[h.counter],
+                place=where,
+                way=h.way,
+                score=h.score,
+                beside=beside,
+            )
         )
-        for h in hypotheses
-    ]
     return Cause(
         proofs=tuple(proofs),
         stalls=_stalls(*sides),
@@ -93,7 +116,37 @@ def find_cause(
         limit_new=limit_of(new),
         active=_active(*sides),
         room=_room(comparison),
+        doubts=doubts,
     )
+
+
+#: Counts whose instructions wait in a state.
+_COUNTS = {
+    "lg_throttle": ("global_store_requests", "global_load_requests", "l1_tag_requests"),
+    "long_scoreboard": ("global_load_requests", "global_load_sectors"),
+    "drain_stall": ("global_store_sectors", "global_store_requests"),
+    "mio_throttle": ("shared_wavefronts", "shared_accesses"),
+    "short_scoreboard": ("shared_wavefronts", "shared_accesses"),
+}
+
+
+def _beside(
+    comparison: Comparison,
+    wait: Hypothesis,
+    hunks: tuple[int, ...],
+    place: Callable[[str, str], Origin],
+) -> Delta | None:
+    """The count that rose (or fell) with a wait at the same hunks, the one that moved most."""
+    along = [
+        delta
+        for delta in (comparison[name] for name in _COUNTS.get(wait.counter, ()))
+        if delta.moved and (delta.delta or 0) * wait.effect > 0
+    ]
+    along.sort(key=lambda d: -abs(float(d.delta or 0)) / max(float(d.old or 0), float(d.new or 0)))
+    for delta in along:
+        if set(place(delta.id, "count").hunks) & set(hunks):
+            return delta
+    return None
 
 
 def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
