@@ -56,7 +56,8 @@ def test_three_launches_against_four_are_compared_launch_by_launch() -> None:
     assert comparison["duration"].verdict == "better"
     assert comparison["global_sectors"].delta == 0
     assert comparison.launch_words == (
-        "3 launches before, 4 after: compared per launch; in total 1.58 ms → 1.63 ms.",
+        "3 launches before (527 µs), 4 after (407 µs): compared per launch; "
+        "in total 1.58 ms → 1.63 ms.",
     )
     (kernel,) = comparison.kernels
     assert (kernel.how, kernel.samples) == ("renamed", (3, 4))

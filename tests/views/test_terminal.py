@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,7 @@ from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
 from workbench.views.terminal.diff import diff_view
+from workbench.views.terminal.figures import heads
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view
 
@@ -218,16 +220,69 @@ def test_column_heads_tell_long_kernel_names_apart() -> None:
     labels = ("x::transposeSmem", "x::transposeSmemPad")
     text = render(diff_view(compare(old, new, labels=labels)))
     assert "…ansposeSmem" in text and "…poseSmemPad" in text
+    text = render(diff_view(compare(old, new, labels=("gemm-division", "gemm-multiplication"))))
+    assert " …division …multiplica…" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
+def test_numbers_are_the_last_thing_to_be_cut(width: int) -> None:
+    """Whatever the width and the labels: a table that is too wide loses words, no digits."""
+    sides = [
+        make_profile(
+            version="",
+            study="",
+            launches=tuple(
+                make_launch(
+                    kernel=f"compute_tendencies_of_a_long_name_{n}_gpu",
+                    index=n,
+                    metrics=make_metrics(
+                        **{"gpu__time_duration.sum": (6.194 - part) * 1e-3},
+                        launch__registers_per_thread=64 - int(2 * part),
+                    ),
+                )
+                for n in range(3)
+            ),
+        )
+        for part in (0.0, 1.0)
+    ]
+    labels = ("a-report-with-a-very-long-name-before", "a-report-with-a-very-long-name-after")
+    text = render(diff_view(compare(*sides, labels=labels), width=width), width)
+    row = next(line for line in text.splitlines() if line.strip()[:3] == "Dur")
+    assert "18.6 ms" in row and "15.6 ms" in row and "−16.1%" in row
+    kernel = [line for line in text.splitlines() if "6.19 ms" in line]
+    assert len(kernel) == 3 and all("5.19 ms" in line for line in kernel)
+    assert "registers per thread 64 → 62" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("v2", "v3"), ["v2", "v3"]),
+        (("cutlass-before", "cutlass-after"), ["…before", "…after"]),
+        (("transpose_naive_kernel", "transpose_tiled_kernel"), ["…naive…", "…tiled…"]),
+        (("abcdefghijklmnopq1", "abcdefghijklmnopq2"), ["…hijklmnopq1", "…hijklmnopq2"]),
+        (("kernel", "kernel_with_a_long_name"), ["kernel", "kernel_with…"]),
+        (("the-same-name-twice", "the-same-name-twice"), ["the-same-na…", "the-same-na…"]),
+    ],
+)
+def test_heads_are_cut_where_they_are_equal(names: tuple[str, str], told: list[str]) -> None:
+    assert heads(names, 12) == told
 
 
 def test_diff_names_added_and_removed_launches() -> None:
     old = make_profile(launches=(make_launch(kernel="im2col"), make_launch(kernel="gemm", index=1)))
     new = make_profile(launches=(make_launch(kernel="direct"),), version="v3")
     text = render(diff_view(compare(old, new), width=120), 120)
-    assert "im2col (removed)" in text and "direct (added)" in text and "sum of 2 launches" in text
+    assert "Only v2 launches im2col (312 µs), gemm (312 µs)." in text
+    assert "Only v3 launches direct (312 µs)." in text
+    assert re.search(r"im2col +312 µs +removed", text) and re.search("direct +312 µs +added", text)
+    wide = render(diff_view(compare(old, new), width=160), 160)
+    assert "sum of 2 launches" in wide
     one = make_profile(launches=(make_launch(kernel="gemm"),))
     text = render(diff_view(compare(old, one), width=120), 120)
-    assert "1 launch matched by name and order" in text
+    assert "Only v2 launches im2col (312 µs)." in text
+    assert re.search(r"gemm +312 µs +312 µs +same time", text)
 
 
 def test_a_small_change_of_an_exact_counter_is_said_in_full() -> None:

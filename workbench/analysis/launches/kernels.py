@@ -19,6 +19,8 @@ from workbench.units import factor, quantity
 
 #: Kernels that are named in a sentence.
 _NAMED = 4
+#: Values of one kernel that are.
+_VALUES = 6
 
 
 class KernelValue(Record, frozen=True):
@@ -191,7 +193,8 @@ def _sampled(changes: Sequence[KernelChange]) -> list[str]:
         if totals is not None:
             total = f"; in total {quantity(totals[0], 's')} → {quantity(totals[1], 's')}"
         said = [
-            f"{_plural(c.samples[0])} before, {c.samples[1]} after{_of(c, changes)}"
+            f"{_plural(c.samples[0])} before{_range(c, 0)}, "
+            f"{c.samples[1]} after{_range(c, 1)}{_of(c, changes)}"
             for c in unequal[:_NAMED]
         ]
         more = f", and {len(unequal) - _NAMED} more kernels" if len(unequal) > _NAMED else ""
@@ -199,6 +202,15 @@ def _sampled(changes: Sequence[KernelChange]) -> list[str]:
     said = [f"{_plural(c.samples[0])} on both sides{_of(c, changes)}" for c in repeated[:_NAMED]]
     more = f", and {len(repeated) - _NAMED} more kernels" if len(repeated) > _NAMED else ""
     return [f"{', '.join(said)}{more}: compared per launch, by their means."]
+
+
+def _range(change: KernelChange, side: int) -> str:
+    """`` (406 µs to 408 µs)``: how far samples lay apart; "" where they read the same."""
+    found = change.spreads[side]
+    if found is None or found.n < 2:
+        return ""
+    low, high = quantity(found.low, "s"), quantity(found.high, "s")
+    return f" ({low})" if low == high else f" ({low} to {high})"
 
 
 def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
@@ -228,6 +240,18 @@ def _timed(change: KernelChange, side: int) -> str:
     seconds, times = (change.old_s, change.new_s)[side], change.samples[side]
     each = f"{times} × " if times > 1 else ""
     return f"{change.name} ({each}{quantity(seconds, 's')})" if seconds else change.name
+
+
+def values_words(change: KernelChange) -> str:
+    """``gemm: registers per thread 64 → 62``; "" where nothing of the kernel differs."""
+    said = []
+    for value in change.values[:_VALUES]:
+        counter = catalog()[value.id]
+        title = counter.title[:1].lower() + counter.title[1:]
+        old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
+        said.append(f"{title} {old} → {new}")
+    more = f" and {len(change.values) - _VALUES} more" if len(change.values) > _VALUES else ""
+    return f"{change.name}: {', '.join(said)}{more}" if said else ""
 
 
 def kernel_words(change: KernelChange) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from workbench.analysis.compare import Comparison, Delta, Side
+from workbench.analysis.launches.kernels import KernelChange, values_words
+from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.units import count, factor, quantity
 from workbench.views.sheets import when
@@ -24,11 +25,15 @@ from workbench.views.terminal.console import (
     unit_beside,
     with_unit,
 )
-from workbench.views.text.tables import change_of
+from workbench.views.terminal.figures import Figures, heads
+from workbench.views.text.tables import change_of, more
 
 _STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing": DIM}
 #: Widest column head: as wide as the widest number.
 _HEAD = 12
+#: Kernels of several that are shown, those whose time changed most.
+_KERNELS = 12
+_KERNEL_NOTE = "a launch of each, under the profiler"
 
 
 def diff_view(
@@ -66,7 +71,7 @@ def diff_view(
     refused = [f"not comparable, compared by force: {reason}" for reason in comparison.reasons]
     parts += notes_block([*refused, *notes, *comparison.warnings])
     parts += [Text(), _time(comparison)]
-    parts += _launches(comparison)
+    parts += _kernels(comparison, width)
     moved = [delta for delta in comparison.counters if delta.moved]
     shown = [d for d in comparison.counters if d.verdict != "missing"] if everything else moved
     if shown:
@@ -104,50 +109,67 @@ def _time(comparison: Comparison) -> RenderableType:
     return text.append(f"  {note}", style=DIM)
 
 
-def _launches(comparison: Comparison) -> list[RenderableType]:
-    """Only where it is not one launch against one: which ones correspond."""
-    if len(comparison.launches) <= 1:
-        return []
-    lines = []
-    for pair in comparison.launches:
-        mark = "added" if pair.old is None else "removed" if pair.new is None else ""
-        if mark:
-            lines.append(f"{clean(pair.kernel, 60)} ({mark})")
-    matched = sum(pair.old is not None and pair.new is not None for pair in comparison.launches)
-    text = f"{matched} launch{'' if matched == 1 else 'es'} matched by name and order"
-    if lines:
-        text += "; " + ", ".join(lines)
-    text += ". Counts are summed over launches, rates weighted by duration."
-    return [Text(text, style=DIM)]
+def _kernels(comparison: Comparison, width: int) -> list[RenderableType]:
+    """How launches were compared, and what became of each kernel; nothing for one and one."""
+    words = [Text(clean(each), style=DIM) for each in comparison.launch_words]
+    kernels = comparison.kernels
+    if len(kernels) <= 1:
+        return [*words]
+    told = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
+    table = Figures("lnnnt", width - 2, longest=60)
+    least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
+    for kernel in told[:_KERNELS]:
+        table.add(*_kernel(kernel, least))
+    below = [Text(clean(text), style=DIM) for k in told[:_KERNELS] if (text := values_words(k))]
+    if len(told) > _KERNELS:
+        below.append(Text(more(len(told) - _KERNELS, "kernel"), style=DIM))
+    return [*words, section("Kernels", Group(table.table(), *below), _KERNEL_NOTE)]
+
+
+def _kernel(kernel: KernelChange, least: float) -> list[Text]:
+    """One row. A change of less than `least` seconds is nothing to judge."""
+    change = Text()
+    if not kernel.matched:
+        change = Text("removed" if kernel.samples[0] else "added")
+    elif kernel.old_s and kernel.new_s and not kernel.moved:
+        change = Text("same time", style=DIM)
+    elif kernel.old_s and kernel.new_s and abs(kernel.new_s - kernel.old_s) >= least:
+        ratio = kernel.old_s / kernel.new_s
+        word, style = ("faster", GOOD) if ratio >= 1 else ("slower", BAD)
+        change = Text(f"{factor(max(ratio, 1 / ratio))} {word}", style=style)
+    times = [f"{n}×" for n in dict.fromkeys(kernel.samples) if n]
+    return [
+        Text(clean(kernel.name)),
+        Text("" if max(kernel.samples) == 1 else " → ".join(times), style=DIM),
+        Text(quantity(kernel.old_s, "s") if kernel.samples[0] else ""),
+        Text(quantity(kernel.new_s, "s") if kernel.samples[1] else ""),
+        change,
+    ]
 
 
 def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> RenderableType:
     wide = width >= 100
-    table = Table.grid(padding=(0, 2 if wide else 1, 0, 0))
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=40 if wide else 29)
-    for _ in range(4 if wide else 3):
-        table.add_column(justify="right", no_wrap=True)
-    for _ in range(2 if wide else 1):
-        table.add_column(no_wrap=True, overflow="ellipsis")
-    labels = _heads(comparison.old.label, comparison.new.label)
-    heading = ["", *labels, "change", *(["", ""] if wide else []), ""]
-    table.add_row(*(Text(each, style=DIM) for each in heading))
+    table = Figures(
+        "lnnnnttw" if wide else "lnnnt",
+        width,
+        padding=2 if wide else 1,
+        longest=40 if wide else 29,
+    )
+    labels = [clean(side.label.rpartition("::")[2]) for side in (comparison.old, comparison.new)]
+    heading = [
+        "",
+        *heads((labels[0], labels[1]), _HEAD),
+        "change",
+        *(["", "", "", ""] if wide else [""]),
+    ]
+    table.head(*(Text(each, style=DIM) for each in heading))
     group = ""
     for delta in shown:
         if delta.group != group:
             group = delta.group
-            table.add_row(Text(catalog().groups[group], style=HEAD))
-        table.add_row(*_row(delta, wide))
-    return Group(Text(), table)
-
-
-def _heads(*labels: str) -> list[str]:
-    """What tells the sides apart in a column head: the kernels of ``file::kernel``, cut to fit."""
-    names = [clean(label.rpartition("::")[2]) for label in labels]
-    cut = [name if len(name) <= _HEAD else name[: _HEAD - 1] + "…" for name in names]
-    if len(set(cut)) < len(set(names)):
-        cut = [name if len(name) <= _HEAD else "…" + name[1 - _HEAD :] for name in names]
-    return cut
+            table.add(Text(catalog().groups[group], style=HEAD))
+        table.add(*_row(delta, wide))
+    return Group(Text(), table.table())
 
 
 def _row(delta: Delta, wide: bool) -> list[Text]:
@@ -162,12 +184,10 @@ def _row(delta: Delta, wide: bool) -> list[Text]:
         short = difference if small or share in ("", "—") else share
         values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
         return [name, *map(Text, values), Text(short, style=style), verdict]
-    if delta.rule:
-        verdict.append(f"  {delta.rule}", style=DIM)
     values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
     changes = [Text(difference, style=style), Text(share, style=style)]
     unit = Text(unit_beside(delta.unit), style=DIM)
-    return [name, *map(Text, values), *changes, unit, verdict]
+    return [name, *map(Text, values), *changes, unit, verdict, Text(clean(delta.rule), style=DIM)]
 
 
 def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:

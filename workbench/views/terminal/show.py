@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from workbench.analysis.aggregate import weights_of
+from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
 from workbench.counters import Missing, catalog, read_all
 from workbench.model import Launch, Profile, Timing
@@ -70,7 +72,8 @@ def show_view(
         parts += [Text(), _time(timing, baseline)]
     profiled = [launch for launch in profile.launches if launch.profiled]
     readings = {launch.index: read_all(launch) for launch in profile.launches}
-    longest = max(profiled, key=lambda each: value_of(readings[each.index], "duration") or 0.0)
+    weights, _ = weights_of(profiled)
+    longest = profiled[max(range(len(profiled)), key=lambda place: weights[place])]
     if len(profile.launches) > 1:
         parts.append(_overview(profile, readings, longest, width))
     parts += _details(profile, longest, readings[longest.index], everything, width)
@@ -106,12 +109,12 @@ def _overview(
     header = ["", "", "kernel", *(["grid", "block"] if wide else [])]
     header += ["duration", "share", "compute", "memory"]
     table.add_row(*(Text(each, style=DIM) for each in header))
-    for launch in profile.launches:
+    for launch, title in zip(profile.launches, titles(profile.launches), strict=True):
         own = readings[launch.index]
         duration = value_of(own, "duration")
         share = 100.0 * duration / total if duration is not None and total else None
         mark = Text("▸" if launch is longest else "", style=HEAD)
-        name = Text(clean(launch.kernel, 60), style=HEAD if launch is longest else "")
+        name = Text(clean(title, 60), style=HEAD if launch is longest else "")
         if not launch.profiled:
             name.append("  never profiled", style=DIM)
         sizes = [shape(launch.grid), shape(launch.block)] if wide else []
