@@ -82,7 +82,7 @@ def test_formulas_and_needs_refer_to_counters_that_exist() -> None:
         for formula in counter.formulas:
             for reference in re.findall(r"@(\w+)", formula):
                 assert reference in catalog(), (counter.id, reference)
-        for reference in (*counter.needs, *filter(None, [counter.rest])):
+        for reference in (*counter.needs, *counter.follows, *filter(None, [counter.rest])):
             assert reference in catalog(), (counter.id, reference)
 
 

@@ -23,6 +23,7 @@ from workbench.model import Launch, Number, Record, Spread
 
 #: How a SASS line names its operation: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
 _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
+_REFERENCE = re.compile(r"@(\w+)")
 _FACTOR = re.compile(r"ceil\(|[^\s()]+|[+*/-]|\)")
 #: Units of things that are counted one by one: ncu gives some of them as floats.
 _COUNTS = frozenset(
@@ -40,6 +41,7 @@ class Counter(Record, frozen=True):
     lines is the counter. `touching` names a per-instruction metric: the counter is the
     executions of all instructions that have any of it. `needs` are the counters one of
     which a share or ratio must have to mean anything, `rest` the other part of a share.
+    `follows` are counters whose change brings this one's with it.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Counter(Record, frozen=True):
     touching: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     rest: str = ""
+    follows: tuple[str, ...] = ()
     better: Literal["lower", "higher", ""] = ""
     noise: float = 0.0
     floor: float = 0.0
@@ -155,9 +158,26 @@ class Catalog:
         """The counter whose per-instruction metric has this name, or None."""
         return self._by_line.get(ncu)
 
+    def following(self, counter_id: str) -> frozenset[str]:
+        """What moves with a counter: its terms, what is computed from it, what follows of it."""
+        found = set(_references(self[counter_id]))
+        found.update(other.id for other in self if counter_id in _references(other))
+        waiting = [counter_id]
+        while waiting:
+            cause = waiting.pop()
+            new = [c.id for c in self if cause in c.follows and c.id not in found]
+            found.update(new)
+            waiting += new
+        return frozenset(found - {counter_id})
+
     def group(self, group: str) -> list[Counter]:
         """The counters of one group, in order."""
         return [counter for counter in self if counter.group == group]
+
+
+def _references(counter: Counter) -> list[str]:
+    """The counters that it is made of; further formulas are only other ways to find it."""
+    return _REFERENCE.findall(counter.formulas[0]) if counter.formulas else []
 
 
 @lru_cache(maxsize=1)

@@ -459,3 +459,39 @@ def test_two_engines_are_refused_with_the_command_that_helps(turned: bool) -> No
     assert "different engines" in error.value.message
     assert "`workbench profile demo/v2 --problem n1024 --engine emulator`" in error.value.hint
     assert "--force" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("durations", "clocks", "said"),
+    [
+        (
+            (312e-6, 260e-6),
+            (1.8e9, 1.8e9),
+            "1.04× faster by the recorded times, 1.20× faster under",
+        ),
+        (
+            (312e-6, 320e-6),
+            (1.8e9, 1.8e9),
+            "1.04× faster by the recorded times, 1.03× slower under",
+        ),
+        ((312e-6, 260e-6), (1.7e9, 1.95e9), "(where the SM clock was 1.70 GHz, then 1.95 GHz)"),
+        ((312e-6, 298e-6), (1.8e9, 1.8e9), ""),
+    ],
+)
+def test_times_that_disagree_with_the_profiler_are_warned_of(
+    durations: tuple[float, float], clocks: tuple[float, float], said: str
+) -> None:
+    old, new = (
+        with_metrics(
+            make_profile(version=version),
+            **{
+                "gpu__time_duration.sum": seconds,
+                "smsp__cycles_elapsed.avg.per_second": clock,
+            },
+        )
+        for version, seconds, clock in zip(("v2", "v3"), durations, clocks, strict=True)
+    )
+    times = make_timing(312e-6), make_timing(300e-6, version="v3")
+    comparison = compare(old, new, old_time=times[0], new_time=times[1])
+    told = [warning for warning in comparison.warnings if "disagree" in warning]
+    assert (said in told[0]) if said else not told

@@ -49,6 +49,13 @@ def test_padding_saves_time_on_the_store() -> None:
     assert stalls == {"mio_throttle": pytest.approx(-200e-6), "selected": pytest.approx(0.0)}
 
 
+def test_a_handful_of_samples_is_no_evidence() -> None:
+    (few,) = split(sampled(400e-6, {1: 1}, {}), sampled(100e-6, {1: 10}, {})).parts
+    assert not few.certain and few.delta_s == pytest.approx(-300e-6)
+    (enough,) = split(sampled(400e-6, {1: 6}, {}), sampled(100e-6, {1: 6}, {})).parts
+    assert enough.certain
+
+
 cells = st.dictionaries(st.integers(0, 4), st.integers(1, 10**6), min_size=1)
 
 

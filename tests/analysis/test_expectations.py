@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.factories import make_launch, make_profile, make_timing, padded
+from tests.factories import make_launch, make_profile, make_timing, padded, with_metrics
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import Judgement, judge, side_effects
+from workbench.counters import catalog
 from workbench.model import Expectation, Metric, Number, Profile, Spread
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -122,6 +123,27 @@ def test_overlapping_captures_are_not_called_a_change_below_the_noise() -> None:
     assert found.reason == "the ranges of the repeated captures overlap"
 
 
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+
+
+@pytest.mark.parametrize(
+    ("change", "old", "new", "expected"),
+    [
+        # Noise of a tenth: 0 to 32,800 leaves it, although nothing was to change.
+        ("to 0", 0, 32_800, "refuted"),
+        ("to 1000", 1000, 5000, "refuted"),
+        ("to 1000", 1000, 1050, "inconclusive"),
+        ("-1%", 1000, 1500, "refuted"),
+        ("-1%", 1000, 1050, "inconclusive"),
+    ],
+)
+def test_what_was_hardly_to_move_and_left_its_noise(
+    change: str, old: int, new: int, expected: str
+) -> None:
+    found = one(change, CONFLICTS, "shared_bank_conflicts", old, new)
+    assert found.verdict == expected, found.reason
+
+
 def test_an_unknown_counter_and_an_ncu_name() -> None:
     assert verdict("down", 10, 5, counter="no_such") == "inconclusive"
     assert verdict("down", 10, 5, counter=WAVEFRONTS) == "confirmed"
@@ -230,9 +252,31 @@ def test_side_effects_are_what_nobody_expected() -> None:
     assert {"shared_wavefronts", "mio_throttle", "duration"} <= every
     expected = [Expectation(counter="shared_wavefronts", change="down")]
     rest = side_effects(comparison, expected)
-    assert {delta.id for delta in rest} == every - {"shared_wavefronts"}
+    # Excess, and wavefronts over the ideal ones, are made of what was expected.
+    implied = {"shared_wavefronts", "shared_wavefronts_excess", "shared_conflict_ways"}
+    assert implied <= every
+    assert {delta.id for delta in rest} == every - implied
     directed = [bool(delta.better) for delta in rest]
     assert directed == sorted(directed, reverse=True)
+
+
+def test_what_goes_against_an_expected_counter_is_unexpected_all_the_same() -> None:
+    store = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"
+    new = with_metrics(make_profile(), **{store: 0.0, WAVEFRONTS: 50_000})
+    comparison = compare(make_profile(), new, old_time=None, new_time=None)
+    expected = [Expectation(counter="shared_store_bank_conflicts", change="to 0")]
+    assert "shared_bank_conflicts" not in {d.id for d in side_effects(comparison, expected)}
+    assert "shared_wavefronts" in {d.id for d in side_effects(comparison, expected)}
+
+
+def test_what_follows_from_a_counter() -> None:
+    following = catalog().following
+    # Registers limit the blocks on an SM, those its warps.
+    assert {"occupancy_limit_registers", "achieved_occupancy"} <= following("registers")
+    assert "shared_wavefronts" in following("shared_store_bank_conflicts")
+    assert {"flop_rate", "cycles"} <= following("duration")
+    assert not following("duration") & {"instructions", "flops", "dram_bytes"}
+    assert not following("mio_throttle")
 
 
 @given(

@@ -50,6 +50,17 @@ def test_without_samples_the_ratios_are_used() -> None:
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
+def test_two_samples_are_no_evidence() -> None:
+    table = make_instructions(
+        smsp__pcsamp_warps_issue_stalled_wait={0: 2}, smsp__pcsamp_sample_count={0: 2}
+    )
+    found = breakdown(make_launch(instructions=table))
+    assert found.source == "ratios" and found.top and found.top.state.id == "mio_throttle"
+    assert [line.telling for line in sampled_lines(make_launch(instructions=table))] == [False]
+    # Without ratios they are all there is.
+    assert breakdown(make_launch(instructions=table, metrics={})).source == "samples"
+
+
 def test_without_either_there_is_nothing_to_show() -> None:
     found = breakdown(make_launch(metrics={}, instructions=InstructionTable()))
     assert (found.source, found.shares, found.top) == ("", (), None)

@@ -27,7 +27,7 @@ from workbench.analysis.launches.kernels import (
 )
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.noise import left_noise, noise_of
-from workbench.analysis.remarks import misread_words
+from workbench.analysis.remarks import disagreement, misread_words
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Number, Profile, Record, Timing
@@ -207,6 +207,12 @@ def compare(
     warnings = _warnings(old, new, before, after)
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
+    if time is not None:
+        duration, clock = (next(d for d in deltas if d.id == n) for n in ("duration", "sm_clock"))
+        if duration.old and duration.new:
+            seen = float(duration.old) / float(duration.new)
+            clocks = (clock.old, clock.new) if clock.moved else ()
+            warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
     if time is not None and not time.moved:
         count = sum(delta.moved for delta in deltas)
         if count:

@@ -179,13 +179,17 @@ def _reach(
     else:
         target = number
     way = target - old
+    exact = prediction.form == "to"
+    missing = abs(target - new)
     if abs(way) <= noise and new != target:
+        # What was to stay where it is, or hardly to move, and left for elsewhere.
+        if abs(new - old) > noise and (missing > noise if exact else (new - old) * way < 0):
+            beyond = f"it went {quantity(missing, unit)} beyond"
+            return "refuted", beyond if exact else "it moved the other way"
         return "inconclusive", f"the predicted change is below the noise, {quantity(noise, unit)}"
     if way == 0:
         return "confirmed", ""
     covered = (new - old) / way
-    exact = prediction.form == "to"
-    missing = abs(target - new)
     if covered >= REACHED and not (exact and covered > 2 - REACHED):
         return "confirmed", ""
     if missing <= noise:
@@ -200,15 +204,23 @@ def _reach(
 def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) -> tuple[Delta, ...]:
     """Counters that moved and that nobody expected, those with a direction first.
 
-    Within each kind the largest relative changes come first; a counter that rose
-    from zero counts as largest.
+    What follows from an expected counter (`Catalog.following`) is expected with it, unless it
+    went well where that one went badly, or the other way about. Within each kind the largest
+    relative changes come first; a counter that rose from zero counts as largest.
     """
-    expected = set()
+    expected: set[str] = set()
+    implied: set[str] = set()
+    moved = {delta.id: delta for delta in comparison.counters if delta.moved}
     for expectation in expectations:
         counter = find_counter(expectation.counter)
-        if counter is not None:
-            expected.add(counter.id)
-    found = [d for d in comparison.counters if d.moved and d.id not in expected]
+        if counter is None:
+            continue
+        expected.add(counter.id)
+        cause = moved.get(counter.id)
+        for name in catalog().following(counter.id) & moved.keys() if cause else ():
+            if {moved[name].verdict, moved[counter.id].verdict} != {"better", "worse"}:
+                implied.add(name)
+    found = [delta for name, delta in moved.items() if name not in expected | implied]
 
     def size(delta: Delta) -> float:
         if not delta.old or delta.new is None:

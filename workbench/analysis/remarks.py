@@ -1,4 +1,4 @@
-"""What must be known of a profile before its numbers are read: what ncu gets wrong, notices.
+"""What must be known before numbers are read: what ncu gets wrong, notices, two clocks.
 
 ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``)
 wrongly where the instruction depends on predicate register P0, which reads as false there.
@@ -12,9 +12,14 @@ docs/emulator-rules.md says by which recordings this was found.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from workbench.model import Profile
+from workbench.model import Number, Profile
+from workbench.units import factor, quantity
 
+#: Durations under the profiler may be this far off the interval of the recorded speed-up:
+#: twice the noise of one of them, rounded up.
+_DISAGREE = 0.025
 _P0 = re.compile(r"\bP0\b")
 
 
@@ -70,3 +75,33 @@ def remarks(profile: Profile) -> list[str]:
     """The notices of a profile's capture, and which of its counters ncu gets wrong."""
     wrong = (f"{text}." for text in misread_words(profile))
     return [*(notice.message for notice in profile.notices), *wrong]
+
+
+def disagreement(
+    recorded: tuple[float, float, float], profiled: float, clocks: Sequence[Number | None] = ()
+) -> list[str]:
+    """What to say where recorded times and durations under the profiler tell other speed-ups.
+
+    Either may be right: ncu empties the caches, counts in several passes and may hold the
+    clock; but it is the recorded time that a user waits for.
+
+    Args:
+        recorded: Old over new of the recorded times: lowest, median, highest.
+        profiled: Old over new of the durations.
+        clocks: The SM clock in Hz on both sides under the profiler, where it moved.
+    """
+    low, middle, high = recorded
+    if low * (1 - _DISAGREE) <= profiled <= high * (1 + _DISAGREE):
+        return []
+    text = (
+        f"the times and the profiler disagree: {_faster(middle)} by the recorded times, "
+        f"{_faster(profiled)} under the profiler"
+    )
+    if clocks:
+        old, new = (quantity(clock, "hz") for clock in clocks)
+        text += f" (where the SM clock was {old}, then {new})"
+    return [text]
+
+
+def _faster(speedup: float) -> str:
+    return f"{factor(speedup)} faster" if speedup >= 1 else f"{factor(1 / speedup)} slower"

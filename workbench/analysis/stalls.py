@@ -4,7 +4,8 @@ Two sources say it, and a report may hold either. *Samples* (``smsp__pcsamp_*``)
 count, at a fixed interval, the state of one warp per scheduler: a sum over
 instructions, so it can be split by source line. *Ratios* (cycles per issued
 instruction) are exact, for the whole launch. Shares come from samples where there
-are any, so that the lines add up to the bar above them, otherwise from the ratios.
+are enough (`LEAST_SAMPLES`), so that the lines add up to the bar above them, otherwise from
+the ratios.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ from workbench.model import Launch, LineKey, Number, Profile, Record, line_count
 GROUP = "stalls"
 ISSUING = "selected"
 SAMPLES = "warp_samples"
+
+#: Fewer samples prove nothing, and no estimate is made of them. Six against none are the first
+#: that chance does not explain (two-sided sign test: 2/2⁶ = 3%), if samples are independent;
+#: but all schedulers are looked at in the same cycle, and neighbouring warps do the same.
+#: So it takes twice as many.
+LEAST_SAMPLES = 12
 
 
 class Share(Record, frozen=True):
@@ -64,8 +71,8 @@ class HotLine(Record, frozen=True):
 
     @property
     def telling(self) -> bool:
-        """False for a handful of samples."""
-        return self.share >= TELLING
+        """False for a handful of samples, be the launch short or the line."""
+        return self.share >= TELLING and self.samples >= LEAST_SAMPLES
 
 
 def _cycles(launch: Launch, state: Counter) -> Number | None:
@@ -88,6 +95,8 @@ def breakdown(launch: Launch) -> Breakdown:
         sampled[state.id] = sum(columns[name].values) if name else 0
     cycles = {state.id: _cycles(launch, state) for state in states}
     total = sum(sampled.values())
+    if total < LEAST_SAMPLES and any(cycles.values()):
+        total = 0
     weights = sampled if total else {key: value or 0 for key, value in cycles.items()}
     whole = sum(weights.values())
     if not whole:

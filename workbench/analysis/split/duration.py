@@ -5,7 +5,8 @@ share of a launch's samples, times the duration, is the time that warps spent on
 Samples are counts, so a share is known only to a sampling error: Wilson's interval
 for each share, combined for sums and differences after R. G. Newcombe (1998). The
 interval speaks of that error alone, not of the run-to-run spread of the duration; it
-takes samples as independent, which neighbouring ones are not quite.
+takes samples as independent, which neighbouring ones are not quite. Where fewer samples
+than `stalls.LEAST_SAMPLES` stand on both sides together, it holds zero whatever they say.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.attribution import Linked, in_order, names_of
 from workbench.analysis.split.placing import PartKey, Placed, Placing
+from workbench.analysis.stalls import LEAST_SAMPLES
 from workbench.counters import Reading, catalog, read
 from workbench.model import Launch, Profile, Record
 
@@ -92,7 +94,10 @@ def _interval(terms: list[_Term]) -> tuple[float, float, float]:
         below, above = (share - low) * seconds, (high - share) * seconds
         down += (below if sign > 0 else above) ** 2
         up += (above if sign > 0 else below) ** 2
-    return value, value - math.sqrt(down), value + math.sqrt(up)
+    low, high = value - math.sqrt(down), value + math.sqrt(up)
+    if sum(shares.values()) < LEAST_SAMPLES:
+        return value, min(low, 0.0), max(high, 0.0)
+    return value, low, high
 
 
 def _samples(launch: Launch) -> dict[str, dict[tuple[int, int], int]]:
