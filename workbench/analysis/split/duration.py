@@ -1,7 +1,12 @@
 """Duration split over hunks and stall reasons, by warp samples: an estimate with its error.
 
 At a fixed interval the profiler notes what one warp of each scheduler does. A line's
-share of a launch's samples, times the duration, is the time that warps spent on it.
+share of a launch's samples, times the duration, is the time that warps spent on it. A
+sample lies on the instruction that waits; it is put on the line of the instruction that
+made it wait (`workbench.analysis.blame`), and where it lay is kept beside that. A barrier
+that a hunk changed answers for the wait at it; any other passes it on to what the late
+warps did before it.
+
 Samples are counts, so a share is known only to a sampling error: Wilson's interval
 for each share, combined for sums and differences after R. G. Newcombe (1998). The
 interval speaks of that error alone, not of the run-to-run spread of the duration; it
@@ -13,24 +18,31 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from fractions import Fraction
 
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.blame.account import UNITS, Account, Cause, Debt
+from workbench.analysis.blame.debts import blame_launch
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.attribution import Linked, in_order, names_of
-from workbench.analysis.split.placing import PartKey, Placed, Placing
+from workbench.analysis.split.placing import PartKey, Placed, Placing, Twins
 from workbench.analysis.stalls import LEAST_SAMPLES
-from workbench.counters import Reading, catalog, read
-from workbench.model import Launch, Profile, Record
+from workbench.counters import Reading, read
+from workbench.model import Profile, Record
 
-STALLED = "smsp__pcsamp_warps_issue_stalled_"
 #: 95% of a normal distribution lie within this many standard deviations.
 _Z = 1.959963984540054
 
 METHOD = (
-    "estimate: a line's share of the warp samples times the duration; "
+    "estimate: the share of the warp samples that a line is to blame for, times the duration; "
     "intervals are 95% and cover the sampling error alone"
 )
+#: Added where one side's instructions say nothing of who waits for whom.
+UNFOLLOWED = "; without SASS, time stays on the lines that waited"
+
+#: Paths that are kept of a part, and lines of a queue on either end of one.
+_PATHS, _ENDS = 4, 6
 
 
 class StallDelta(Record, frozen=True):
@@ -42,13 +54,38 @@ class StallDelta(Record, frozen=True):
     high_s: float
 
 
+class CodeLine(Record, frozen=True):
+    """A line, as on either side (None: not there; 0: not known); `file` is the new side's."""
+
+    old: int | None
+    new: int | None
+    file: str
+
+
+class WaitPath(Record, frozen=True):
+    """Time that warps waited on one line because of another, `via` a register or a queue."""
+
+    stall: str
+    waited: CodeLine
+    blamed: CodeLine
+    via: str
+    delta_s: float
+
+
 class TimePart(Linked, frozen=True):
-    """Seconds that one part of the source change is linked to; stalls by size."""
+    """Seconds that one part of the source change is linked to; stalls by size.
+
+    `delta_s` is the time that its lines are to blame for, `waited_s` the time that samples lay
+    on them. `paths` are the largest ways from the one to the other, between two lines, of the
+    time that its lines are to blame for.
+    """
 
     delta_s: float
     low_s: float
     high_s: float
     stalls: tuple[StallDelta, ...]
+    waited_s: float = 0.0
+    paths: tuple[WaitPath, ...] = ()
 
     @property
     def certain(self) -> bool:
@@ -57,7 +94,7 @@ class TimePart(Linked, frozen=True):
 
 
 class TimeSplit(Record, frozen=True):
-    """The change of the profiled duration.."""
+    """The change of the profiled duration."""
 
     old_s: float
     new_s: float
@@ -70,6 +107,8 @@ class TimeSplit(Record, frozen=True):
 
 # One count's contribution: (sign, duration of the launch, samples on the part, all samples)
 _Term = tuple[int, Fraction, Fraction, int]
+# What a launch's samples are a share of: (sign, duration, all samples)
+_Whole = tuple[int, Fraction, int]
 
 
 def wilson(count: float, total: int) -> tuple[float, float]:
@@ -100,19 +139,72 @@ def _interval(terms: list[_Term]) -> tuple[float, float, float]:
     return value, low, high
 
 
-def _samples(launch: Launch) -> dict[str, dict[tuple[int, int], int]]:
-    """Warp state -> line -> samples."""
-    table = launch.instructions
-    out: dict[str, dict[tuple[int, int], int]] = {}
-    for name, column in table.columns.items():
-        if not name.startswith(STALLED) or name.endswith("_not_issued"):
-            continue
-        counter = catalog().by_line(name)
-        state = counter.id if counter is not None else name.removeprefix(STALLED)
-        lines: dict[tuple[int, int], int] = out.setdefault(state, defaultdict(int))
-        for row, value in zip(column.rows, column.values, strict=True):
-            lines[table.file[row], table.line[row]] += int(value)
-    return out
+class _Spent:
+    """Time by part, state, launch and side, while it is added up."""
+
+    def __init__(self, placing: Placing) -> None:
+        self.placing = placing
+        self.blamed: dict[PartKey, dict[str, dict[_Whole, int]]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(int))
+        )
+        self.waited: dict[PartKey, Fraction] = defaultdict(Fraction)
+        # Entry of `placed` -> seconds that it is to blame for, or waited
+        self.lines: dict[int, Fraction] = defaultdict(Fraction)
+        # (entry of `placed` that waited, entry to blame, state) -> seconds by `via`
+        self.paths: dict[tuple[int, int, str], dict[str, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )
+
+    def add(self, side: int, launch: int, blame: Account, whole: _Whole) -> None:
+        """Place all samples of one launch."""
+        places = self.placing.rows(side, launch)
+        waited: dict[int, int] = defaultdict(int)
+        spent: dict[tuple[int, str], int] = defaultdict(int)
+        for state, rows in blame.own.items():
+            for row, count in rows.items():
+                waited[places[row]] += count
+                spent[places[row], state] += count * UNITS
+        for debt in blame.debts:
+            for row, count in debt.waited.items():
+                waited[places[row]] += count
+            causes = self._causes(debt, places)
+            for cause in causes:
+                spent[places[cause.row], debt.state] += cause.units
+            self._follow(debt, causes, places, whole)
+        sign, seconds, total = whole
+        for (place, state), units in spent.items():
+            self.blamed[self.placing.placed[place].key][state][whole] += units
+            self.lines[place] += sign * seconds * Fraction(units, UNITS * total)
+        for place, count in waited.items():
+            self.waited[self.placing.placed[place].key] += sign * seconds * Fraction(count, total)
+            self.lines[place] += 0
+
+    def _causes(self, debt: Debt, places: list[int]) -> tuple[Cause, ...]:
+        """Who is to blame: a barrier that no hunk changed passes it on."""
+        if not debt.passed:
+            return debt.causes
+        placed = self.placing.placed
+        changed = any(placed[places[cause.row]].key.link == "hunk" for cause in debt.causes)
+        return debt.causes if changed else debt.passed
+
+    def _follow(
+        self, debt: Debt, causes: tuple[Cause, ...], places: list[int], whole: _Whole
+    ) -> None:
+        sign, seconds, total = whole
+        waited: dict[int, int] = defaultdict(int)
+        blamed: dict[int, tuple[int, str]] = {}
+        for row, count in debt.waited.items():
+            waited[places[row]] += count
+        for cause in causes:
+            units, via = blamed.get(places[cause.row], (0, cause.via))
+            blamed[places[cause.row]] = units + cause.units, via
+        per_unit = sign * float(seconds) / total / UNITS / debt.samples
+        ends = sorted(waited.items(), key=lambda item: -item[1])[:_ENDS]
+        origins = sorted(blamed.items(), key=lambda item: -item[1][0])[:_ENDS]
+        for end, count in ends:
+            for origin, (units, via) in origins:
+                if origin != end:
+                    self.paths[end, origin, debt.state][via] += per_unit * units * count
 
 
 def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> TimeSplit | str:
@@ -124,10 +216,9 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
     launches = pair_launches(old.launches, new.launches)
     if diff is None:
         diff = compare_sources(old, new, launches)
-    placing = Placing(old, new, diff, launches)
-    terms: dict[PartKey, dict[str, list[_Term]]] = defaultdict(lambda: defaultdict(list))
-    seconds: dict[int, Fraction] = defaultdict(Fraction)  # by number of a line pair
+    spent = _Spent(Placing(old, new, diff, launches))
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]
+    followed = True
     for side, profile in ((0, old), (1, new)):
         for number, launch in enumerate(profile.launches):
             if not launch.profiled:
@@ -136,23 +227,19 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
             reading = read(launch, "duration")
             if not isinstance(reading, Reading):
                 return f"time cannot be split: {where} has no duration ({reading.reason})"
-            states = _samples(launch)
-            total = sum(sum(lines.values()) for lines in states.values())
-            if not total:
+            blame = blame_launch(launch)
+            if not blame.samples:
                 return f"time cannot be split: {where} has no warp samples by line"
             duration = Fraction(reading.value)
             durations[side] += duration
-            counts[side] += total
-            for state, sampled in states.items():
-                for line, count in sampled.items():
-                    place = placing.place(side, number, line)
-                    sign = 1 if side else -1
-                    term = (sign, duration, Fraction(count), total)
-                    terms[placing.placed[place].key][state].append(term)
-                    seconds[place] += sign * duration * count / total
+            counts[side] += blame.samples
+            followed = followed and blame.known
+            spent.add(side, number, blame, (1 if side else -1, duration, blame.samples))
     lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
-    for place, amount in seconds.items():
-        lines[placing.placed[place].key].append((amount, placing.placed[place]))
+    for place, amount in spent.lines.items():
+        placed = spent.placing.placed[place]
+        lines[placed.key].append((amount, placed))
+    paths = _paths(spent, old, new)
     return TimeSplit(
         old_s=float(durations[0]),
         new_s=float(durations[1]),
@@ -160,17 +247,58 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
         samples_old=counts[0],
         samples_new=counts[1],
         parts=tuple(
-            _part(key, names_of(lines[key]), terms[key]) for key in sorted(terms, key=in_order)
+            _part(key, names_of(lines[key]), spent, paths[key])
+            for key in sorted(lines, key=in_order)
         ),
+        method=METHOD if followed else METHOD + UNFOLLOWED,
     )
 
 
-def _part(key: PartKey, symbols: tuple[str, ...], states: dict[str, list[_Term]]) -> TimePart:
+def _paths(spent: _Spent, old: Profile, new: Profile) -> dict[PartKey, list[WaitPath]]:
+    """The largest ways from a line that waited to a line of each part."""
+    found: dict[PartKey, list[tuple[float, tuple[int, int, str], str]]] = defaultdict(list)
+    placed = spent.placing.placed
+    for path, ways in spent.paths.items():
+        seconds = sum(ways.values())
+        via = max(ways, key=lambda name: abs(ways[name]))
+        found[placed[path[1]].key].append((seconds, path, via))
+    out: dict[PartKey, list[WaitPath]] = defaultdict(list)
+    for key, ends in found.items():
+        ends.sort(key=lambda entry: (-abs(entry[0]), entry[1]))
+        for seconds, (end, origin, state), via in ends[:_PATHS]:
+            waited, blamed = (_line(placed[n].twins, old, new) for n in (end, origin))
+            out[key].append(
+                WaitPath(stall=state, waited=waited, blamed=blamed, via=via, delta_s=seconds)
+            )
+    return out
+
+
+def _line(unit: Twins, old: Profile, new: Profile) -> CodeLine:
+    a, b = unit
+    sources, line = (new.sources, b) if b is not None else (old.sources, a)
+    known = line is not None and 0 <= line[0] < len(sources)
+    return CodeLine(
+        old=a[1] if a is not None else None,
+        new=b[1] if b is not None else None,
+        file=sources[line[0]].path if line is not None and known else "",
+    )
+
+
+def _part(
+    key: PartKey, symbols: tuple[str, ...], spent: _Spent, paths: Sequence[WaitPath]
+) -> TimePart:
+    terms = {
+        state: [
+            (sign, seconds, Fraction(units, UNITS), total)
+            for (sign, seconds, total), units in amounts.items()
+        ]
+        for state, amounts in spent.blamed[key].items()
+    }
     stalls = []
-    for stall, terms in states.items():
-        value, low, high = _interval(terms)
+    for stall, own in terms.items():
+        value, low, high = _interval(own)
         stalls.append(StallDelta(stall=stall, delta_s=value, low_s=low, high_s=high))
-    whole = _interval([term for terms in states.values() for term in terms])
+    whole = _interval([term for own in terms.values() for term in own])
     return TimePart(
         link=key.link,
         hunks=key.hunks,
@@ -180,4 +308,6 @@ def _part(key: PartKey, symbols: tuple[str, ...], states: dict[str, list[_Term]]
         low_s=whole[1],
         high_s=whole[2],
         stalls=tuple(sorted(stalls, key=lambda s: (-abs(s.delta_s), s.stall))),
+        waited_s=float(spent.waited[key]),
+        paths=tuple(paths),
     )

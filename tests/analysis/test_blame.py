@@ -1,0 +1,236 @@
+"""Account: every sample is put on the instruction that made the warp wait, and none is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import make_launch
+from workbench.analysis.blame.account import UNITS, Account, apportion
+from workbench.analysis.blame.debts import STALLED, blame_launch, samples
+from workbench.model import Column, InstructionTable, Launch
+from workbench.ncurep.read import read_report
+
+LOOP = """
+MOV R17, RZ
+@!P1 LDG.E R17, desc[UR6][R4.64]
+STS [R14], R17
+BAR.SYNC.DEFER_BLOCKING 0x0
+LDS R2, [R13]
+LDS.64 R20, [R13+0x8]
+FFMA R3, R2, R20, R3
+IADD3 R4, R4, 0x80, RZ
+@!P0 BRA 0x7f0000000000
+STG.E desc[UR6][R6.64], R3
+EXIT
+BRA 0x7f00000000b0
+"""
+
+
+def kernel(text: str, stalls: Mapping[str, Mapping[int, int]], **counters: list[int]) -> Launch:
+    """A launch of one instruction a line, with samples by ncu's state and row."""
+    rows = tuple(text.strip().splitlines())
+    columns = {
+        STALLED + state: Column(rows=tuple(cells), values=tuple(cells.values()))
+        for state, cells in stalls.items()
+    }
+    counters.setdefault("inst_executed", [32] * len(rows))
+    for name, values in counters.items():
+        columns[name] = Column(rows=tuple(range(len(rows))), values=tuple(values))
+    table = InstructionTable(
+        address=tuple(range(0, 16 * len(rows), 16)),
+        text=rows,
+        file=(0,) * len(rows),
+        line=tuple(range(1, len(rows) + 1)),
+        columns=columns,
+    )
+    return make_launch(instructions=table)
+
+
+def blamed(text: str, state: str, row: int, **counters: list[int]) -> dict[int, float]:
+    """Row -> share of 1,000 samples of one state at one row."""
+    found = blame_launch(kernel(text, {state: {row: 1000}}, **counters))
+    assert conserved(found, {row: 1000})
+    shares: dict[int, float] = {}
+    for at, states in found.totals().items():
+        shares[at] = float(sum(states.values())) / 1000
+    return shares
+
+
+def conserved(found: Account, waited: Mapping[int, int]) -> bool:
+    whole = sum((sum(states.values()) for states in found.totals().values()), Fraction())
+    return whole == sum(waited.values())
+
+
+def test_a_scoreboard_belongs_to_its_load() -> None:
+    # The conditional load does not end the search, the unconditional move before it does.
+    assert blamed(LOOP, "long_scoreboard", 2) == {1: 1.0}
+    found = blame_launch(kernel(LOOP, {"long_scoreboard": {2: 7}}))
+    (debt,) = found.debts
+    assert debt.kind == "register" and [cause.via for cause in debt.causes] == ["R17"]
+
+
+def test_a_short_scoreboard_is_shared_by_the_loads_that_are_still_out() -> None:
+    shares = blamed(LOOP, "short_scoreboard", 6)
+    # LDS.64 writes R20 and R21, and is one instruction away where the other is two.
+    assert shares == pytest.approx({4: 1 / 3, 5: 2 / 3}, abs=1e-4)
+
+
+def test_who_read_first_has_waited_already() -> None:
+    text = "LDG.E R4, [R2]\nFADD R5, R4, R4\nFMUL R6, R4, R4\nEXIT"
+    assert blamed(text, "long_scoreboard", 1) == {0: 1.0}
+    # Row 2 cannot wait for R4: the nearest load stands in, by order and by no register.
+    found = blame_launch(kernel(text, {"long_scoreboard": {2: 1}}))
+    assert [(d.kind, [c.row for c in d.causes]) for d in found.debts] == [("order", [0])]
+
+
+def test_through_a_move_and_around_the_loop() -> None:
+    text = """
+    LDG.E R9, [R2]
+    MOV R4, R9
+    FADD R5, R4, R5
+    LDG.E R9, [R2]
+    @P0 BRA 0x7f0000000010
+    EXIT
+    BRA 0x7f0000000060
+    """
+    shares = blamed(text, "long_scoreboard", 1)
+    # From before the loop it is one instruction, from the end of the loop's body two.
+    assert shares == pytest.approx({0: 2 / 3, 3: 1 / 3}, abs=1e-4)
+    assert set(blamed(text, "long_scoreboard", 2)) == {0, 3}
+
+
+def test_overwriting_what_a_store_still_reads() -> None:
+    text = "STS [R6], R15\nIADD3 R15, R15, 0x1, RZ\nEXIT"
+    assert blamed(text, "short_scoreboard", 1) == {0: 1.0}
+
+
+def test_waits_for_copies_belong_to_the_copies() -> None:
+    text = """
+    LDGSTS.E [R2], desc[UR4][R8.64]
+    LDGDEPBAR
+    LDGSTS.E [R3], desc[UR4][R8.64]
+    LDGDEPBAR
+    DEPBAR.LE SB0, {pending}
+    BAR.SYNC 0x0
+    EXIT
+    """
+    assert set(blamed(text.format(pending="0x0"), "long_scoreboard", 5)) == {0, 2}
+    # One group may still be out: the wait is for the one before it.
+    assert blamed(text.format(pending="0x1"), "long_scoreboard", 5) == {0: 1.0}
+
+
+def test_drain_belongs_to_the_stores() -> None:
+    # The sample of a warp in EXIT lies behind it.
+    assert blamed(LOOP, "drain", 11) == {9: 1.0}
+
+
+def test_a_throttle_belongs_to_what_fills_the_queue() -> None:
+    wavefronts = [0] * 12
+    wavefronts[2], wavefronts[4], wavefronts[5] = 1024, 32, 32
+    shares = blamed(LOOP, "mio_throttle", 5, memory_l1_wavefronts_shared=wavefronts)
+    # The store's conflicts keep the queue full; the load of the loop goes through it as well.
+    assert shares == pytest.approx({1: 32 / 1120, 2: 1024 / 1120, 4: 32 / 1120, 5: 32 / 1120}, 1e-3)
+    # The store behind the loop is no part of it.
+    assert 9 not in shares
+    assert blamed(LOOP, "math_pipe_throttle", 6) == {6: 1.0}
+
+
+def test_a_barrier_keeps_its_wait_and_says_what_came_before_it() -> None:
+    stalls = {"barrier": {4: 100}, "long_scoreboard": {2: 300}, "selected": {2: 100, 6: 50}}
+    found = blame_launch(kernel(LOOP, stalls))
+    (debt,) = [debt for debt in found.debts if debt.kind == "barrier"]
+    assert [(cause.row, cause.samples) for cause in debt.causes] == [(3, Fraction(100))]
+    # Between two barriers, around the loop: the load's 300, the store's own 100 and FFMA's 50.
+    passed = {cause.row: float(cause.samples) for cause in debt.passed}
+    assert passed == pytest.approx({1: 300 / 4.5, 2: 100 / 4.5, 6: 50 / 4.5}, abs=1e-3)
+    assert sum(cause.units for cause in debt.passed) == 100 * UNITS
+
+
+def test_fixed_latency_branches_and_fences() -> None:
+    assert blamed(LOOP, "wait", 8) == {8: 1.0}  # P0 is written nowhere
+    text = "FADD R1, R2, R3\nFADD R4, R1, R1\nEXIT"
+    assert blamed(text, "wait", 1) == {0: 1.0}
+    assert blamed(LOOP, "branch_resolving", 0) == {8: 1.0}
+    fence = "STG.E [R2], R4\nMEMBAR.SC.GPU\nLDG.E R5, [R2]\nEXIT"
+    assert blamed(fence, "membar", 2) == {1: 1.0}
+    group = "HGMMA.64x64x16.F32 R24, gdesc[UR4], R24\nWARPGROUP.DEPBAR.LE gsb0, 0x0\nEXIT"
+    assert blamed(group, "gmma", 1) == {0: 1.0}
+
+
+@pytest.mark.parametrize("state", ["selected", "not_selected", "imc_miss", "dispatch_stall"])
+def test_what_nobody_else_caused_stays(state: str) -> None:
+    assert blamed(LOOP, state, 6) == {6: 1.0}
+
+
+def test_text_that_is_no_sass_is_followed_nowhere() -> None:
+    launch = kernel("ld.global.f32 %f1, [%rd4];\nadd.f32 %f2, %f1, %f1;", {"selected": {1: 5}})
+    found = blame_launch(launch)
+    assert not found.known and found.own == {"selected": {1: 5}}
+
+
+OPCODES = st.sampled_from([*LOOP.strip().splitlines()[:9], "MUFU.RCP R2, R3", "NOP", "gibberish"])
+STATES = st.sampled_from(
+    """
+    long_scoreboard short_scoreboard wait barrier drain mio_throttle lg_throttle gmma
+    math_pipe_throttle branch_resolving membar selected sleeping unheard_of
+    """.split()  # noqa: SIM905
+)
+
+
+@given(
+    lines=st.lists(OPCODES, min_size=1, max_size=30),
+    cells=st.dictionaries(
+        STATES, st.dictionaries(st.integers(0, 29), st.integers(1, 10**6), min_size=1)
+    ),
+)
+def test_no_sample_is_lost_or_made(lines: list[str], cells: dict[str, dict[int, int]]) -> None:
+    inside = {
+        state: {row: count for row, count in rows.items() if row < len(lines)}
+        for state, rows in cells.items()
+    }
+    launch = kernel("\n".join(lines), inside)
+    found, waited = blame_launch(launch), samples(launch)
+    per_state: dict[str, Fraction] = {}
+    for states in found.totals().values():
+        for state, amount in states.items():
+            per_state[state] = per_state.get(state, Fraction()) + amount
+    assert per_state == {state: sum(rows.values()) for state, rows in waited.items() if rows}
+    for state, rows in waited.items():
+        for row, count in rows.items():
+            assert sum(cause.units for cause in found.causes(row, state)) == count * UNITS
+    for debt in found.debts:
+        assert not debt.passed or sum(c.units for c in debt.passed) == debt.samples * UNITS
+
+
+@given(
+    amount=st.integers(0, 10**12), weights=st.lists(st.integers(0, 10**9), min_size=1, max_size=50)
+)
+def test_apportioned_shares_add_up(amount: int, weights: list[int]) -> None:
+    shares = apportion(amount, weights)
+    assert sum(shares) == amount
+    whole = sum(weights)
+    if whole:
+        assert all(
+            abs(s - amount * w / whole) < 1.001 for s, w in zip(shares, weights, strict=True)
+        )
+
+
+def test_recorded_waits_go_to_the_loads(report: Callable[[str], Path]) -> None:
+    ladder = read_report(report("ladder_full"))
+    launch = next(one for one in ladder.launches if one.kernel == "sgemm_v3")
+    found, waited = blame_launch(launch), samples(launch)
+    assert found.known
+    texts = launch.instructions.text
+    loads = {row for row, text in enumerate(texts) if "LDG" in text}
+    whole = sum(waited["long_scoreboard"].values())
+    # No load waits for a load, and all of them are to blame.
+    assert sum(waited["long_scoreboard"].get(row, 0) for row in loads) < whole / 100
+    totals = found.totals()
+    share = sum(totals.get(row, {}).get("long_scoreboard", Fraction()) for row in loads) / whole
+    assert share > Fraction(99, 100)

@@ -1,0 +1,338 @@
+"""Who made whom wait: every warp sample of a launch, put on the instruction to blame.
+
+What a state means decides where its cause is looked for:
+
+* a **scoreboard** waits for a result that was asked for earlier: the writers of what the
+  waiting instruction reads (or overwrites), if they are of the kind that this scoreboard
+  guards; asynchronous copies where the wait is for a group of them;
+* **wait** is the fixed latency of the instruction whose result is read;
+* a **throttle** is a full queue: the instructions that fill it in the same loop, by what they
+  cost it;
+* **drain** belongs to the stores before the exit, a **barrier**'s wait to the barrier, with
+  what the late warps did before it (`Debt.passed`);
+* **branch resolving** belongs to the branch, fences and sleeping to the instruction that asked.
+
+Several candidates share a wait by how often they were issued, over how far away they are.
+After the ideas of K. Zhou et al., "GPA: A GPU Performance Advisor Based on Instruction
+Sampling", CGO 2021 (https://arxiv.org/abs/2009.04061), and Y. Xia and J. Mellor-Crummey
+(https://arxiv.org/abs/2604.20032).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from workbench.analysis.blame import queues
+from workbench.analysis.blame.account import UNITS, Account, Cause, Debt, Kind, apportion
+from workbench.analysis.blame.flow import flow_of
+from workbench.analysis.blame.sass import Operation, parse, register_name
+from workbench.analysis.blame.slices import Origin, Slices
+from workbench.counters import catalog
+from workbench.model import Launch
+
+STALLED = "smsp__pcsamp_warps_issue_stalled_"
+#: Instructions back to which a fixed latency can be felt.
+_FIXED_LATENCY = 16
+#: Steps through instructions of fixed latency, where no writer is of the scoreboard's kind.
+_STEPS = 3
+#: Stores that are looked for before an exit, copies before a wait for them.
+_STORES, _COPIES = 16, 16
+#: Instructions behind a wait for copies at which the warp can still be held up by it.
+_BEHIND = 2
+_SCOREBOARDS = {"long_scoreboard": queues.LONG, "short_scoreboard": queues.SHORT}
+_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "BSYNC", "BSSY", "EXIT", "BREAK"})
+#: State -> the operations that ask for it, wherever the sample lies behind them.
+_ASKED = {
+    "membar": queues.FENCES,
+    "sleeping": frozenset({"NANOSLEEP"}),
+    "gmma_stall": queues.WARPGROUP,
+}
+
+
+def samples(launch: Launch) -> dict[str, dict[int, int]]:
+    """Warp state (catalog id, or ncu's name without its prefix) -> row -> samples."""
+    out: dict[str, dict[int, int]] = {}
+    for name, column in launch.instructions.columns.items():
+        if name.startswith(STALLED) and not name.endswith("_not_issued"):
+            counter = catalog().by_line(name)
+            rows = out.setdefault(counter.id if counter else name.removeprefix(STALLED), {})
+            for row, value in zip(column.rows, column.values, strict=True):
+                if value:
+                    rows[row] = rows.get(row, 0) + int(value)
+    return out
+
+
+def blame_launch(launch: Launch) -> Account:
+    """Put every warp sample of a launch on the instruction to blame."""
+    states = samples(launch)
+    operations = [parse(text) for text in launch.instructions.text]
+    if not states or len([True for o in operations if o.opcode]) * 2 < len(operations):
+        return Account(own=states, debts=(), known=False)
+    return _Ledger(launch, operations, states).close()
+
+
+class _Ledger:
+    """The debts of one launch, while they are found."""
+
+    def __init__(
+        self, launch: Launch, operations: list[Operation], states: dict[str, dict[int, int]]
+    ) -> None:
+        table = launch.instructions
+        self.states = states
+        self.operations = operations
+        self.issued = queues.issues(table)
+        self.costs = queues.costs(table, operations)
+        self.flow = flow_of(operations, table.address, self.issued)
+        self.slices = Slices(operations, self.flow)
+        self.own: dict[str, dict[int, int]] = {}
+        self.debts: list[Debt] = []
+
+    def close(self) -> Account:
+        """Find the cause of every sample."""
+        for state, rows in self.states.items():
+            if state == "barrier_stall":
+                continue
+            throttled: dict[tuple[str, int, int], dict[int, int]] = defaultdict(dict)
+            for row, count in rows.items():
+                queue = queues.queue_of(state, self.operations[row].opcode)
+                if queue:
+                    throttled[queue, *self._place(row)][row] = count
+                else:
+                    self._settle(state, row, count)
+            for (queue, loop, run), waited in throttled.items():
+                self._throttle(state, queue, (loop, run), waited)
+        self._barriers(self.states.get("barrier_stall", {}))
+        return Account(own=self.own, debts=tuple(self.debts))
+
+    def _keep(self, state: str, row: int, count: int) -> None:
+        rows = self.own.setdefault(state, {})
+        rows[row] = rows.get(row, 0) + count
+
+    def _settle(self, state: str, row: int, count: int) -> None:
+        kind: Kind = "order"
+        if state in _SCOREBOARDS:
+            kind, found = self._scoreboard(row, state)
+        elif state == "wait_stall":
+            kind, found = "register", self._fixed(row)
+        elif state == "drain_stall":
+            kind, found = "stores", self._drained(row)
+        elif state == "branch_resolving":
+            found = self._branches(row)
+        elif state in _ASKED:
+            found = self._asked(row, _ASKED[state])
+        else:
+            found = []
+        if not found:
+            self._keep(state, row, count)
+            return
+        causes = self._share(count, found, by_cost=kind == "stores")
+        self.debts.append(Debt(state=state, kind=kind, waited={row: count}, causes=causes))
+
+    def _share(
+        self, count: int, found: Iterable[Origin], *, by_cost: bool = False
+    ) -> tuple[Cause, ...]:
+        """Shares by issues (or what these cost), over the distance; one cause a row."""
+        nearest: dict[int, Origin] = {}
+        for source in found:
+            known = nearest.get(source.row)
+            if known is None or source.distance < known.distance:
+                nearest[source.row] = source
+        order = [nearest[row] for row in sorted(nearest)]
+        weights = [
+            int((self.costs[s.row] if by_cost else self.issued.get(s.row, 1)) * UNITS)
+            // max(1, s.distance)
+            for s in order
+        ]
+        parts = apportion(count * UNITS, weights)
+        return tuple(
+            Cause(
+                row=source.row,
+                units=units,
+                via=register_name(source.register) if source.register is not None else "",
+            )
+            for source, units in zip(order, parts, strict=True)
+            if units
+        )
+
+    # --- one state after the other -----------------------------------------------------
+
+    def _scoreboard(self, row: int, state: str) -> tuple[Kind, list[Origin]]:
+        kinds = _SCOREBOARDS[state]
+        operation = self.operations[row]
+        touched = dict.fromkeys((*operation.reads, *operation.writes))
+        writers = self.slices.writers(row, touched)
+        found = [s for s in writers if self.operations[s.row].opcode in kinds]
+        if not found and state == "long_scoreboard":
+            found = self._copies(row)
+            if found:
+                return "order", found
+        if not found:
+            memory = queues.LONG | queues.STORES | queues.COPIES | queues.SHORT | {"STS", "STSM"}
+            found = self.slices.readers(row, operation.writes, memory)
+        if not found:
+            found = self._through(writers, kinds)
+        if found:
+            return "register", found
+        late = kinds | queues.COPIES if state == "long_scoreboard" else kinds
+        return "order", self.slices.nearest(row, late)
+
+    def _through(self, writers: list[Origin], kinds: frozenset[str]) -> list[Origin]:
+        """Writers of the kind behind instructions of fixed latency, register by register."""
+        seen = {source.row for source in writers}
+        for _ in range(_STEPS):
+            behind: list[Origin] = []
+            for source in writers:
+                for far in self.slices.writers(source.row, self.operations[source.row].reads):
+                    if far.row not in seen:
+                        seen.add(far.row)
+                        distance = source.distance + far.distance
+                        behind.append(Origin(far.row, far.register, distance))
+            found = [s for s in behind if self.operations[s.row].opcode in kinds]
+            if found or not behind:
+                return found
+            writers = behind
+        return []
+
+    def _copies(self, row: int) -> list[Origin]:
+        """Asynchronous copies, where a wait for them is here or just before."""
+        for at in range(row, max(-1, row - 1 - _BEHIND), -1):
+            operation = self.operations[at]
+            if operation.opcode in ("DEPBAR", "SYNCS", "LDGDEPBAR"):
+                break
+        else:
+            return []
+        # Groups that may still be in flight behind the wait: ``DEPBAR.LE SB0, 0x2``.
+        allowed = operation.operands.rpartition(",")[2].strip()
+        groups = int(allowed, 16) if operation.opcode == "DEPBAR" and allowed[:2] == "0x" else 0
+        start = at
+        closing = self.slices.nearest(at, frozenset({"LDGDEPBAR"}), groups + 1)
+        if groups and len(closing) > groups:
+            start = closing[groups].row
+        return self.slices.nearest(start, queues.COPIES, _COPIES)
+
+    def _fixed(self, row: int) -> list[Origin]:
+        waited = queues.LONG | queues.SHORT
+        return [
+            source
+            for source in self.slices.writers(row, self.operations[row].reads, _FIXED_LATENCY)
+            if source.distance <= _FIXED_LATENCY
+            and source.row != row
+            and self.operations[source.row].opcode not in waited
+        ]
+
+    def _drained(self, row: int) -> list[Origin]:
+        # The sample of a warp that waits in EXIT lies on the instruction behind it.
+        behind = row > 0 and self.operations[row - 1].opcode == "EXIT"
+        return self.slices.nearest(row - 1 if behind else row, queues.STORES, _STORES)
+
+    def _branches(self, row: int) -> list[Origin]:
+        block = self.flow.block(row)
+        if row > self.flow.first[block]:
+            before = [row - 1]
+        else:
+            before = [self.flow.last[b] for b in self.flow.predecessors[block]]
+            before += [row - 1] if row else []
+        return [
+            Origin(at, None, 1)
+            for at in dict.fromkeys(before)
+            if self.operations[at].opcode in _BRANCHES
+        ]
+
+    def _asked(self, row: int, opcodes: frozenset[str]) -> list[Origin]:
+        if self.operations[row].opcode in opcodes:
+            return []
+        return self.slices.nearest(row, opcodes)
+
+    # --- queues and barriers -------------------------------------------------------------
+
+    def _place(self, row: int) -> tuple[int, int]:
+        """Loop of a row, and outside of loops the stretch between two of them."""
+        block = self.flow.block(row)
+        return self.flow.loop[block], self.flow.stretch[block]
+
+    def _throttle(
+        self, state: str, queue: str, place: tuple[int, int], waited: dict[int, int]
+    ) -> None:
+        rows = [
+            row
+            for block in range(len(self.flow.first))
+            if (self.flow.loop[block], self.flow.stretch[block]) == place
+            for row in range(self.flow.first[block], self.flow.last[block] + 1)
+            if self.costs[row] and queues.fills(state, queue, self.operations[row].opcode)
+        ]
+        if not rows:
+            for row, count in waited.items():
+                self._keep(state, row, count)
+            return
+        parts = apportion(sum(waited.values()) * UNITS, [int(self.costs[row]) for row in rows])
+        causes = tuple(
+            Cause(row=row, units=units, via=queue)
+            for row, units in zip(rows, parts, strict=True)
+            if units
+        )
+        self.debts.append(Debt(state=state, kind="queue", waited=waited, causes=causes))
+
+    def _barriers(self, rows: Mapping[int, int]) -> None:
+        held: dict[int, dict[int, int]] = defaultdict(dict)
+        for row, count in rows.items():
+            if self.operations[row].opcode in queues.BARRIERS:
+                held[row][row] = count
+                continue
+            nearest = self.slices.nearest(row, queues.BARRIERS)
+            if nearest:
+                held[nearest[0].row][row] = count
+            else:
+                self._keep("barrier_stall", row, count)
+        spent = self._spent() if held else []
+        for barrier, waited in held.items():
+            whole = Cause(row=barrier, units=sum(waited.values()) * UNITS)
+            self.debts.append(
+                Debt(
+                    state="barrier_stall",
+                    kind="barrier",
+                    waited=waited,
+                    causes=(whole,),
+                    passed=self._passed(barrier, whole.units, spent),
+                )
+            )
+
+    def _spent(self) -> list[dict[int, float]]:
+        """Row -> rows to blame -> samples, of all states but barriers.
+
+        Queues stand as a row of their own behind the others, since many rows wait for many.
+        """
+        spent: list[dict[int, float]] = [{} for _ in range(len(self.operations))]
+        for rows in self.own.values():
+            for row, count in rows.items():
+                spent[row][row] = spent[row].get(row, 0) + count
+        for debt in self.debts:
+            whole = debt.samples
+            if len(debt.waited) > 1:
+                for row, count in debt.waited.items():
+                    spent[row][len(spent)] = count / whole
+                spent.append({cause.row: cause.units / UNITS for cause in debt.causes})
+                continue
+            for row in debt.waited:
+                for cause in debt.causes:
+                    known = spent[row].get(cause.row, 0)
+                    spent[row][cause.row] = known + cause.units / UNITS
+        return spent
+
+    def _passed(
+        self, barrier: int, units: int, spent: Sequence[Mapping[int, float]]
+    ) -> tuple[Cause, ...]:
+        """The wait at a barrier, put on what the warps did and waited for before it."""
+        between: dict[int, float] = defaultdict(float)
+        for row in self.slices.interval(barrier, queues.BARRIERS):
+            for culprit, count in spent[row].items():
+                between[culprit] += count
+        for queue in [number for number in between if number >= len(self.operations)]:
+            share = between.pop(queue)
+            for culprit, count in spent[queue].items():
+                between[culprit] += share * count
+        order = sorted(between)
+        parts = apportion(units, [int(between[row] * UNITS) for row in order]) if order else []
+        return tuple(
+            Cause(row=row, units=part) for row, part in zip(order, parts, strict=True) if part
+        )

@@ -1,0 +1,156 @@
+"""Ways back from an instruction: who wrote what it reads, and how far that is.
+
+The walk goes against the flow of control, over blocks and around loops, register by register.
+It ends at an unconditional write, and at a read: whatever was in flight has arrived before
+that read went on, so nobody behind it waits for the same write (the pruning by dominance of
+Zhou et al., "GPA: A GPU performance advisor", CGO 2021, done along every path). Distances are
+in instructions along the shortest of the paths.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
+
+from workbench.analysis.blame.flow import Flow
+from workbench.analysis.blame.sass import Operation
+
+#: Farther than any way goes.
+FAR = 1 << 30
+
+
+class Origin(NamedTuple):
+    """An instruction that a later one depends on, by a register (None: by order alone)."""
+
+    row: int
+    register: int | None
+    distance: int
+
+
+class Slices:
+    """Answers for one kernel.
+
+    Args:
+        operations: By row.
+        flow: Their blocks.
+    """
+
+    def __init__(self, operations: Sequence[Operation], flow: Flow) -> None:
+        self.operations = operations
+        self.flow = flow
+        # (block, register) -> rows that touch it, in order
+        self._touched: dict[tuple[int, int], list[int]] = {}
+        self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
+        for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
+            for row in range(first, last + 1):
+                operation = operations[row]
+                for register in {*operation.reads, *operation.writes}:
+                    self._touched.setdefault((block, register), []).append(row)
+
+    def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Origin]:
+        """Instructions whose result may still be on its way when `row` is reached.
+
+        Args:
+            row: Where the ways start.
+            registers: What it depends on.
+            within: Instructions after which a way is given up.
+        """
+        out = []
+        for register in registers:
+            out += self._touching(row, register, within, written=True)
+        return out
+
+    def readers(self, row: int, registers: Iterable[int], opcodes: Container[str]) -> list[Origin]:
+        """Instructions of these opcodes that may still have to read what `row` overwrites."""
+        found = (
+            s for register in registers for s in self._touching(row, register, FAR, written=False)
+        )
+        return [source for source in found if self.operations[source.row].opcode in opcodes]
+
+    def _touching(self, row: int, register: int, within: int, *, written: bool) -> list[Origin]:
+        flow, operations = self.flow, self.operations
+        start = flow.block(row)
+        waiting = deque([(start, row, 0)])
+        seen: set[int] = set()
+        out: list[Origin] = []
+        while waiting:
+            block, before, distance = waiting.popleft()
+            rows = self._touched.get((block, register), ())
+            position = bisect_left(rows, before)
+            ended = False
+            while position and not ended:
+                position -= 1
+                at = rows[position]
+                operation = operations[at]
+                writes = register in operation.writes
+                reads = register in operation.reads
+                if writes if written else reads:
+                    out.append(Origin(at, register, distance + before - at))
+                # Reads of the same value do not end the wait until it may be overwritten.
+                ended = (reads and written) or (writes and not operation.conditional)
+            if ended or distance + before - flow.first[block] >= within:
+                continue
+            for previous in flow.predecessors[block]:
+                if previous not in seen:
+                    seen.add(previous)
+                    steps = distance + before - flow.first[block]
+                    waiting.append((previous, flow.last[previous] + 1, steps))
+        return out
+
+    def nearest(self, row: int, opcodes: frozenset[str], most: int = 1) -> list[Origin]:
+        """The nearest instructions of these opcodes on the ways back, `row` itself not among them.
+
+        Args:
+            row: Where the ways start.
+            opcodes: What is looked for.
+            most: How many of them are enough.
+        """
+        flow = self.flow
+        waiting = deque([(flow.block(row), row, 0)])
+        seen: set[int] = set()
+        out: list[Origin] = []
+        while waiting and len(out) < most:
+            block, before, distance = waiting.popleft()
+            rows = self._of_kind(opcodes, block)
+            ahead = rows[: bisect_left(rows, before)]
+            out += [Origin(at, None, distance + before - at) for at in reversed(ahead)]
+            for previous in flow.predecessors[block] if len(out) < most else ():
+                if previous not in seen:
+                    seen.add(previous)
+                    steps = distance + before - flow.first[block]
+                    waiting.append((previous, flow.last[previous] + 1, steps))
+        unique: dict[int, Origin] = {}
+        for source in sorted(out, key=lambda source: source.distance):
+            unique.setdefault(source.row, source)
+        return list(unique.values())[:most]
+
+    def _of_kind(self, opcodes: frozenset[str], block: int) -> list[int]:
+        key = opcodes, block
+        rows = self._kinds.get(key)
+        if rows is None:
+            span = range(self.flow.first[block], self.flow.last[block] + 1)
+            rows = [row for row in span if self.operations[row].opcode in opcodes]
+            self._kinds[key] = rows
+        return rows
+
+    def interval(self, row: int, opcodes: frozenset[str]) -> list[int]:
+        """Rows between `row` and the instructions of these opcodes before it, on all ways back."""
+        flow = self.flow
+        waiting = deque([(flow.block(row), row)])
+        seen: set[int] = set()
+        out: set[int] = set()
+        while waiting:
+            block, before = waiting.popleft()
+            rows = self._of_kind(opcodes, block)
+            position = bisect_left(rows, before)
+            if position:
+                out.update(range(rows[position - 1] + 1, before))
+                continue
+            out.update(range(flow.first[block], before))
+            for previous in flow.predecessors[block]:
+                if previous not in seen:
+                    seen.add(previous)
+                    waiting.append((previous, flow.last[previous] + 1))
+        return sorted(out)
