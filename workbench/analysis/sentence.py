@@ -177,12 +177,16 @@ def _occupancy(proof: Proof, cause: Cause) -> str:
 
 def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
     """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
-    named = [hunk for number in proof.place.hunks for hunk in hunks if hunk.id == number]
+    named = [hunk for hunk in hunks if hunk.id in proof.place.hunks]
     if not named:
         words = {"compiler": "code that nobody edited", "source unknown": "unknown source"}
         return words.get(proof.place.link, "")
     numbers = _listed([str(hunk.id) for hunk in named])
-    lines = _listed([lines_of(hunk) for hunk in named])
+    plain = all(hunk.new[0] <= hunk.new[1] for hunk in named)
+    places = [lines_of(hunk) for hunk in named]
+    if plain and len(named) > 1:
+        places = [place.removeprefix("lines ").removeprefix("line ") for place in places]
+    lines = "lines " * (plain and len(named) > 1) + _listed(places)
     return f"hunk{'s' if len(named) > 1 else ''} {numbers} ({lines})"
 
 

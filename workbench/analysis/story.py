@@ -34,6 +34,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit, Linked, Part, attribute
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
 from workbench.analysis.split.placing import PartKey
+from workbench.analysis.strip import Stop, strip
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record
@@ -146,6 +147,7 @@ class Story(Record, frozen=True):
     scores: tuple[Score, ...]
     cause: Cause
     sentence: str
+    strip: tuple[Stop, ...]
     chapters: tuple[Chapter, ...]
     rest: Passage
 
@@ -199,6 +201,7 @@ def explain(
         scores=score(old, new, speedup) if speedup else (),
         cause=cause,
         sentence=tell(comparison, attribution, cause, time),
+        strip=strip(comparison, attribution, cause),
         chapters=chapters,
         rest=rest,
     )

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import NOTHING, Chapter, Fact, LeftOut, Story, Tie
+from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import listed, quantity, signed
@@ -39,7 +40,8 @@ def hunks_view(
     """
     out: list[RenderableType] = []
     if story.sentence:
-        out.append(section("In words", Text(clean(story.sentence))))
+        told = [Text(clean(line(story.strip)), style="bold"), Text(clean(story.sentence))]
+        out.append(section("In words", Group(*told)))
     blocks: list[RenderableType] = []
     hidden = 0
     for place, chapter in enumerate(story.chapters):

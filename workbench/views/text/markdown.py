@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.story import NOTHING, Chapter, Fact, Story, Tie
+from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import count, factor, listed, quantity, signed
@@ -52,6 +53,7 @@ def step_markdown(
         notes: Sentences that must stand beside any number, such as that a side is stale.
     """
     head = [
+        f"**{inline(line(story.strip))}**",
         _sentence(story.sentence),
         _time(comparison),
         _author(title, change),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
+from workbench.analysis.cause.strip import Cause
 from workbench.analysis.compare import Comparison, Side
+from workbench.analysis.limit import Limit
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
@@ -56,6 +58,8 @@ def step_document(
             for judgement in story.expectations
         ],
         "sentence": story.sentence,
+        "strip": [asdict(stop) for stop in story.strip],
+        "cause": _cause(story.cause),
         "side_effects": [delta.id for delta in story.side_effects],
         "time_split": _time(story.time) if story.time is not None else None,
         "occupancy": [picked(split, "kernel old new delta causes") for split in story.occupancy],
@@ -70,6 +74,31 @@ def step_document(
             "rest": _passage(story.rest),
         },
     }
+
+
+def _cause(cause: Cause) -> Json:
+    return {
+        "proofs": [
+            {
+                "counter": proof.counter.id,
+                "beside": proof.beside.id if proof.beside is not None else None,
+                **picked(proof, "way score"),
+                **picked(proof.place, "link hunks share"),
+            }
+            for proof in cause.proofs
+        ],
+        "stalls": [picked(move, "stall old_s new_s") for move in cause.stalls],
+        "limit_old": _limit(cause.limit_old),
+        "limit_new": _limit(cause.limit_new),
+        "doubts": [asdict(doubt) for doubt in cause.doubts],
+    }
+
+
+def _limit(limit: Limit | None) -> Json | None:
+    if limit is None:
+        return None
+    others = [{"id": o.resource.id, "share": o.active} for o in limit.others]
+    return {**picked(limit, "id words share"), "others": others}
 
 
 def _side(side: Side, stale: bool) -> Json:

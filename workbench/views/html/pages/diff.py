@@ -25,6 +25,7 @@ from workbench.views.html.parts.common import (
     parameters,
     range_of,
     sentence,
+    strip_links,
     tool,
     verified,
 )
@@ -76,6 +77,7 @@ class DiffView(Record, frozen=True):
 
     head: Head
     lede: tuple[Phrase, ...]
+    strip: tuple[Phrase, ...]
     reasons: tuple[str, ...]
     time: Tile | None
     tiles: tuple[MovedTile, ...]
@@ -195,6 +197,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
             notices=tuple(notices),
         ),
         lede=sentence(story.sentence),
+        strip=strip_links(story.strip),
         reasons=comparison.reasons,
         time=_time_tile(comparison),
         tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),

@@ -25,7 +25,7 @@ from workbench.views.html.parts.common import (
     parameters,
     percent,
     range_of,
-    sentence,
+    strip_links,
     width,
 )
 from workbench.views.html.parts.keys import CounterTable, key_counters, peaks
@@ -64,10 +64,10 @@ class RungView(Record, frozen=True):
 
 
 class LadderRow(Record, frozen=True):
-    """A version with the story of its step: the sentence, and what moved most."""
+    """A version with the story of its step: the causal strip, and what moved most."""
 
     rung: RungView
-    sentence: tuple[Phrase, ...]
+    strip: tuple[Phrase, ...]
     moved: tuple[MovedTile, ...]
 
 
@@ -116,11 +116,11 @@ def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
     parent = ladder.parent(rung)
     found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
     if found is None:
-        return LadderRow(rung=_rung(rung, parent, "", top), sentence=(), moved=())
+        return LadderRow(rung=_rung(rung, parent, "", top), strip=(), moved=())
     step = ladder.step(*found)
     return LadderRow(
         rung=_rung(rung, parent, step_page(*found), top),
-        sentence=sentence(step.story.sentence),
+        strip=strip_links(step.story.strip, step_page(*found)),
         moved=tuple(map(tile, most_moved(step.comparison, step.scale, _MOVED))),
     )
 

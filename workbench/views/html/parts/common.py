@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from workbench import units
+from workbench.analysis.strip import Stop
 from workbench.counters import Counter, Missing, Reading, read
 from workbench.model import Launch, Number, Profile, Record, Verification
 
@@ -80,6 +81,17 @@ def sentence(text: str) -> tuple[Phrase, ...]:
     """What stands between back quotes is code; without them the sentence is one piece."""
     parts = enumerate(_CODE.split(text))
     return tuple(Phrase(part, code=place % 2 == 1) for place, part in parts if part)
+
+
+def strip_links(stops: Sequence[Stop], page: str = "") -> tuple[Phrase, ...]:
+    """The causal strip, each stop with a link to its proof on a step's page."""
+    out = []
+    for stop in stops:
+        anchor = f"#counter-{stop.counter}" if stop.counter else "#time"
+        if stop.hunk is not None:
+            anchor = f"#hunk-{stop.hunk}"
+        out.append(Phrase(stop.text, href=f"{page}{anchor}"))
+    return tuple(out)
 
 
 class CounterCell(Record, frozen=True):

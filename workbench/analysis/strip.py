@@ -1,0 +1,73 @@
+"""The causal strip: one step in one line, edit → counter → stall → time → what limits now.
+
+Every stop is a number of the analysis, and says where its proof is: the hunk, or the counter's
+row. A stop of which nothing is known is left out; a step that is no faster has no edit to show.
+"""
+
+from __future__ import annotations
+
+from workbench.analysis.cause.strip import Cause
+from workbench.analysis.compare import Comparison
+from workbench.analysis.limit import RESOURCES, Limit
+from workbench.analysis.sameness import headline
+from workbench.analysis.sentence import change_of, stall_of, where_of
+from workbench.analysis.split.attribution import Attribution
+from workbench.counters import catalog
+from workbench.model import Record
+from workbench.units import factor, signed
+
+
+class Stop(Record, frozen=True):
+    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else the time."""
+
+    text: str
+    hunk: int | None = None
+    counter: str = ""
+
+
+def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
+    """The stops of a step, in order."""
+    end = [_limit(cause.limit_new)] if cause.limit_new is not None else []
+    if cause.other_work:
+        head = headline(cause.doubts).partition(":")[0]
+        return (Stop(text=head), *end)
+    out = []
+    if cause.proofs and (comparison.speed is None or comparison.speed.moved):
+        proof = cause.proofs[0]
+        where = where_of(proof, attribution.hunks)
+        if where:
+            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None)))
+        moved = [delta for delta in (proof.counter, proof.beside) if delta is not None]
+        # A wait's ratio per instruction says less than its time, which the stall tells.
+        told = moved[1:] if proof.way == "wait" else moved
+        for delta in told:
+            text = f"{catalog()[delta.id].phrase} {change_of(delta)}"
+            out.append(Stop(text=text, counter=delta.id))
+        stall = stall_of(cause)
+        if proof.way == "wait":
+            stall = next((m for m in cause.stalls if m.stall == proof.counter.id), stall)
+        if stall is not None:
+            text = f"{catalog()[stall.stall].phrase} {signed(stall.delta_s, 's')}"
+            out.append(Stop(text=text, counter=stall.stall))
+    return (*out, *_time(comparison), *end)
+
+
+def line(stops: tuple[Stop, ...]) -> str:
+    """All of it as one line of text."""
+    return " → ".join(stop.text for stop in stops)
+
+
+def _time(comparison: Comparison) -> tuple[Stop, ...]:
+    speed = comparison.speed
+    if speed is None:
+        return ()
+    if not speed.moved:
+        return (Stop(text="equally fast", counter="duration"),)
+    ratio = speed.speedup
+    word = "faster" if ratio >= 1 else "slower"
+    return (Stop(text=f"{factor(max(ratio, 1 / ratio))} {word}", counter="duration"),)
+
+
+def _limit(limit: Limit) -> Stop:
+    known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
+    return Stop(text=f"now {limit.words}", counter=known)
