@@ -18,12 +18,12 @@ from workbench.emulator.faults.watching import SharedWatcher
 from workbench.emulator.faults.words import endless, first_lane, overdue, waits_forever, who
 from workbench.emulator.ops.asynccopy import Pipeline
 from workbench.emulator.ops.exact import floating_state
+from workbench.emulator.polling import Resting, end_of
 from workbench.emulator.program import Code, Program
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import WARP, Bools, Lanes, Mask
 from workbench.emulator.state.values import unsigned
-from workbench.emulator.waiting import Resting, end_of
 from workbench.errors import KernelError
 
 #: Instructions between two looks at the clock.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure
+from workbench.emulator.polling import polls_of, untold
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, results
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
@@ -13,7 +14,6 @@ from workbench.emulator.state.context import CodeSite, Context, Limits, Register
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.emulator.state.values import Value
-from workbench.emulator.waiting import untold, waits_of
 from workbench.errors import KernelError
 
 
@@ -31,7 +31,7 @@ class Code:
     barrier: int = -1  # slot of a barrier's id
     expected: int = -1  # slot of a barrier's thread count
     alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
-    waits: bool = False  # such a block, of a loop that may wait for other threads
+    polls: bool = False  # such a block, of a loop that may wait for other threads
     untold: bool = False  # may change memory without a word to `Runtime.changes`
     warps_run: int = 0
     lanes_run: int = 0
@@ -70,7 +70,7 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[CodeSite] = []
-        self.waits = waits_of(graph)
+        self.polls = polls_of(graph)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
         for code in self.codes:
@@ -82,7 +82,7 @@ class Program:
         code.untold = untold(code.block)
         if index in code.block.loops:
             code.alive = tuple(self.ctx.register(name) for name in sorted(self.graph.alive[index]))
-            code.waits = index in self.waits.at
+            code.polls = index in self.polls.at
 
     def _site(self, instr: Instr) -> CodeSite:
         site = CodeSite(instr)

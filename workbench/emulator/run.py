@@ -213,7 +213,7 @@ def run(
     program = prepare(module, launch, arena, check=check, origins=origins)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
-    whole = blocks is None or program.waits.others
+    whole = blocks is None or program.polls.others
     chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
     assert chosen is not None
     workers = workers_here() if workers is None else workers
@@ -222,7 +222,7 @@ def run(
     parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
     lists = [part.blocks for part in parts]
     work = partial(_work, program, geometry)
-    if program.waits.others and len(parts) > 1:
+    if program.polls.others and len(parts) > 1:
         run_in_turns(program, geometry, chosen, launch.resident)
         parts, answers = [_Portion(chosen)], [_counts(program)]
     elif workers == 1 or len(parts) == 1:

@@ -52,7 +52,7 @@ def untold(block: BasicBlock) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class Polls:
     """The loops of a kernel that may wait for other threads, by the index of their first block.
 
     `others`: one of them may be for another block.
@@ -62,7 +62,7 @@ class Waits:
     others: bool = False
 
 
-def waits_of(graph: ControlFlow) -> Waits:
+def polls_of(graph: ControlFlow) -> Polls:
     """Which loops may wait."""
     at, others = set[int](), False
     for head in sorted({head for block in graph.ordered for head in block.loops}):
@@ -71,7 +71,7 @@ def waits_of(graph: ControlFlow) -> Waits:
         if fresh and _decides(body, fresh):
             at.add(head)
             others |= any(space_of(instr) not in ("shared", "local") for instr in fresh)
-    return Waits(frozenset(at), others)
+    return Polls(frozenset(at), others)
 
 
 def end_of(graph: ControlFlow, head: int) -> Instr:
@@ -184,7 +184,7 @@ class Resting:
             loop.look = loop.rounds + min(loop.rounds, _RARELY)
             if same:
                 return self._rest(rank, mask)
-        if code.waits and loop.rounds >= _FIRST and (busy or self.asleep):
+        if code.polls and loop.rounds >= _FIRST and (busy or self.asleep):
             self.moved = True
             return self._rest(rank, mask)
         if loop.rounds >= loop.look:

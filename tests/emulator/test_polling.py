@@ -362,4 +362,4 @@ def test_which_loops_may_wait_for_another_block(cuda: Compile, name: str) -> Non
     buffers = {"p": np.zeros(8, "i4")}
     launch = KernelLaunch("k", (1, 1, 1), (32, 1, 1), [Pointer("p"), Scalar(9)])
     program = prepare(module, launch, arena_for(module, buffers))
-    assert program.waits.others is waits
+    assert program.polls.others is waits
