@@ -43,8 +43,6 @@ _ERRORS = 3.0
 #: Batches are few, so where blocks differ the error itself is known badly.
 _SAMPLED = 0.01
 
-_MEMORY = ("ld", "st", "atom", "red", "cp", "wmma", "ldmatrix")
-
 Place = tuple[str, int]
 
 
@@ -90,7 +88,8 @@ def recorded_place(profile: Profile, launch: Launch, row: int) -> Place:
 
 def counted_place(module: Module, row: Executed) -> Place:
     """Where a PTX instruction comes from."""
-    return Path(module.files.get(row.instr.loc.file, "?")).name, row.instr.loc.line
+    file, line = row.instr.loc.home
+    return Path(module.files.get(file, "?")).name, line
 
 
 def recorded_lines(
@@ -147,25 +146,12 @@ def inlined(module: Module) -> dict[Place, Place]:
         parent[max(one, two)] = min(one, two)
         parent.setdefault(min(one, two), min(one, two))
 
-    def join_upwards(place: tuple[int, int], caller: tuple[int, int]) -> None:
-        done, open_ = set(), [(place, caller)]
-        while open_:
-            pair = open_.pop()
-            if pair not in done:
-                done.add(pair)
-                join(*pair)
-                open_ += [(pair[1], up) for up in module.calls.get(pair[1], ())]
-
     for function in module.functions.values():
         for item in function.body:
-            if isinstance(item, Instr) and item.loc.inlined_at is not None:
-                place, caller = (item.loc.file, item.loc.line), item.loc.inlined_at
-                if item.loc.file == caller[0]:
-                    join(place, caller)
-                # A header's function is everywhere; only what it loads or stores counts,
-                # wherever it is on the way up to the kernel.
-                elif item.op in _MEMORY:
-                    join_upwards(place, caller)
+            if not isinstance(item, Instr) or item.loc.inlined_at is None:
+                continue
+            if item.loc.file == item.loc.inlined_at[0] == item.loc.home[0]:
+                join(item.loc.home, item.loc.inlined_at)
     return {place: root(place) for place in parent}
 
 

@@ -72,14 +72,13 @@ def test_lines_follow_loc_and_line_zero_keeps_the_line_before() -> None:
     assert (found[3].loc.file, found[3].loc.line) == (2, 20)
 
 
-def test_calls_without_instructions_of_their_own_are_known() -> None:
-    text = BODY.replace(
-        ".loc 2 20", ".loc 1 40 5, function_name $L__info_string0, inlined_at 1 70 13\n.loc 2 20"
-    )
-    assert text != BODY
-    calls = parse(text).calls
-    assert calls[1, 40] == {(1, 70)}
-    assert calls[2, 20] == {(1, 9)}
+def test_what_a_header_does_belongs_to_its_caller() -> None:
+    header = BODY.replace("kernels/demo/part.cuh", "cuda/helpers.h")
+    assert header != BODY
+    own, outside = instrs(BODY)[1].loc, instrs(header)[1].loc
+    assert own.home == (2, 20) and outside.home == (1, 9)
+    assert parse(BODY).where(own) == "kernels/demo/part.cuh:20"
+    assert parse(header).where(outside) == "kernels/demo/v0.cu:9 (in cuda/helpers.h:20)"
 
 
 def test_nested_scopes_do_not_share_their_registers() -> None:

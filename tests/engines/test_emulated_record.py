@@ -16,7 +16,8 @@ from workbench.emulator.launch import Scalar
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.ptx.parser import parse
 from workbench.engines.emulated.record import launch_records
-from workbench.model import Launch
+from workbench.errors import KernelError
+from workbench.model import Launch, line_counters
 
 __all__ = ["cuda"]  # a fixture
 
@@ -65,6 +66,36 @@ def test_loads_of_constants_are_no_global_loads(cuda: Compile) -> None:
     assert constant.metrics[spread] == plain.metrics[spread]
 
 
+CALLING = """#include <cuda_pipeline.h>
+extern "C" __global__ void k(const float* x, float* y) {
+  __shared__ float tile[128];
+  __pipeline_memcpy_async(&tile[threadIdx.x], x + threadIdx.x, 4);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  y[threadIdx.x] = tile[127 - threadIdx.x] + __ldg(x + threadIdx.x);
+}
+"""
+
+
+def test_what_a_header_costs_stands_at_the_line_that_called_it(cuda: Compile) -> None:
+    """Nobody looks for a copy in cuda_pipeline_helpers.h, or can change it there."""
+    buffers = {"x": np.ones(128, "f4"), "y": np.zeros(128, "f4")}
+    launch = launched(cuda(CALLING), "k", buffers, ["x", "y"])
+    lines = line_counters(launch)
+    assert {file for file, _ in lines} == {0} and {line for _, line in lines} <= set(range(2, 10))
+    sectors = "memory_l2_theoretical_sectors_global"
+    assert {line: found[sectors] for (_, line), found in lines.items() if sectors in found} == {
+        4: 16, 8: 32,
+    }  # fmt: skip
+
+
+def test_an_error_in_a_header_names_the_callers_line_first(cuda: Compile) -> None:
+    buffers = {"x": np.ones(64, "f4"), "y": np.zeros(128, "f4")}
+    with pytest.raises(KernelError, match=r"^k\.cu:8 \(in \S*sm_32_intrinsics\.hpp:\d+\): out of"):
+        launched(cuda(CALLING.replace("x + threadIdx.x, 4", "x, 4")), "k", buffers, ["x", "y"])
+
+
 INDEXED = """.version 8.4
 .target sm_90
 .address_size 64
@@ -87,7 +118,7 @@ INDEXED = """.version 8.4
 
 
 def test_parameters_at_an_index_are_constants() -> None:
-    args = ["y", Scalar(7 + (9 << 32), "long")]
+    args: list[str | Scalar] = ["y", Scalar(7 + (9 << 32), "long")]
     launch = launched(parse(INDEXED), "k", {"y": np.zeros(128, "u4")}, args)
     assert value(launch, "global_loads") == value(launch, "global_load_sectors") == 0
     assert launch.metrics["ptx__inst_executed_op_const"].value == 4

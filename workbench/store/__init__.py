@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
+from workbench.places import folded
 from workbench.store.atomic import locked, write_files
 from workbench.store.codec import decode, encode, pack_raw
 
@@ -139,13 +140,13 @@ class Store:
         return path
 
     def load(self, path: Path) -> Profile:
-        """Read one profile.
+        """Read one profile; what its headers' lines cost stands at their callers (`places`).
 
         Raises:
             MissingError: there is no such file, or it may not be read.
             DataError: the file is damaged, foreign, or of a newer schema.
         """
-        return decode(path, Profile)
+        return folded(decode(path, Profile))
 
     def find(
         self,

@@ -58,7 +58,7 @@ class Origins:
 
     def __init__(self, module: Module, arena: Arena) -> None:
         locs = {
-            (item.loc.file, item.loc.line)
+            item.loc.home
             for function in module.functions.values()
             for item in function.body
             if isinstance(item, Instr)
@@ -100,7 +100,7 @@ class Origins:
 
     def bit(self, loc: Loc) -> Bits:
         """The set of one line, (1, 1, planes)."""
-        number = self._place[loc.file, loc.line]
+        number = self._place[loc.home]
         out = np.zeros((1, 1, self.planes), np.uint64)
         out[0, 0, number // 64] = np.uint64(1) << np.uint64(number % 64)
         return out

@@ -124,7 +124,7 @@ class _Inliner:
             guard = item.guard
             if guard is not None:
                 guard = Reg(prefix + guard.name, guard.negated)
-            loc = item.loc if item.loc.line or at is None else at
+            loc = item.loc if at is None else self.module.located(item.loc, at)
             self.emit(place, replace(item, operands=operands, guard=guard, loc=loc))
 
     def emit(self, place: _Inlined, instr: Instr) -> None:

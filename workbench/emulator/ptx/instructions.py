@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from workbench.places import foreign
 
 #: Bytes of each fundamental type, by the suffix that instructions carry.
 SIZES = {
@@ -15,11 +17,20 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """A source position: `file` indexes `Module.files`; `inlined_at` is the caller's."""
+    """A source position: `file` indexes `Module.files`; `inlined_at` is the caller's.
+
+    `called_from` is a header's outermost caller, to which its cost belongs.
+    """
 
     file: int
     line: int
     inlined_at: tuple[int, int] | None = None
+    called_from: tuple[int, int] | None = None
+
+    @property
+    def home(self) -> tuple[int, int]:
+        """File and line to which the cost belongs (`workbench.places`)."""
+        return self.called_from or (self.file, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +167,26 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A parsed PTX module.
-
-    `calls` has the places (file, line) inside inlined functions, those without instructions
-    of their own too, and the places they were called from.
-    """
+    """A parsed PTX module."""
 
     version: str = ""
     target: str = ""
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
-    calls: dict[tuple[int, int], set[tuple[int, int]]] = field(default_factory=dict)
+
+    def located(self, loc: Loc, call: Loc) -> Loc:
+        """A position in a function that is called: without one, the call's."""
+        if not loc.line:
+            return call
+        if loc.called_from is None and foreign(self.files.get(loc.file, "")):
+            return replace(loc, called_from=call.home)
+        return loc
 
     def where(self, loc: Loc) -> str:
-        """``file:line`` of a position, for messages."""
-        return f"{self.files.get(loc.file, '?')}:{loc.line}"
+        """``file:line`` of a position for messages; of a header's, its caller's line first."""
+        place = f"{self.files.get(loc.file, '?')}:{loc.line}"
+        file, line = loc.home
+        if (file, line) == (loc.file, loc.line):
+            return place
+        return f"{self.files.get(file, '?')}:{line} (in {place})"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from workbench.emulator.ptx.instructions import Imm, Loc, Module
 from workbench.errors import DataError
+from workbench.places import Callers, files_of
 
 _TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/"""
@@ -81,6 +82,7 @@ class Cursor:
         self.lines = text.split("\n")
         self.module = Module()
         self.loc = Loc(0, 0)
+        self.callers = Callers(files_of(self.lines))
         self.scopes: list[dict[str, str]] = []
         self.counter = 0
 

@@ -200,10 +200,10 @@ class _Parser(Cursor):
         if "inlined_at" in rest:
             at = rest.index("inlined_at")
             inlined = (int(rest[at + 1]), int(rest[at + 2]))
-            self.module.calls.setdefault((file, line), set()).add(inlined)
         # Line 0 means "compiler-made": ptxas leaves such code on the line before it.
         if line:
-            self.loc = Loc(file, line, inlined)
+            home = self.callers.home((file, line), inlined)
+            self.loc = Loc(file, line, inlined, None if home == (file, line) else home)
 
     def declare(self, function: Function, name: str, kind: str) -> None:
         """A register; in a nested scope under a name of its own."""

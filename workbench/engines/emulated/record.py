@@ -96,6 +96,7 @@ def instruction_table(
     """The PTX instructions with their non-zero counters."""
     place = {source.path: index for index, source in enumerate(sources)}
     rows = outcome.rows
+    homes = [row.instr.loc.home for row in rows]
     columns = {}
     found_in: dict[str, tuple[Sequence[float], str]] = {
         name: ([get(row) for row in rows], unit) for name, (get, unit) in COLUMNS.items()
@@ -113,8 +114,8 @@ def instruction_table(
     return InstructionTable(
         address=tuple(index * _ADDRESS_STEP for index in range(len(rows))),
         text=tuple(" ".join(row.instr.text.split()) for row in rows),
-        file=tuple(place.get(module.files.get(row.instr.loc.file, ""), -1) for row in rows),
-        line=tuple(row.instr.loc.line for row in rows),
+        file=tuple(place.get(module.files.get(file, ""), -1) for file, _ in homes),
+        line=tuple(line for _, line in homes),
         columns=columns,
     )
 

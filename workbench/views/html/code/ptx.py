@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from workbench.model import Launch, Profile, Record
+from workbench.places import Callers, files_of, kernel_bodies
 
-_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s")
-_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 #: Rows that a page without instructions of the machine shows without its script.
 _FIRST = 60
 
@@ -49,15 +45,16 @@ def ptx_view(profile: Profile, launch: Launch) -> Ptx:
 
 def _of_build(profile: Profile, text: str, kernel: str) -> list[PtxRow]:
     every = text.splitlines()
-    files = {int(m[1]): m[2] for line in every if (m := _FILE.match(line))}
+    files = files_of(every)
     paths = {source.path: number for number, source in enumerate(profile.sources)}
-    body = _body(every, kernel)
+    body = next(iter(kernel_bodies(every, kernel)), ())
+    callers = Callers(files)
     rows: list[PtxRow] = []
     file, line = -1, 0
     for raw in body:
-        place = _LOC.match(raw)
-        if place:
-            file, line = paths.get(files.get(int(place[1]), ""), -1), int(place[2])
+        if place := callers.read(raw):
+            number, line = place[1]
+            file = paths.get(files.get(number, ""), -1)
             continue
         code = raw.strip().replace("\t", " ")
         if not code or code.startswith("//"):
@@ -68,22 +65,6 @@ def _of_build(profile: Profile, text: str, kernel: str) -> list[PtxRow]:
             PtxRow(text=code, at=f"{file}:{line}" if tied else "", line=str(line) if tied else "")
         )
     return rows
-
-
-def _body(every: list[str], kernel: str) -> list[str]:
-    """The lines of one kernel, from its ``.entry`` to the brace that closes it."""
-    starts = [(n, m[1]) for n, line in enumerate(every) if (m := _ENTRY.search(line))]
-    mangled = f"{len(kernel)}{kernel}"
-    fitting = [n for n, name in starts if name == kernel or mangled in name]
-    if not fitting and len(starts) == 1:
-        fitting = [starts[0][0]]
-    if not fitting:
-        return []
-    first = fitting[0]
-    for n in range(first, len(every)):
-        if every[n].startswith("}"):
-            return every[first : n + 1]
-    return every[first:]
 
 
 def _of_report(launch: Launch) -> list[PtxRow]:

@@ -1,0 +1,140 @@
+"""Lines of headers: whose they are, in PTX and in what ncu recorded of machine code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.factories import make_launch, make_profile
+from workbench.model import Build, Column, InstructionTable, Profile, SourceFile, line_counters
+from workbench.places import Callers, folded, foreign
+from workbench.store import Store
+from workbench.store.codec import decode
+
+REPO = Path(__file__).resolve().parent.parent
+FILES = {1: "kernels/demo/v1.cu", 2: "kernels/demo/own.cuh", 3: "cuda/cub/reduce.cuh",
+         4: "system/shfl.h"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "outside"),
+    [
+        ("kernels/demo/v1.cu", False),
+        ("cuda/cub/reduce.cuh", True),
+        ("system/shfl.h", True),
+        ("/usr/local/cuda/include/shfl.h", True),
+        ("", False),
+    ],
+)
+def test_files_of_a_toolkit(path: str, outside: bool) -> None:
+    assert foreign(path) is outside
+
+
+def test_a_chain_of_headers_ends_at_the_line_that_is_ours() -> None:
+    callers = Callers(FILES)
+    assert callers.home((1, 16), None) == (1, 16)
+    assert callers.home((3, 518), (1, 16)) == (1, 16)
+    assert callers.home((3, 599), (3, 518)) == (1, 16)
+    # A template that calls itself: its own line is its caller's.
+    assert callers.home((3, 534), (3, 599)) == (1, 16)
+    assert callers.home((3, 534), (3, 534)) == (1, 16)
+    assert callers.home((4, 9), (3, 534)) == (1, 16)
+    # The next call of the same function is told from the outside inwards again.
+    assert callers.home((3, 518), (1, 20)) == (1, 20)
+    assert callers.home((3, 599), (3, 518)) == (1, 20)
+
+
+def test_our_own_functions_keep_their_lines() -> None:
+    callers = Callers(FILES)
+    assert callers.home((2, 5), (1, 30)) == (2, 5)
+    assert callers.home((4, 9), (2, 5)) == (2, 5)
+    assert callers.home((4, 9), None) == (4, 9)  # called for real: PTX does not say by whom
+
+
+PTX = """
+.visible .entry _Z4scalePf(
+)
+{
+	.loc	1 10 3
+	mov.u32 	%r1, %tid.x;
+	.loc	4 7 1, function_name $L__info_string0, inlined_at 1 12 5
+	ld.global.nc.f32 	%f1, [%rd1];
+	.loc	1 13 3
+	add.f32 	%f3, %f1, %f1;
+	.loc	4 7 1, function_name $L__info_string0, inlined_at 1 14 5
+	ld.global.nc.f32 	%f2, [%rd1+4];
+	.loc	4 8 1, function_name $L__info_string0, inlined_at 1 12 5
+	cp.async.commit_group;
+	.loc	4 8 1, function_name $L__info_string0, inlined_at 1 14 5
+	cp.async.commit_group;
+	ret;
+}
+	.file	1 "kernels/demo/v1.cu"
+	.file	4 "system/shfl.h"
+"""
+#: Position, PTX: what ncu tells of each machine instruction.
+ROWS = [
+    ((0, 10), "mov.u32 \t%r1, %tid.x;"),
+    ((1, 7), "ld.global.nc.f32 \t%f2, [%rd1+4];"),
+    ((1, 7), "ld.global.nc.f32 \t%f1, [%rd1];"),
+    ((0, 12), "mul.wide.u32 \t%rd1, %r1, 4;"),
+    ((1, 8), "cp.async.commit_group;"),
+    ((0, 13), "add.f32 \t%f3, %f1, %f1;"),
+    ((1, 8), "cp.async.commit_group;"),
+    ((0, 14), "st.global.f32 \t[%rd1], %f3;"),
+    ((1, 99), "nothing.of.this;"),
+    ((-1, 0), ""),
+]
+
+
+def recorded(ptx: str = PTX) -> Profile:
+    table = InstructionTable(
+        address=tuple(range(0, 16 * len(ROWS), 16)),
+        text=tuple("NOP" for _ in ROWS),
+        file=tuple(file for (file, _), _ in ROWS),
+        line=tuple(line for (_, line), _ in ROWS),
+        ptx=tuple(text for _, text in ROWS),
+        columns={"inst_executed": Column(rows=tuple(range(len(ROWS))), values=(1,) * len(ROWS))},
+    )
+    return make_profile(
+        launches=(make_launch(kernel="scale", instructions=table),),
+        sources=(SourceFile(path="kernels/demo/v1.cu", text="…"), SourceFile(path="system/shfl.h")),
+        build=Build(compiler="nvcc 13", arch="sm_90", ptx=ptx),
+    )
+
+
+def test_machine_instructions_go_to_the_caller_that_their_ptx_names() -> None:
+    table = folded(recorded()).launches[0].instructions
+    places = list(zip(table.file, table.line, strict=True))
+    assert places[1:3] == [(0, 14), (0, 12)]
+    # The same PTX behind two callers: the one whose own code is next to it.
+    assert (places[4], places[6]) == ((0, 12), (0, 14))
+    for row in (0, 3, 5, 7, 8, 9):
+        assert places[row] == ROWS[row][0]
+
+
+def test_without_ptx_headers_keep_their_lines() -> None:
+    profile = recorded("")
+    assert folded(profile) is profile
+
+
+def test_every_recorded_header_line_has_a_caller_and_nothing_is_lost() -> None:
+    """Steps on an H200, as they were recorded and as they are read."""
+    store = Store(REPO / "profiles")
+    moved = 0
+    for entry in store.find(study="conv2d_half", engine="ncu"):
+        raw, read = decode(entry.path, Profile), store.load(entry.path)
+        for before, after in zip(raw.launches, read.launches, strict=True):
+            moved += before.instructions != after.instructions
+            files = {read.sources[file].path for file in after.instructions.file if file >= 0}
+            assert not any(map(foreign, files)), entry.path
+            sums = []
+            for launch in (before, after):
+                total: Counter[str] = Counter()
+                for counters in line_counters(launch).values():
+                    total.update(counters)
+                sums.append(total)
+            assert sums[0] == pytest.approx(sums[1], rel=1e-12)
+    assert moved >= 10

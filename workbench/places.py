@@ -1,0 +1,165 @@
+"""Where a line of code belongs: what stands in a toolkit's header, to the line that called it.
+
+A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: nobody can edit the
+header, and a reader looks for it where the call stands. PTX says who called what: its ``.loc``
+has ``inlined_at``. A profile's machine instructions name the header alone, but ncu tells for
+each the PTX instruction that it was made of, and so which ``.loc`` it stood behind.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from workbench.model import InstructionTable, Launch, Profile
+
+Position = tuple[int, int]  # number of a file, 1-based line
+
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
+
+
+def foreign(path: str) -> bool:
+    """Whether a file of a line table is a toolkit's or the system's (`compile.compilers`)."""
+    return path.startswith(("cuda/", "system/", "/"))
+
+
+def files_of(lines: Iterable[str]) -> dict[int, str]:
+    """The numbered files of PTX."""
+    return {int(found[1]): found[2] for line in lines if (found := _FILE.match(line))}
+
+
+class Callers:
+    """Follows the positions of PTX in their order.
+
+    The compiler tells the way from a kernel into a function once, from outside inwards:
+    where two calls of one function are interleaved at depth, the last one told is taken.
+
+    Args:
+        files: Path of each numbered file.
+    """
+
+    def __init__(self, files: Mapping[int, str]) -> None:
+        self._files = files
+        self._known: dict[Position, Position] = {}
+
+    def home(self, place: Position, caller: Position | None) -> Position:
+        """Where the cost of a position belongs.
+
+        Args:
+            place: File and line of a ``.loc``.
+            caller: Its ``inlined_at``.
+        """
+        found = place
+        if caller is not None and foreign(self._files.get(place[0], "")):
+            found = self._known.get(caller, caller)
+        self._known[place] = found
+        return found
+
+    def read(self, line: str) -> tuple[Position, Position] | None:
+        """Position and home of a line of PTX that is a ``.loc``."""
+        found = _LOC.match(line)
+        if found is None:
+            return None
+        place = int(found[1]), int(found[2])
+        caller = None if found[3] is None else (int(found[3]), int(found[4]))
+        return place, self.home(place, caller)
+
+
+def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
+    """The lines of each entry of PTX that may be a kernel, by its name without parameters."""
+    starts = [(n, found[1]) for n, line in enumerate(lines) if (found := _ENTRY.search(line))]
+    mangled = f"{len(kernel)}{kernel}"
+    fitting = [n for n, name in starts if name == kernel or mangled in name]
+    if not fitting and len(starts) == 1:
+        fitting = [starts[0][0]]
+    ends = [n for n, line in enumerate(lines) if line.startswith("}")]
+    return [
+        lines[first : next((end + 1 for end in ends if end > first), len(lines))]
+        for first in fitting
+    ]
+
+
+def folded(profile: Profile) -> Profile:
+    """A profile whose instructions stand at the lines that called for them.
+
+    Instructions of headers keep their line where the profile has no PTX, or it does not say
+    who called.
+    """
+    text = profile.build.ptx if profile.build else ""
+    outside = {number for number, each in enumerate(profile.sources) if foreign(each.path)}
+    used = {file for launch in profile.launches for file in launch.instructions.file}
+    if not text or outside.isdisjoint(used):
+        return profile
+    lines = text.splitlines()
+    index = {each.path: number for number, each in enumerate(profile.sources)}
+    files = files_of(lines)
+    numbers = {number: index.get(path, -1) for number, path in files.items()}
+    whole = _Homes(lines, files, numbers)
+
+    def fold(launch: Launch) -> Launch:
+        table = launch.instructions
+        if outside.isdisjoint(table.file):
+            return launch
+        own = [_Homes(body, files, numbers) for body in kernel_bodies(lines, launch.kernel)]
+        return replace(launch, instructions=_moved(table, outside, [*own, whole]))
+
+    return replace(profile, launches=tuple(map(fold, profile.launches)))
+
+
+class _Homes:
+    """The homes of a stretch of PTX, by statement and by position, as `Profile.sources` counts."""
+
+    def __init__(
+        self, lines: Sequence[str], files: Mapping[int, str], numbers: Mapping[int, int]
+    ) -> None:
+        self.of: dict[tuple[Position, str], set[Position]] = defaultdict(set)
+        callers, at = Callers(files), None
+        for line in lines:
+            found = callers.read(line)
+            if found is not None:
+                (file, number), (caller, called) = found
+                if number:  # ptxas leaves code of line 0 on the line before it
+                    at = (numbers.get(file, -1), number), (numbers.get(caller, -1), called)
+            elif at is not None and at[0] != at[1] and at[1][0] >= 0:
+                self.of[at[0], _plain(line)].add(at[1])
+                self.of[at[0], ""].add(at[1])
+
+
+def _plain(statement: str) -> str:
+    return "".join(statement.split())
+
+
+def _moved(
+    table: InstructionTable, outside: set[int], scopes: Sequence[_Homes]
+) -> InstructionTable:
+    rows: dict[Position, list[int]] = defaultdict(list)  # of lines that are no header's
+    places = list(zip(table.file, table.line, strict=True))
+    for row, place in enumerate(places):
+        if place[0] not in outside:
+            rows[place].append(row)
+
+    def distance(row: int, home: Position) -> tuple[int, Position]:
+        """How far the next instruction of a line is: code of one call stands together."""
+        among = rows[home]
+        after = bisect_left(among, row)
+        near = [abs(each - row) for each in among[max(after - 1, 0) : after + 1]]
+        return min(near, default=len(places)), home
+
+    texts = table.ptx or table.text
+    for row, place in enumerate(places):
+        if place[0] not in outside:
+            continue
+        keys = [(place, _plain(texts[row])), (place, "")]
+        found = (scope.of[key] for key in keys for scope in scopes if key in scope.of)
+        homes = next(found, set())
+        if homes:
+            places[row] = min(homes, key=lambda home: distance(row, home))
+    return replace(
+        table, file=tuple(file for file, _ in places), line=tuple(line for _, line in places)
+    )
