@@ -90,6 +90,8 @@ def _entry(counter: Counter) -> str:
         lines.append(f"- undefined where {names} {'are all' if counter.needs[1:] else 'is'} 0")
     if counter.rest:
         lines.append(f"- undefined where it and `{counter.rest}` are both 0")
+    if counter.instead:
+        lines.append(f"- in the emulator: `{counter.instead}` instead")
     if counter.lines:
         sign = "Σ " if counter.additive else ""
         lines.append(f"- lines: {sign}" + ", ".join(f"`{name}`" for name in counter.lines))

@@ -347,3 +347,30 @@ def record_demo(project: Project) -> None:
         source = SourceFile(path=version.path, text=version.text)
         profile = make_profile(version=name, source_hash=digest, sources=(source,))
         store.save(padded(profile) if name == "v3" else profile)
+
+
+def emulate_demo(root: Path) -> None:
+    """Leave of what is recorded of the demo what an emulator could know, and no time."""
+    from workbench.store import Store
+
+    store = Store(root / "profiles")
+    for entry in store.find(engine="ncu"):
+        profile = store.load(entry.path)
+        (launch,) = profile.launches
+        metrics = {
+            name: metric
+            for name, metric in launch.metrics.items()
+            if name.startswith(("memory_", "launch__"))
+        }
+        metrics["ptx__inst_executed"] = Metric(value=1000, unit="inst")
+        metrics["ptx__machine_inst_estimate"] = Metric(value=1300, unit="inst")
+        metrics["ptx__bound_by"] = Metric(value="shared memory")
+        launches = (msgspec.structs.replace(launch, metrics=metrics),)
+        device = Device(name="emulator", slug="emulator-sm90", compute_capability=(9, 0), sms=132)
+        emulated = msgspec.structs.replace(
+            profile, engine="emulator", device=device, launches=launches
+        )
+        entry.path.unlink()
+        store.save(emulated)
+    for path in (root / "profiles").rglob("*.time.json.zst"):
+        path.unlink()

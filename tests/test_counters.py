@@ -14,7 +14,7 @@ from tests.factories import make_instructions, make_launch, make_metrics
 from workbench import counters
 from workbench.counters import Missing, Reading, catalog, read, read_all
 from workbench.errors import UsageError
-from workbench.model import Column, InstructionTable, Spread
+from workbench.model import Column, InstructionTable, Launch, Metric, Spread
 
 #: What the design promises that the catalog covers.
 # fmt: off
@@ -128,6 +128,35 @@ def test_what_is_not_there_is_missing_with_the_name_that_was_looked_for() -> Non
     assert isinstance(reading, Missing)
     assert "l1tex__t_sector_hit_rate.pct" in reading.reason
     assert "not collected" in reading.reason
+
+
+def test_what_the_emulator_never_has_names_what_to_take() -> None:
+    def emulated(**more: float) -> Launch:
+        table = InstructionTable()
+        return make_launch(
+            metrics={
+                name: Metric(value=value)
+                for name, value in {"ptx__inst_executed": 9.0, **more}.items()
+            },
+            instructions=table,
+        )
+
+    for counter in catalog():
+        if counter.instead:
+            other = catalog()[counter.instead]
+            assert any(not name.startswith(("smsp__sass", "sm__sass")) for name in other.names)
+            found = read(emulated(), counter)
+            assert isinstance(found, Missing), counter.id
+            if not found.undefined:
+                assert found.reason == f"the emulator never has it; take {counter.instead}"
+    bare = read(emulated(), "l2_hit_rate")
+    assert isinstance(bare, Missing) and bare.reason == "the emulator never has it"
+    # Of ncu it is said as before: this report lacks it, another may not.
+    other_launch = make_launch(metrics={}, instructions=InstructionTable())
+    lacking = read(other_launch, "mio_throttle")
+    assert isinstance(lacking, Missing) and "not collected" in lacking.reason
+    known = read(emulated(memory_l1_wavefronts_shared=3.0), "shared_wavefronts")
+    assert isinstance(known, Reading) and known.value == 3
 
 
 def test_nan_and_text_are_missing_and_never_numbers() -> None:

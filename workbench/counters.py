@@ -41,7 +41,8 @@ class Counter(Record, frozen=True):
     lines is the counter. `touching` names a per-instruction metric: the counter is the
     executions of all instructions that have any of it. `needs` are the counters one of
     which a share or ratio must have to mean anything, `rest` the other part of a share.
-    `follows` are counters whose change brings this one's with it.
+    `follows` are counters whose change brings this one's with it. The emulator has `instead`, and
+    never this one.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Counter(Record, frozen=True):
     needs: tuple[str, ...] = ()
     rest: str = ""
     follows: tuple[str, ...] = ()
+    instead: str = ""
     better: Literal["lower", "higher", ""] = ""
     noise: float = 0.0
     floor: float = 0.0
@@ -296,10 +298,19 @@ def _number(launch: Launch, name: str) -> Number | None:
     return metric.value
 
 
+#: Groups of counters that follow from no program: a chip has to run it.
+_HARDWARE = ("time", "throughput", "cache", "dram", "issue", "stalls", "pipes", "samples")
+NEVER_EMULATED = "the emulator never has it"
+
+
 def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
+    emulated = "ptx__inst_executed" in launch.metrics
     for name in counter.names:
         if name in launch.absent:
             return Missing(f"ncu recorded {name} without a number ({launch.absent[name]})")
+    if emulated and (counter.instead or counter.group in _HARDWARE):
+        instead = f"; take {counter.instead}" if counter.instead else ""
+        return Missing(f"{NEVER_EMULATED}{instead}")
     if why is not None:
         return why
     if counter.names:

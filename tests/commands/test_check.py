@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.factories import make_project
+from tests.factories import LADDER, emulate_demo, make_project
 from workbench.analysis.gates import Gate
 from workbench.cli import app
 from workbench.errors import UsageError
@@ -53,6 +53,52 @@ def test_a_limit_that_fails_ends_with_1(project: Path) -> None:
 def test_the_way_back_is_a_regression(project: Path) -> None:
     result = run("v3", "v2")
     assert result.exit_code == 1 and "slower than allowed" in result.output
+
+
+PREDICTED = """parent = "v2"
+[[expect]]
+counter = "mio_throttle"
+change = "down"
+[[expect]]
+counter = "duration"
+change = "down"
+[[expect]]
+counter = "shared_wavefronts"
+change = "-50%"
+"""
+
+
+@pytest.fixture
+def predicting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The demo, whose v3 predicts a stall, its time and what follows from addresses."""
+    monkeypatch.setitem(LADDER, "v3_padded.cu", ("Padded", PREDICTED, LADDER["v3_padded.cu"][2]))
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def names(*arguments: str) -> list[str]:
+    gates = json.loads(run("v3", "--format", "json", *arguments).output)["gates"]
+    return [gate["name"] for gate in gates]
+
+
+def test_without_a_clock_a_step_can_pass(predicting: Path) -> None:
+    """A laptop has no GPU: what follows from the program is judged, and nothing else."""
+    emulate_demo(predicting)
+    unknown = run("v3")
+    words = " ".join(unknown.output.split())
+    assert unknown.exit_code == 6 and "the emulator never has it; take shared_wavefronts" in words
+    result = run("v3", "--no-time")
+    assert result.exit_code == 0, result.output
+    assert names("--no-time") == ["shared_wavefronts"]
+    settings(predicting, '[check]\nlimits = { registers = "<= 8" }\n')
+    assert run("v3", "--no-time").exit_code == 1
+
+
+def test_no_time_still_judges_the_stalls_that_are_known(predicting: Path) -> None:
+    assert names() == ["mio_throttle", "duration", "shared_wavefronts", "duration"]
+    assert names("--no-time") == ["mio_throttle", "shared_wavefronts"]
 
 
 def test_an_edited_source_cannot_be_judged(project: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.factories import make_profile, make_project, make_timing
+from tests.factories import emulate_demo, make_profile, make_project, make_timing
 from workbench.cli import app
 from workbench.errors import DataError, UsageError
 from workbench.model import Device, Estimate
@@ -173,6 +173,19 @@ def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
     Store(project / "profiles").save(emulated)
     assert "n1024 on NVIDIA H200" in run()
     assert "n1024 on emulator" in run("--device", "emulator")
+
+
+def test_an_emulated_ladder_shows_what_was_counted(project: Path) -> None:
+    """There are no times, steps and shares to be shown, and never will be."""
+    emulate_demo(project)
+    text = run()
+    head = next(line for line in text.splitlines() if line.lstrip().startswith("version"))
+    assert head.split() == ["version", "instr.", "(est.)", "sectors", "wavefronts", "profiled"]
+    rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("v")}
+    assert "1,300" in rows["v2"] and "2,048" in rows["v3"] and rows["v0"].count("—") == 4
+    assert "counted by the emulator, which knows no time" in text
+    (_, v2, *_) = json.loads(run("--format", "json"))["studies"][0]["versions"]
+    assert v2["profiles"][0]["counts"]["instructions"] == 1300
 
 
 def damage(project: Path, name: str) -> Path:

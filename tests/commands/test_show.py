@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.factories import make_project
+from tests.factories import emulate_demo, make_project
 from workbench.cli import app
 from workbench.counters import catalog
 
@@ -100,6 +100,13 @@ def test_a_time_of_another_state_of_the_source_is_pointed_out(project: Path) -> 
 
 def test_all_shows_every_counter(project: Path) -> None:
     assert "All counters" in run("v2", "--all") and "All counters" not in run("v2")
+    assert "Counted of PTX" not in run("v2", "--all")
+    emulate_demo(project)
+    text = run("v2", "--all")
+    tail = text[text.index("Counted of PTX") :]
+    assert "ptx__machine_inst_estimate" in tail and "1,300 inst" in tail and "shared memory" in tail
+    assert "ptx__inst_executed\n" not in tail  # it stands among the counters
+    assert "never emulated" in run("v2")
 
 
 # --- report files -----------------------------------------------------------------

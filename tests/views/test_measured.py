@@ -239,6 +239,25 @@ def test_a_single_check_leaves_its_message_to_the_error() -> None:
     assert sheet.shown[0][2] == "WRONG" and sheet.shown[0][4] == "25,000×"
 
 
+def test_what_is_wrong_on_every_problem_is_said_once() -> None:
+    race = "k.cu:12: shared-memory race: thread {} writes what another reads"
+    unable = "k.cu:9: kernel k: the emulator does not support cluster"
+    wrong = [
+        row("v0", "n7", None, message=race.format("(1, 0, 0)")),
+        row("v0", "n9", None, message=race.format("(2, 0, 0)")),
+        row("v0", "n11", None, message=race.format("(2, 0, 0)").replace("12", "13")),
+        row("v1", "n7", None, message=unable),
+        row("v1", "n9", None, message=unable),
+        row("v2", "n9", None, message=unable),
+    ]
+    assert verify_sheet("s", 1, wrong, [], (), {}).notes == (
+        f"{race.format('(1, 0, 0)')}\nThe same on n9.",
+        race.format("(2, 0, 0)").replace("12", "13"),
+        f"{unable}\nThe same on n9.",
+        unable,
+    )
+
+
 def test_text_from_outside_cannot_move_the_cursor() -> None:
     bad = row("v0", "one", None, message="bad \x1b[2J news")
     text = to_text(sheet_view(verify_sheet("s", 1, [bad, bad], [], (), {})), 80)

@@ -64,17 +64,17 @@ def kernel_seconds(profile: Profile) -> float | None:
     return sum(known) if known and len(known) == len(found) else None
 
 
+def metric_sum(profile: Profile, name: str) -> float | None:
+    """A metric over all measured launches, added up; None where one of them lacks it."""
+    found = [launch.metrics.get(name) for launch in profile.launches if launch.profiled]
+    known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
+    return sum(known) if known and len(known) == len(found) else None
+
+
 def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
     """Machine instructions that the emulator estimated of both; None where one has no estimate."""
-    sums = []
-    for profile in (old, new):
-        launches = [launch.metrics for launch in profile.launches if launch.profiled]
-        found = [metrics.get("ptx__machine_inst_estimate") for metrics in launches]
-        known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
-        if not known or len(known) < len(found):
-            return None
-        sums.append(sum(known))
-    return sums[0], sums[1]
+    before, after = (metric_sum(profile, "ptx__machine_inst_estimate") for profile in (old, new))
+    return None if before is None or after is None else (before, after)
 
 
 def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.expectations import Judgement, Verdict, observed_change
+from workbench.analysis.expectations import Judgement, Verdict, find_counter, observed_change
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.model import Record
@@ -40,12 +40,16 @@ _LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
 
 
 class Rules(Record, frozen=True):
-    """The settings, read. Percentages as 0-100; `limits` as (sign, bound)."""
+    """The settings, read. Percentages as 0-100; `limits` as (sign, bound).
+
+    Without `timed` no duration is judged, nor what else takes a clock where it is not known.
+    """
 
     max_regression: float = 0.0
     require_expectations: bool = False
     counters: dict[str, float] = msgspec.field(default_factory=dict)
     limits: dict[str, tuple[str, float]] = msgspec.field(default_factory=dict)
+    timed: bool = True
 
 
 class Gate(Record, frozen=True):
@@ -154,17 +158,31 @@ def check_step(
     for reason in comparison.reasons:
         gates.append(inconclusive(version, file, f"compared by force: {reason}"))
     for judgement in judgements:
+        if not rules.timed and _takes_a_clock(judgement, comparison):
+            continue
         text = f"expected {judgement.counter} {judgement.expected}, observed {judgement.observed}"
         text += f": {judgement.verdict}" + (f" ({judgement.reason})" if judgement.reason else "")
         add("expectation", judgement.counter, _STATUS[judgement.verdict], text, judgement.line)
     if rules.require_expectations and not judgements:
         add("expectation", "expectations", "fail", "the version predicts nothing ([[expect]])")
-    add("regression", "duration", *_time(comparison, rules.max_regression))
+    if rules.timed:
+        add("regression", "duration", *_time(comparison, rules.max_regression))
     for name, allowed in rules.counters.items():
         add("regression", name, *_regression(comparison[name], allowed))
     for name, (sign, bound) in rules.limits.items():
         add("limit", name, *_limit(comparison[name], sign, bound))
     return tuple(gates)
+
+
+#: Groups of counters that only a clock can give: the emulator has none of them.
+_CLOCKED = ("throughput", "issue", "stalls", "pipes", "samples")
+
+
+def _takes_a_clock(judgement: Judgement, comparison: Comparison) -> bool:
+    counter = find_counter(judgement.counter)
+    if counter is None or counter.group not in _CLOCKED:
+        return counter is not None and counter.group == "time"
+    return comparison[counter.id].delta is None
 
 
 def _time(comparison: Comparison, allowed: float) -> tuple[Status, str]:

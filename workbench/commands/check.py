@@ -22,6 +22,12 @@ _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 @selection_options
 @force_option
 @click.option(
+    "--time/--no-time",
+    "timed",
+    default=True,
+    help="Judge durations; without, nor stalls and utilizations that no profile has.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["table", "json", "junit", "github"]),
@@ -34,6 +40,7 @@ def command(
     all_: bool,
     selection: Selection,
     force: bool,
+    timed: bool,
     format_: str,
 ) -> None:
     """Check a step: expectations, regressions and limits.
@@ -43,6 +50,8 @@ def command(
     Ends with 1 where a gate fails and with 6 where one cannot be judged. The rules
     stand in [tool.workbench.check].
     """
+    import msgspec
+
     from workbench.analysis.gates import overall, read_rules
     from workbench.commands.targets import is_report
     from workbench.errors import UsageError
@@ -59,7 +68,7 @@ def command(
             raise UsageError(
                 f"{text} is a report, which predicts nothing", "`workbench diff` compares reports."
             )
-    rules = read_rules(require_project().settings)
+    rules = msgspec.structs.replace(read_rules(require_project().settings), timed=timed)
     gates = _gates(versions, selection, rules, force)
     from workbench.views.sheets import check as checked
 

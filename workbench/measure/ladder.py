@@ -15,7 +15,8 @@ from urllib.parse import quote, unquote
 
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.errors import DataError
-from workbench.model import Estimate, Profile, Record, Timing, Version
+from workbench.measure.records import RecordedProfile, RecordedTime
+from workbench.model import Estimate, Profile, Timing, Version
 from workbench.project import Project
 from workbench.store import Entry, Store, natural_key
 from workbench.study.folder import Study
@@ -28,28 +29,6 @@ if TYPE_CHECKING:
 ENGINES = ("ncu", "emulator")
 #: The store's layout for times (see workbench.store); their paths are all that is needed here.
 _TIME_SUFFIX = ".time.json.zst"
-
-
-class RecordedProfile(Record, frozen=True):
-    """What a list says of one recorded profile. `stale`: the source was edited after the capture.
-
-    `duration` is its launches' time under the profiler, in seconds; None: not known.
-    """
-
-    problem: str
-    engine: str
-    device: str
-    captured: str
-    stale: bool
-    duration: float | None = None
-
-
-class RecordedTime(Record, frozen=True):
-    """A version's time, in seconds; `profiled`: seen by the profiler, not outside of it."""
-
-    time: Estimate
-    stale: bool = False
-    profiled: bool = False
 
 
 class Rung:
@@ -103,16 +82,8 @@ class Rung:
                     raise
                 self.ladder.damaged.append(error)
                 continue
-            out.append(
-                RecordedProfile(
-                    problem=entry.problem,
-                    engine=entry.engine,
-                    device=profile.device.name,
-                    captured=profile.captured,
-                    stale=self.stale(profile.source_hash),
-                    duration=kernel_seconds(profile),
-                )
-            )
+            stale = self.stale(profile.source_hash)
+            out.append(RecordedProfile.of(profile, entry.problem, stale=stale))
         return tuple(out)
 
     @property

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from workbench.measure.ladder import Ladder, RecordedProfile, Rung
+from workbench.measure.ladder import Ladder, Rung
+from workbench.measure.records import RecordedProfile
 from workbench.model import Timing
 from workbench.study.folder import Study
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ def verify_sheet(
         texts: Path -> text of the versions' sources, for the findings' lines.
     """
     # The message of a single check is the error that the command ends with.
-    notes = [row.message for row in rows if row.message] if len(rows) > 1 else []
+    notes = _once(rows) if len(rows) > 1 else []
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
     if sanitized and not findings:
@@ -76,6 +77,24 @@ def verify_sheet(
         },
         notes=tuple(notes),
     )
+
+
+#: Where and what a kernel does wrong; which thread does it is another one on each problem.
+_KIND = re.compile(r"\S+:\d+: [^:]+:")
+
+
+def _once(rows: Sequence[VerifyRow]) -> list[str]:
+    """What went wrong, once for all problems of a version on which it is the same."""
+    same: dict[tuple[str, str], list[VerifyRow]] = {}
+    for row in rows:
+        if row.message:
+            kind = _KIND.match(row.message)
+            same.setdefault((row.version, kind[0] if kind else row.message), []).append(row)
+    notes = []
+    for first, *rest in same.values():
+        others = ", ".join(row.problem for row in rest)
+        notes.append(first.message + (f"\nThe same on {others}." if others else ""))
+    return notes
 
 
 def _finding(version: str, finding: Finding) -> dict[str, Any]:

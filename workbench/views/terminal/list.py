@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.measure.ladder import Rung
+from workbench.measure.records import COUNTED
 from workbench.units import factor, quantity
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
@@ -43,6 +44,8 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
             where.append(f"; also recorded: {', '.join(others)}")
     else:
         where.append("nothing is recorded yet; `workbench profile VERSION` needs no GPU")
+    if _counted(found):
+        return Group(head, where, *_counts(found))
     slowest = max((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
     cells = 12 if width >= 100 else 0
     table = grid("l", "f", "r", "r", "r", *(("l",) if cells else ()), "l")
@@ -72,6 +75,31 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         note = f"* under the profiler; `workbench sweep {name}` times outside of it"
         parts.append(Text(note, style=DIM))
     return Group(*parts)
+
+
+def _counted(found: StudyList) -> bool:
+    """Whether there is no time at all, but what the emulator counted."""
+    records = [rung.record for rung in found.rungs]
+    return any(each and each.counts for each in records) and not any(
+        rung.time for rung in found.rungs
+    )
+
+
+def _counts(found: StudyList) -> list[RenderableType]:
+    table = grid("l", "f", *("r" for _ in COUNTED), "l")
+    table.expand = True
+    header = ["version", "", *(title for title, _ in COUNTED.values()), "profiled"]
+    table.add_row(*(Text(each, style=DIM) for each in header))
+    for rung in found.rungs:
+        counts = rung.record.counts if rung.record else {}
+        title = Text(clean(rung.title))
+        if rung.is_baseline:
+            title.append(" (baseline)", style=DIM)
+        cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
+        style = "cyan" if rung.is_baseline else HEAD
+        table.add_row(Text(rung.id, style=style), title, *cells, _profiled(found, rung))
+    note = "counted by the emulator, which knows no time"
+    return [table, Text(note, style=DIM)]
 
 
 def _step(found: StudyList, rung: Rung) -> Text:

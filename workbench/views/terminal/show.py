@@ -11,7 +11,7 @@ from rich.text import Text
 from workbench.analysis.aggregate import weights_of
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
-from workbench.counters import Missing, catalog, read_all
+from workbench.counters import NEVER_EMULATED, Missing, catalog, read_all
 from workbench.model import Launch, Profile, Timing
 from workbench.units import count, quantity
 from workbench.views.terminal.console import (
@@ -163,6 +163,7 @@ def _details(
     parts += rules(launch, everything)
     if everything:
         parts.append(_every_counter(readings))
+        parts += _of_ptx(launch, readings)
     parts += _missing(readings, everything)
     return parts
 
@@ -181,6 +182,18 @@ def _every_counter(readings: Readings) -> RenderableType:
         ncu = Text(reading.ncu, style=DIM, overflow="ellipsis", no_wrap=True)
         table.add_row(Text(f"  {counter.title}"), Text(value), Text(counter.id, style=DIM), ncu)
     return section("All counters", table)
+
+
+def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
+    """What the emulator counted of PTX and no counter of the catalog stands for."""
+    taken = {each.ncu for each in readings.values() if not isinstance(each, Missing)}
+    table = grid("l", "r")
+    for name, metric in launch.metrics.items():
+        if name.startswith("ptx__") and name not in taken:
+            shown = metric.value if isinstance(metric.value, str) else None
+            value = shown or with_unit(float(metric.value), metric.unit)
+            table.add_row(Text(f"  {name}"), Text(clean(value)))
+    return [section("Counted of PTX", table)] if table.row_count else []
 
 
 def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
@@ -216,6 +229,8 @@ def _kind(reading: Missing) -> str:
         return "undefined here"
     if reading.reason.startswith("not collected"):
         return "not collected"
+    if reading.reason.startswith(NEVER_EMULATED):
+        return "never emulated"
     if "without a number" in reading.reason:
         return "no number"
     return "unknown"
