@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Group
 
-from tests.factories import make_launch, make_profile
+from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.step import Step
 from workbench.analysis.weight import TELLING
@@ -25,6 +25,7 @@ from workbench.views.html.pages.diff import diff_view
 from workbench.views.html.parts.common import Head
 from workbench.views.html.render import render as render_page
 from workbench.views.terminal.console import clean, render
+from workbench.views.terminal.diff import diff_view as terminal_diff
 from workbench.views.terminal.hunks import hunks_view
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import step_markdown
@@ -304,3 +305,38 @@ def test_the_heaviest_symbols_of_a_recorded_step_are_told(
     ):
         assert read(text)[None, "symbol", "hunks 3 and 5", "Shared wavefronts"] == "−18.3 M"
         assert f"linked by {names}" in text
+
+
+def test_every_output_says_how_launches_were_compared() -> None:
+    def report(*launches: tuple[str, float]) -> Profile:
+        found = tuple(
+            make_launch(
+                kernel=kernel,
+                index=n,
+                metrics=make_metrics(**{"gpu__time_duration.sum": seconds}),
+            )
+            for n, (kernel, seconds) in enumerate(launches)
+        )
+        return make_profile(study="", version="", problem="", launches=found)
+
+    old = report(("norm", 5e-4), ("norm", 5e-4), ("norm", 5e-4))
+    new = report(("norm", 4e-4), ("norm", 4e-4), ("fill", 1e-6))
+    step = Step(old, new, ("before", "after"))
+    page = render_page(
+        "diff.html", "demo/v3/diff.html", view=diff_view(step, Head(name="v2", heading=""))
+    )
+    document = step_document(step.comparison, step.story)
+    said = step.comparison.launch_words
+    assert len(said) == 2
+    texts = {
+        "terminal": render(terminal_diff(step.comparison, width=200), 200),
+        "markdown": step_markdown(old, new, step.comparison, step.story).replace("\\", ""),
+        "page": html.unescape(page),
+        "json": " ".join(document["launch_words"]),
+    }
+    for medium, text in texts.items():
+        for words in said:
+            assert words in text, medium
+        if medium != "json":
+            assert "1.25×" in text and "removed" not in text and "added" in text, medium
+    assert [kernel["compared"] for kernel in document["kernels"]] == [True, False]

@@ -19,7 +19,7 @@ from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import count, factor, listed, quantity, signed
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
-from workbench.views.text.tables import change_of, line_range, more
+from workbench.views.text.tables import KERNELS_HEAD, change_of, kernel_rows, line_range, more
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
 LIMIT = 60_000
@@ -58,6 +58,7 @@ def step_markdown(
         _time(comparison),
         _author(title, change),
         _warnings(comparison, notes),
+        _kernels(comparison),
         _counters(comparison),
         _expectations(story),
     ]
@@ -105,6 +106,16 @@ def _author(title: str, change: str) -> str:
 def _warnings(comparison: Comparison, notes: Sequence[str]) -> str:
     refused = [f"not comparable, compared by force: {reason}" for reason in comparison.reasons]
     return "\n>\n".join(f"> {paragraph(t)}" for t in (*refused, *notes, *comparison.warnings))
+
+
+def _kernels(comparison: Comparison) -> str:
+    """How launches were compared, and what became of each kernel."""
+    said = " ".join(comparison.launch_words)
+    words = whole_line(inline(said)) if said else ""
+    rows = [tuple(map(inline, row)) for row in kernel_rows(comparison)]
+    table = _table(KERNELS_HEAD, rows[:_ROWS]) if rows else ""
+    rest = more(len(rows) - _ROWS, "kernel") if len(rows) > _ROWS else ""
+    return "\n\n".join(part for part in (words, table, rest) if part)
 
 
 def _counters(comparison: Comparison) -> str:

@@ -8,11 +8,13 @@ from msgspec.structs import asdict
 
 from workbench.analysis.cause.strip import Cause
 from workbench.analysis.compare import Comparison, Side
+from workbench.analysis.launches.kernels import KernelChange
 from workbench.analysis.limit import Limit
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
 from workbench.analysis.weight import TELLING
+from workbench.model import Spread
 from workbench.views.text.documents import Json, picked
 
 
@@ -73,6 +75,8 @@ def step_document(
             "hunks": [{"hunk": chapter.hunk.id, **_passage(chapter)} for chapter in story.chapters],
             "rest": _passage(story.rest),
         },
+        "kernels": [_kernel(kernel) for kernel in comparison.kernels],
+        "launch_words": comparison.launch_words,
     }
 
 
@@ -104,6 +108,25 @@ def _limit(limit: Limit | None) -> Json | None:
 def _side(side: Side, stale: bool) -> Json:
     rest = "label study problem engine device captured kernels"
     return {"version": side.version or side.label, **picked(side, rest), "stale": stale}
+
+
+def _kernel(kernel: KernelChange) -> Json:
+    return {
+        "old": kernel.name_old or None,
+        "new": kernel.name_new or None,
+        "how": kernel.how,
+        "launches": kernel.samples,
+        **picked(kernel, "old_s new_s"),
+        "spread_old": _spread(kernel.spreads[0]),
+        "spread_new": _spread(kernel.spreads[1]),
+        **picked(kernel, "moved weight"),
+        "compared": not kernel.alone,
+        "values": [asdict(value) for value in kernel.values],
+    }
+
+
+def _spread(spread: Spread | None) -> Json | None:
+    return asdict(spread) if spread is not None else None
 
 
 def _passage(passage: Passage) -> Json:

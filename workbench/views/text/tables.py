@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.launches.kernels import kernel_words, values_words
 from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
 from workbench.units import count, points, quantity, relative, signed
@@ -152,6 +153,30 @@ def change_of(delta: Delta) -> tuple[str, str]:
     if delta.unit == "%":
         return points(float(delta.delta)), ""
     return signed(delta.delta, delta.unit), relative(delta.old, delta.new)
+
+
+KERNELS_HEAD = ("kernel", "launches", "before", "after", "change", "its own values")
+
+
+def kernel_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """What became of each kernel, as text under `KERNELS_HEAD`; none for one and one."""
+    if len(comparison.kernels) <= 1:
+        return []
+    rows = []
+    for kernel in sorted(comparison.kernels, key=lambda k: -abs(k.change_s or 0.0)):
+        change = kernel_words(kernel).rpartition(", ")[2] if kernel.change_s is not None else ""
+        if not kernel.matched:
+            change = "removed" if kernel.samples[0] else "added"
+        rows.append(
+            (
+                kernel.name,
+                " → ".join(dict.fromkeys(str(n) for n in kernel.samples if n)),
+                *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
+                change,
+                values_words(kernel).removeprefix(f"{kernel.name}: "),
+            )
+        )
+    return rows
 
 
 def diff_csv(comparison: Comparison) -> str:

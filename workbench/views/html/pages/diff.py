@@ -40,6 +40,7 @@ from workbench.views.html.parts.verdicts import (
     occupancies,
     verdicts,
 )
+from workbench.views.text.tables import KERNELS_HEAD, kernel_rows
 
 _TILES = 5
 _QUIET = {
@@ -85,6 +86,9 @@ class DiffView(Record, frozen=True):
     waterfall_missing: str
     hunks: tuple[HunkCard, ...]
     quiet: tuple[QuietHunk, ...]
+    launch_words: tuple[str, ...]
+    kernels_head: tuple[str, ...]
+    kernels: tuple[tuple[str, ...], ...]
     launches: tuple[tuple[str, str], ...]
     rest: tuple[LinkGroup, ...]
     rest_left_out: str
@@ -205,6 +209,9 @@ def diff_view(step: Step, head: Head) -> DiffView:
         waterfall_missing=story.time_missing,
         hunks=cards,
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
+        launch_words=comparison.launch_words,
+        kernels_head=KERNELS_HEAD,
+        kernels=tuple(kernel_rows(comparison)),
         launches=_launches(step),
         rest=links.of(story.rest),
         rest_left_out=story.rest.left_out.words,
