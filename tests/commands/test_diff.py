@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from tests.factories import make_project
 from workbench.cli import app
 from workbench.counters import catalog
-from workbench.errors import InconclusiveError
+from workbench.errors import InconclusiveError, UsageError
 from workbench.store import Store
 
 #: docs/json.md, and nothing else: this shape is promised.
@@ -165,6 +165,29 @@ def test_two_reports_of_several_launches(report: Callable[[str], Path]) -> None:
     assert "as fast" in text
     for kernel in ("sgemm_v0", "sgemm_v1", "sgemm_v2", "sgemm_v3", "sgemm_v4"):
         assert re.search(rf"{kernel} [\d.]+ [mµ]s [\d.]+ [mµ]s same time", text)
+
+
+def test_one_launch_of_a_report(report: Callable[[str], Path]) -> None:
+    path = report("ladder_full")
+    text = run(f"{path}::sgemm#1", f"{path}::sgemm#2")
+    assert "ladder_full::sgemm#1 → ladder_full::sgemm#2" in text and "13.4× faster" in text
+    document = json.loads(run(str(path), f"{path}::sgemm_v1", "--launch", "1", "--format", "json"))
+    assert document["old"]["version"] == "ladder_full#1"
+    assert document["old"]["kernels"] == ["sgemm_v0"]
+    assert document["new"]["version"] == "ladder_full::sgemm_v1"
+    with pytest.raises(UsageError, match="no launch 9 of 'ladder_full'") as error:
+        run(str(path), str(path), "--launch", "9")
+    assert "5 launches are there: 1 sgemm_v0 grid" in error.value.hint
+
+
+def test_reports_of_one_name_are_told_apart_by_their_folders(
+    report: Callable[[str], Path], tmp_path: Path
+) -> None:
+    for folder in ("before", "after"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.ncu-rep").write_bytes(report("ladder_full").read_bytes())
+    text = run(*(str(tmp_path / folder / "run.ncu-rep") for folder in ("before", "after")))
+    assert "before/run → after/run" in text
 
 
 def test_a_version_against_a_report(project: Path, report: Callable[[str], Path]) -> None:

@@ -415,6 +415,16 @@ def test_kernels_by_exact_name_signature_and_part() -> None:
     assert chosen("gemm<half>(int)") == [1]
     assert chosen("HALF") == [1]
     assert chosen("BIG") == [2]
+    assert chosen("gemm#2") == [1]
+    assert chosen("#3") == [2]
+    for name, message in (
+        ("gemm#3", "no launch 3 of 'gemm'"),
+        ("#0", "no launch 0"),
+        ("conv#1", "no kernel matches 'conv'"),
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            chosen(name)
+        assert "gemm" in str(caught.value.hint)
     with pytest.raises(UsageError, match="no kernel matches 'conv'") as caught:
         chosen("conv")
     assert caught.value.hint == "The report has: gemm, gemm_big."

@@ -10,7 +10,7 @@ from workbench.commands.options import (
     all_option,
     force_option,
     format_option,
-    selection_options,
+    launch_selection_options,
 )
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("old")
 @click.argument("new")
-@selection_options
+@launch_selection_options
 @force_option
 @all_option
 @format_option
@@ -35,7 +35,8 @@ def command(
 ) -> None:
     """What moved from OLD to NEW, and by how much.
 
-    Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel.
+    Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel,
+    x.ncu-rep::kernel#2 (its second launch).
     """
     from workbench.commands.targets import compared, resolve_all
 

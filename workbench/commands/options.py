@@ -89,7 +89,15 @@ instruction_limit_option = click.option(
 )
 
 
-def _selection(**given: str | None) -> Selection:
+launch_option = click.option(
+    "--launch",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Only the N-th launch of each profile, counted from 1.",
+)
+
+
+def _selection(**given: Any) -> Selection:
     from workbench.commands.targets import Selection
 
     return Selection(**given)
@@ -98,6 +106,16 @@ def _selection(**given: str | None) -> Selection:
 #: Which recorded profiles are meant: a `Selection`.
 selection_options = folded(
     "selection", _selection, problem_option, study_option, device_option, engine_option
+)
+#: The same, and which of its launches.
+launch_selection_options = folded(
+    "selection",
+    _selection,
+    problem_option,
+    study_option,
+    device_option,
+    engine_option,
+    launch_option,
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.options import all_option, format_option, selection_options
+from workbench.commands.options import all_option, format_option, launch_selection_options
 
 if TYPE_CHECKING:
     from workbench.commands.targets import Selection
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target")
-@selection_options
+@launch_selection_options
 @all_option
 @format_option
 def command(
@@ -25,7 +25,8 @@ def command(
 ) -> None:
     """One version's (or report file's) counters, lines and rules.
 
-    TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel.
+    TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel,
+    x.ncu-rep::kernel#2 (its second launch).
     """
     from workbench.commands.targets import resolve
 

@@ -29,6 +29,7 @@ class Selection(Record, frozen=True):
     problem: str | None = None
     device: str | None = None
     engine: str | None = None
+    launch: int | None = None
 
 
 class Named(Record, frozen=True):
@@ -127,10 +128,14 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
     wanted = [(text, None if is_report(text) else _Candidates(text, selection)) for text in texts]
     choices = [recorded for _, recorded in wanted if recorded is not None]
     _agree(choices, selection)
-    return [
-        _report(text, selection) if recorded is None else recorded.target()
+    labels = _report_labels([text for text, recorded in wanted if recorded is None])
+    found = [
+        _report(text, labels[text], selection) if recorded is None else recorded.target()
         for text, recorded in wanted
     ]
+    if selection.launch is None:
+        return found
+    return [_one_launch(target, selection.launch) for target in found]
 
 
 def compared(before: Target, after: Target, *, force: bool) -> Comparison:
@@ -151,17 +156,46 @@ def compared(before: Target, after: Target, *, force: bool) -> Comparison:
     )
 
 
-def _report(text: str, selection: Selection) -> Target:
+def _report(text: str, label: str, selection: Selection) -> Target:
     from workbench.ncurep.read import read_report, select_kernels, split_target
 
     path, kernel = split_target(text)
     profile = select_kernels(read_report(path), kernel)
     if selection.engine == "emulator":
         raise UsageError(f"{path} is a report of ncu, not of the emulator", "Leave --engine out.")
-    name = path.name
-    for suffix in reversed(_REPORT_SUFFIXES):
-        name = name.removesuffix(suffix)
-    return Target(label=f"{name}::{kernel}" if kernel else name, profile=profile)
+    return Target(label=label, profile=profile)
+
+
+def _report_labels(texts: list[str]) -> dict[str, str]:
+    """What reports are called: the file's name, with as many folders as tell two apart."""
+    from workbench.ncurep.read import split_target
+
+    out: dict[str, str] = {}
+    files = {text: split_target(text) for text in texts}
+    for text, (path, kernel) in files.items():
+        others = [p for p, _ in files.values() if p != path]
+        length = 1
+        while any(p.parts[-length:] == path.parts[-length:] for p in others):
+            length += 1
+        name = "/".join(path.parts[-length:])
+        for suffix in reversed(_REPORT_SUFFIXES):
+            name = name.removesuffix(suffix)
+        out[text] = f"{name}::{kernel}" if kernel else name
+    return out
+
+
+def _one_launch(target: Target, number: int) -> Target:
+    """A target of one launch. A recorded time is of all of them, and is left out."""
+    from msgspec.structs import replace
+
+    from workbench.ncurep.read import select_launch
+
+    profile = select_launch(target.profile, number, of=target.label)
+    if len(target.profile.launches) == 1:
+        return target
+    return replace(
+        target, label=f"{target.label}#{number}", profile=profile, timing=None, baseline=None
+    )
 
 
 # --- recorded profiles ---------------------------------------------------------------

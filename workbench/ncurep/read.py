@@ -17,12 +17,14 @@ from pathlib import Path
 import msgspec
 
 from workbench.errors import DataError, UsageError
-from workbench.model import Capture, Notice, Profile
+from workbench.model import Capture, Launch, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import AGAIN, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.notices import CODES, lacks
 
+#: Launches that an error names.
+_SHOWN = 8
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 
@@ -55,13 +57,17 @@ def select_kernels(profile: Profile, name: str | None) -> Profile:
     """The profile with the launches whose kernel is called `name`; None keeps all.
 
     An exact name wins over an exact signature, that over a part of either (case
-    does not matter for parts).
+    does not matter for parts). ``softmax#2`` is the second launch of what ``softmax``
+    picks, ``#2`` the second of all.
 
     Raises:
         UsageError: no launch matches; names the kernels that are there.
     """
     if name is None:
         return profile
+    head, mark, number = name.rpartition("#")
+    if mark and number.isascii() and number.isdigit():
+        return select_launch(select_kernels(profile, head or None), int(number), of=head)
     part = name.lower()
     for matches in (
         lambda x: x.kernel == name,
@@ -70,12 +76,43 @@ def select_kernels(profile: Profile, name: str | None) -> Profile:
     ):
         found = tuple(launch for launch in profile.launches if matches(launch))
         if found:
-            kept = [notice for notice in profile.notices if notice.code not in CODES]
-            notices = (*kept, *lacks(found, profile.sources))
-            return msgspec.structs.replace(profile, launches=found, notices=notices)
+            return _only(profile, found)
     kernels = list(dict.fromkeys(launch.kernel[:80] for launch in profile.launches))
     shown = ", ".join(kernels[:12]) + (f" and {len(kernels) - 12} more" if kernels[12:] else "")
     raise UsageError(f"no kernel matches {name!r}", f"The report has: {shown}.")
+
+
+def _only(profile: Profile, launches: tuple[Launch, ...]) -> Profile:
+    """The profile with some of its launches, and the notices that these need."""
+    kept = [notice for notice in profile.notices if notice.code not in CODES]
+    notices = (*kept, *lacks(launches, profile.sources)) if not profile.study else profile.notices
+    return msgspec.structs.replace(profile, launches=launches, notices=notices)
+
+
+def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
+    """The profile with its `number`-th launch alone, counted from 1.
+
+    Args:
+        profile: The launches among which it is counted.
+        number: As a user wrote it.
+        of: What a user wrote to choose them, for the error.
+
+    Raises:
+        UsageError: there is no such launch; names those that are there.
+    """
+    launches = profile.launches
+    if 1 <= number <= len(launches):
+        return _only(profile, (launches[number - 1],))
+    there = [
+        f"{place} {launch.kernel[:60]} grid {'×'.join(map(str, launch.grid))}"
+        for place, launch in enumerate(launches[:_SHOWN], 1)
+    ]
+    more = f" and {len(launches) - _SHOWN} more" if len(launches) > _SHOWN else ""
+    what = "launch is" if len(launches) == 1 else f"{len(launches)} launches are"
+    raise UsageError(
+        f"no launch {number}{f' of {of!r}' if of else ''}",
+        f"{what.capitalize()} there: {', '.join(there)}{more}.",
+    )
 
 
 def read_report(path: Path, *, timeout_s: float = 120.0, standby: Standby | None = None) -> Profile:
