@@ -181,6 +181,14 @@ def test_very_long_names_stay_whole(read: Read) -> None:
     assert all(len(notice.message) < 600 for notice in profile.notices)
 
 
+def test_a_kernel_has_the_name_that_its_author_gave_it(read: Read) -> None:
+    raw = "_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E1C7mutable7alignedE"
+    (launch,) = read([FakeAction(TIME, name=raw)]).launches
+    assert (launch.kernel, launch.signature) == ("matmul", f"{raw}(int)")
+    (launch,) = read([FakeAction(TIME, name="add_kernel_0d1d2de3")]).launches
+    assert launch.kernel == "add_kernel"
+
+
 def test_several_devices_are_named(read: Read) -> None:
     other = DEVICE | {"device__attribute_display_name": FakeMetric("NVIDIA A10")}
     profile = read([FakeAction(DEVICE | TIME), FakeAction(other | TIME)])

@@ -39,6 +39,7 @@ from workbench.model import (
     SourceFile,
 )
 from workbench.ncurep.instructions import read_table
+from workbench.ncurep.names import kernel_name
 from workbench.ncurep.notices import lacks
 from workbench.ncurep.values import clean, is_static, read_metrics
 from workbench.store import device_slug
@@ -128,8 +129,9 @@ def _launch(action: Any, index: int, sources: _Sources) -> Launch:
         raise ValueError("the reader gives nothing for it")
     metrics, absent = read_metrics(action)
     workload = _workload(action)
-    kernel = clean(action.name() or "") or f"{workload} {index}"
-    signature = clean(action.name(action.NameBase_DEMANGLED) or "")
+    raw = clean(action.name() or "")
+    kernel = kernel_name(raw) or f"{workload} {index}"
+    signature = clean(action.name(action.NameBase_DEMANGLED) or "") or raw
     for path, text in dict(_or_nothing(action.source_files) or {}).items():
         sources.add(path, text)
     measured = [name for name in metrics if not is_static(name)]

@@ -1,0 +1,107 @@
+"""Kernel names as their author wrote them.
+
+ncu demangles what a C++ compiler made. What Numba and older Tritons launch reaches a report
+under the name of the machine code, and so does everything where ncu's demangler gives up.
+Only the function's name is read here: its parameters stay in `Launch.signature`. The scheme
+is that of the Itanium C++ ABI (https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
+"""
+
+from __future__ import annotations
+
+import re
+
+#: ``matmul[abi:v1][abi:cw51cXT…]``: Numba's flags, as ncu demangles them.
+_TAGS = re.compile(r"\[abi:[^\]]*\]")
+#: ``matmul$241``: the number that older Numbas give a function.
+_NUMBER = re.compile(r"\$\d+$")
+#: ``add_kernel_0d1d2de3c``: which arguments a Triton before 3.0 specialised, all of them in order.
+_SPECIALISED = re.compile(r"_(0[cde]{0,2}(?:\d+[cde]{0,2})+)$")
+_ARGUMENT = re.compile(r"(\d+?)([cde]{1,2}|(?=\d|$))")
+#: What may stand inside of template arguments and is no name: substitutions, template
+#: parameters, array bounds, values of literals, letters of builtin types and operators.
+_SKIPPED = re.compile(r"S[0-9A-Z]*_|S[tabsiod]|T[0-9A-Z]*_|A\d*_|L[a-z]n?\d+E|D[a-z]|[a-zKPRO]")
+_OPENING = "NIJXLF"
+
+
+def kernel_name(raw: str) -> str:
+    """The name that stands in the source, without namespaces, parameters and specialisation.
+
+    ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; what is no mangled name
+    comes back without the marks of Numba and Triton.
+    """
+    names = _identifiers(raw)
+    name = names[-1] if names else raw
+    return _unspecialised(_NUMBER.sub("", _TAGS.sub("", name))) or raw
+
+
+def _unspecialised(name: str) -> str:
+    """Without Triton's suffix: argument by argument, counted from 0, at least one marked."""
+    found = _SPECIALISED.search(name)
+    if found is None or not any(letter in found[1] for letter in "cde"):
+        return name
+    rest, number = found[1], 0
+    while rest:
+        step = re.match(rf"{number}[cde]{{0,2}}", rest)
+        if step is None:
+            return name
+        rest, number = rest[step.end() :], number + 1
+    return name[: found.start()]
+
+
+def _identifiers(raw: str) -> list[str]:
+    """A mangled function's names from the outermost namespace to its own; [] where it is none."""
+    if not raw.startswith("_Z"):
+        return []
+    at = 2 + raw[2:].startswith("L")
+    nested = raw.startswith("N", at)
+    at += nested
+    out: list[str] = []
+    while at < len(raw):
+        if raw[at] == "B":  # an ABI tag is no part of the name
+            at, _ = _identifier(raw, at + 1)
+        elif raw[at].isdigit():
+            at, name = _identifier(raw, at)
+            if not name.startswith("_GLOBAL__N_"):
+                out.append(name)
+        elif raw[at] == "I":
+            at = _behind_arguments(raw, at)
+        elif nested and raw[at] in "LKVr":
+            at += 1
+        elif nested and (skipped := re.compile(r"S[0-9A-Z]*_|S[tabsiod]").match(raw, at)):
+            at = skipped.end()
+        else:
+            break  # the end of the name, or something that no kernel has
+        if not nested and out and not raw.startswith("B", at):
+            break
+    return out
+
+
+def _identifier(raw: str, at: int) -> tuple[int, str]:
+    """Where a name with its length before it ends, and the name."""
+    digits = re.compile(r"\d+").match(raw, at)
+    if digits is None:
+        return len(raw), ""
+    end = digits.end() + int(digits[0])
+    return end, raw[digits.end() : end]
+
+
+def _behind_arguments(raw: str, at: int) -> int:
+    """Where template arguments end that begin at `at`; the end of the text if they do not."""
+    open_: list[str] = []
+    while at < len(raw):
+        value = re.compile(r"n?\d+(?=E)").match(raw, at) if open_ and open_[-1] == "L" else None
+        if value is not None:
+            at = value.end()
+        elif raw[at].isdigit():
+            at, _ = _identifier(raw, at)
+        elif skipped := _SKIPPED.match(raw, at):
+            at = skipped.end()
+        elif raw[at] == "E":
+            open_.pop()
+            at += 1
+            if not open_:
+                return at
+        else:
+            open_ += [raw[at]] * (raw[at] in _OPENING)
+            at += 1
+    return at
