@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
@@ -156,10 +157,59 @@ def test_line_ends_are_white_space() -> None:
     assert result.hunks == ()
 
 
-def test_missing_source_is_said() -> None:
+def test_a_source_without_text_is_unknown_and_not_unchanged() -> None:
     result = attribute(_one(None), _one(None, value=8))
+    assert parts_of(result, "inst_executed") == [["unknown", 0, "", 1]]
+    assert (result.sources.old, result.sources.new) == ("unknown", "unknown")
+    assert not result.sources.same
+    (words,) = result.words
+    assert words.startswith("source unknown: neither side holds the text of k.cu, so what changed")
+
+
+@pytest.mark.parametrize("text", [KERNEL, None])
+def test_what_one_side_holds_no_text_of_is_no_edit(text: str | None) -> None:
+    """The other side's text was neither added nor removed, and its lines did not stay the same."""
+    sides = [_one(text), _one(None if text else KERNEL, value=8)]
+    result = attribute(*sides)
+    assert result.hunks == ()
+    assert parts_of(result, "inst_executed") == [["unknown", 0, "", 1]]
+    (words,) = result.words
+    assert words.startswith(f"source unknown: the {'new' if text else 'old'} side does not hold")
+    # Nor where the report does not even name the file.
+    dark = [side if side.sources[0].text else replace(side, sources=()) for side in sides]
+    assert attribute(*dark).hunks == ()
+
+
+def test_a_file_without_text_that_has_the_same_hash_is_the_same() -> None:
+    def hashed(value: int) -> Profile:
+        source = SourceFile(path="k.cu", sha256="ab")
+        return replace(_one(None, value=value), sources=(source,))
+
+    result = attribute(hashed(7), hashed(8))
     assert parts_of(result, "inst_executed") == [["elsewhere", 0, "", 1]]
-    assert [word.split(" holds")[0] for word in result.words] == ["the old side", "the new side"]
+    assert result.sources.same and result.words == ("the sources are the same",)
+
+
+def test_a_header_without_text_beside_a_known_file_is_known_in_part() -> None:
+    def two(value: int) -> Profile:
+        made = _one(KERNEL)
+        table = InstructionTable(
+            address=(0, 16),
+            text=("NOP",) * 2,
+            file=(0, 1),
+            line=(2, 9),
+            columns={"inst_executed": Column(rows=(0, 1), values=(value, value))},
+        )
+        return replace(
+            made,
+            launches=(replace(made.launches[0], instructions=table),),
+            sources=(*made.sources, SourceFile(path="lib/h.cuh")),
+        )
+
+    result = attribute(two(7), two(8))
+    assert parts_of(result, "inst_executed") == [["unknown", 0, "", 1], ["elsewhere", 0, "", 1]]
+    assert result.sources.old == "partly"
+    assert result.words[0].startswith("source known in part: neither side holds the text of h.cuh")
 
 
 def test_instructions_without_a_line_are_labelled() -> None:
@@ -173,7 +223,7 @@ def test_a_counter_that_is_no_number_is_left_out(bad: float) -> None:
     result = attribute(_one(KERNEL, value=bad), _one(KERNEL))
     assert result.counters == ()
     assert result.missing == {"inst_executed": "not a number on the old side"}
-    assert result.words == ("no counter is known per line on both sides",)
+    assert result.words[-1] == "no counter is known per line on both sides"
 
 
 def test_a_counter_of_one_side_only_is_named() -> None:

@@ -233,7 +233,7 @@ def test_measured_times_come_before_the_profilers() -> None:
 def test_without_source_or_samples_the_page_says_so() -> None:
     bare = msgspec.structs.replace(before(), sources=(SourceFile(path="scale.cu"),))
     found = view(old=bare)
-    assert any("holds no source text" in notice for notice in found.head.notices)
+    assert any("source unknown" in notice for notice in found.head.notices)
     plain = make_launch(instructions=make_instructions(inst_executed={0: 1}))
     found = view(new=after(plain))
     assert found.waterfall is None

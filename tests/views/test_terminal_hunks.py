@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 
 from tests import goldens
@@ -76,7 +77,40 @@ def test_no_change_shows_no_hunk() -> None:
 
 def test_no_source_is_said() -> None:
     bare = make_profile(sources=())
-    assert "holds no source text" in render(view(bare, bare, 80))
+    text = render(view(bare, bare, 80))
+    assert "source unknown: neither side holds any source text" in text
+    assert "Elsewhere" not in text
+
+
+def test_the_lines_of_an_unknown_source_are_named_by_number() -> None:
+    bare = (SourceFile(path="D:\\x\\scale.cu"),)
+    counts = {0: 1000, 3: 1000}, {0: 2000, 3: 1500}
+    sides = [
+        make_profile(
+            launches=(make_launch(instructions=make_instructions(inst_executed=rows)),),
+            sources=bare,
+        )
+        for rows in counts
+    ]
+    assert "Source unknown  lines 3 and 5 of scale.cu" in render(view(*sides, 80))
+
+
+def test_the_same_sources_are_said_to_be_the_same() -> None:
+    assert "the sources are the same" in render(view(make_profile(), make_profile(), 80))
+
+
+def test_without_line_counters_nothing_is_said_of_lines() -> None:
+    text = "__global__ void k() {{ x({}); }}"
+    sides = [
+        make_profile(
+            launches=(make_launch(instructions=replace(make_instructions(), columns={})),),
+            sources=(SourceFile(path="k.cu", text=text.format(n)),),
+        )
+        for n in (1, 2)
+    ]
+    shown = render(view(*sides, 80))
+    assert "no counter is known per line" in shown
+    assert "on its lines" not in shown
 
 
 def test_hunks_that_are_no_code_are_counted(report: Callable[[str], Path]) -> None:

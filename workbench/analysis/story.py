@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
@@ -40,10 +41,10 @@ from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record
 from workbench.units import count, listed
 
-#: What is said of a hunk that tells nothing.
-NOTHING = f"no counter moved by {TELLING:.1%} on its lines"
 _SAMPLES = "smsp__pcsamp_"
 _LANES = "thread_instructions"
+#: Lines that are named of a source that is not known, those that changed most.
+_PLACES = 3
 #: Warp states that are named beside a time, those that changed most.
 _STALLS = 2
 
@@ -92,6 +93,24 @@ class Tie(Linked, frozen=True):
         """``hunks 4 and 5`` of what several hunks share, else ""."""
         return f"hunks {listed(list(map(str, self.hunks)))}" if len(self.hunks) > 1 else ""
 
+    @property
+    def places(self) -> str:
+        """``mostly lines 23 and 31 of k.cu``, by its heaviest counter; "" without any line."""
+        lines = self.facts[0].part.lines if self.facts else ()
+        numbers: dict[str, list[str]] = defaultdict(list)
+        for line in lines[:_PLACES]:
+            file, number = (line.new_file, line.new) if line.new else (line.old_file, line.old)
+            name = PurePosixPath(file.replace("\\", "/")).name
+            if number and str(number) not in numbers[name]:
+                numbers[name].append(str(number))
+        found = [
+            f"line{'s' if len(every) > 1 else ''} {listed(every)} of {name}"
+            for name, every in numbers.items()
+            if every
+        ]
+        most = "mostly " if len(lines) > _PLACES else ""
+        return f"{most}{listed(found)}" if found else ""
+
 
 class LeftOut(Record, frozen=True):
     """What is too small to be told: how many, and their largest part (0-1) of one counter."""
@@ -129,6 +148,13 @@ class Chapter(Passage, frozen=True):
     hunk: Hunk
     symbols: tuple[str, ...]
     lines: frozenset[LinkedLine]
+
+
+def silence(attribution: Attribution, hunks: int = 1) -> str:
+    """What is said of hunks that tell nothing."""
+    if not tellable(attribution):
+        return "no counter is known per line"
+    return f"no counter moved by {TELLING:.1%} on {'its' if hunks == 1 else 'their'} lines"
 
 
 class Story(Record, frozen=True):
@@ -336,7 +362,7 @@ def _told(drafts: Iterable[_Numbers]) -> tuple[tuple[Tie, ...], LeftOut]:
         else:
             numbers += len(small)
     # The hunk's own lines come first, launches before what nothing explains.
-    rank = {"symbol": 1, "elsewhere": 2}
+    rank = {"symbol": 1, "unknown": 2, "elsewhere": 3}
     ties.sort(key=lambda tie: (rank.get(tie.link, 0), -tie.weight))
     share = max(sums.values(), default=0.0)
     return tuple(ties), LeftOut(symbols=symbols, numbers=numbers, share=share)

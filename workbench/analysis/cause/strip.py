@@ -88,7 +88,7 @@ def find_cause(
 ) -> Cause:
     """Weigh every counter that moved, and find where the best of them moved."""
     sides = _side(old), _side(new)
-    known = all(any(source.text for source in side.sources) for side in (old, new))
+    known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)
 
     def place(counter: str, way: str) -> Origin:

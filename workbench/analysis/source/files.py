@@ -22,6 +22,13 @@ from workbench.analysis.source.hunks import (
     split_moves,
     whole_file,
 )
+from workbench.analysis.source.knowledge import (
+    SourceState,
+    has_lines,
+    knowledge,
+    unknown_files,
+    words_of,
+)
 from workbench.analysis.source.links import Line, LineLink, cheapest, link
 from workbench.analysis.source.pairing import (
     FilePair,
@@ -31,10 +38,9 @@ from workbench.analysis.source.pairing import (
     kernel_names,
     mentions,
     pair_files,
-    statements_of,
     used_lines,
 )
-from workbench.analysis.source.reading import read, scan_sources, without_text
+from workbench.analysis.source.reading import read, scan_sources, statements_of
 from workbench.analysis.source.symbols import Extent, SourceMap
 from workbench.model import Profile
 
@@ -47,7 +53,8 @@ class SourceDiff:
     `twin` maps an old line to its unchanged new one; `links_*` say what links an
     unchanged line. `first_*` map the lines of an unchanged statement that has other line
     breaks now to its first: such a statement has one twin, and the links of all its
-    lines. `words` are sentences for the reader about what was not possible.
+    lines. `sources` says what is known of both sides, and `unknown_*` are the files whose
+    lines no text shows. `words` are sentences for the reader about what was not possible.
     """
 
     hunks: tuple[Hunk, ...] = ()
@@ -61,6 +68,9 @@ class SourceDiff:
     words: tuple[str, ...] = ()
     front_matter: int | None = None
     files: dict[int, int] = field(default_factory=dict)
+    sources: SourceState = field(default_factory=SourceState)
+    unknown_old: frozenset[int] = frozenset()
+    unknown_new: frozenset[int] = frozenset()
 
 
 def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> SourceDiff:
@@ -133,6 +143,12 @@ class _Pairing:
         for a, b in files:
             one = self.before[a] if a is not None else None
             other = self.after[b] if b is not None else None
+            # A text that is not held was neither added nor removed.
+            if not all(
+                source.lines if source is not None else any(held.lines for held in side)
+                for source, side in ((one, self.before), (other, self.after))
+            ):
+                continue
             if a is not None and b is not None and one is not None and other is not None:
                 statements = statements_of(lambda: self.maps, a, b)
                 self.diffs.append(diff_file(one, other, self.names, statements=statements))
@@ -155,7 +171,8 @@ class _Pairing:
 
     def finish(self, files: dict[int, int]) -> SourceDiff:
         """Number the hunks and link the lines."""
-        out = SourceDiff(words=without_text(self.before, self.after), files=files)
+        unknown = unknown_files(self.old, self.new, files)
+        out = SourceDiff(files=files, unknown_old=unknown[0], unknown_new=unknown[1])
         place_old = {id(source): n for n, source in enumerate(self.before)}
         place_new = {id(source): n for n, source in enumerate(self.after)}
         hunks: list[Hunk] = []
@@ -202,6 +219,19 @@ class _Pairing:
                 if line not in inside:
                     for hunk_id, symbol in found.labels:
                         symbols.setdefault(hunk_id, set()).add(symbol)
+        changed = {hunk.kind for hunk in hunks}
+        state = [
+            knowledge(profile) if files else "known"
+            for profile, files in zip((self.old, self.new), unknown, strict=True)
+        ]
+        out.sources = SourceState(
+            old=state[0],
+            new=state[1],
+            same=state == ["known", "known"] and changed.isdisjoint(("code", "moved", "renamed")),
+            lines_old=has_lines(self.old),
+            lines_new=has_lines(self.new),
+        )
+        out.words = words_of(self.old, self.new, out.sources)
         out.hunks = tuple(
             structs.replace(hunk, symbols=tuple(sorted(symbols.get(hunk.id, ())))) for hunk in hunks
         )

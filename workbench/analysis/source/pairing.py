@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.hunks import FileDiff, diff_file
 from workbench.analysis.source.links import Line
+from workbench.analysis.source.reading import statements_of
 from workbench.analysis.source.symbols import Extent, Routine, SourceMap
 from workbench.analysis.source.tokens import Source
-from workbench.analysis.source.units import Range, Statements
 from workbench.model import Launch, Profile
 
 FilePair = tuple[int | None, int | None]
@@ -155,16 +155,6 @@ def compare_kernels(
             )
         )
     return diffs
-
-
-def statements_of(maps: Callable[[], tuple[SourceMap, SourceMap]], a: int, b: int) -> Statements:
-    """Statements of several lines of an old file and a new one, looked up when asked for."""
-
-    def statements() -> tuple[Sequence[Range], Sequence[Range]]:
-        old, new = maps()
-        return old.statements.get(a, ()), new.statements.get(b, ())
-
-    return statements
 
 
 def _bodies(found: SourceMap, file: int, names: set[str]) -> set[int]:

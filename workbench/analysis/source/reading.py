@@ -13,6 +13,7 @@ from workbench.analysis.source.cuda import read_cuda
 from workbench.analysis.source.python import PythonReader
 from workbench.analysis.source.symbols import Recorder, Routine, SourceMap
 from workbench.analysis.source.tokens import Source, scan
+from workbench.analysis.source.units import Range, Statements
 from workbench.model import Profile
 
 _READERS: dict[str, Callable[[SourceMap, int, Source], Recorder]] = {
@@ -56,13 +57,11 @@ def scan_sources(profile: Profile) -> list[Source]:
     ]
 
 
-def without_text(before: Sequence[Source], after: Sequence[Source]) -> tuple[str, ...]:
-    """Sentences about a side that holds no text at all."""
-    out = []
-    for side, sources in (("old", before), ("new", after)):
-        if not any(source.lines for source in sources):
-            out.append(
-                f"the {side} side holds no source text, so its lines cannot be compared "
-                "(capture with --import-source yes and compile with -lineinfo)"
-            )
-    return tuple(out)
+def statements_of(maps: Callable[[], tuple[SourceMap, SourceMap]], a: int, b: int) -> Statements:
+    """Statements of several lines of an old file and a new one, looked up when asked for."""
+
+    def statements() -> tuple[Sequence[Range], Sequence[Range]]:
+        old, new = maps()
+        return old.statements.get(a, ()), new.statements.get(b, ())
+
+    return statements

@@ -6,6 +6,7 @@ side belongs to exactly one part:
 ``hunk``       the line was changed, added, removed or moved
 ``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
 ``launch``     neither, but its launch was changed, added or removed
+``unknown``    the profile holds no text of it, so that nobody can say what changed there
 ``elsewhere``  none of these: the compiler did it, or it is noise; never hidden
 
 An unchanged line and its twin on the other side are one thing, with one part. Where
@@ -24,6 +25,7 @@ from typing import Literal
 from workbench.analysis.aggregate import LaunchPair, pair_launches
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.source.knowledge import SourceState
 from workbench.analysis.split.placing import (
     Exact,
     PartKey,
@@ -132,13 +134,17 @@ class LaunchMatch(Record, frozen=True):
 
 
 class Attribution(Record, frozen=True):
-    """Everything that the source diff and the line counters say together."""
+    """Everything that the source diff and the line counters say together.
+
+    `sources` is what is known of the two sources.
+    """
 
     hunks: tuple[Hunk, ...]
     counters: tuple[CounterSplit, ...]
     launches: tuple[LaunchMatch, ...]
     missing: dict[str, str]
     words: tuple[str, ...]
+    sources: SourceState = SourceState()
 
     def __getitem__(self, counter: str) -> CounterSplit:
         for split in self.counters:
@@ -147,7 +153,7 @@ class Attribution(Record, frozen=True):
         raise KeyError(counter)
 
 
-_ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "elsewhere": 3}
+_ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
 
 
 def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Attribution:
@@ -173,6 +179,7 @@ def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Att
         launches=tuple(_match(old, new, pair) for pair in launches),
         missing=missing,
         words=tuple(words),
+        sources=diff.sources,
     )
 
 

@@ -14,7 +14,7 @@ from workbench.analysis.source.pairing import plain_name
 from workbench.counters import catalog
 from workbench.model import Dim3, Launch, Number, Profile
 
-PartLink = Literal["hunk", "symbol", "launch", "elsewhere"]
+PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 
 
 class PartKey(NamedTuple):
@@ -207,13 +207,22 @@ class Placing:
             symbols = tuple(sorted({symbol for _, symbol in found.labels}))
             one = symbols[0] if len(hunks) == len(symbols) == 1 else ""
             return Placed(unit, PartKey("symbol", hunks, one), symbols, found.via)
+        known = a or b
+        assert known is not None
+        note = "no-line" if known[0] < 0 or known[1] == 0 else ""
+        if self._unknown(a, b):
+            return Placed(unit, PartKey("unknown", note=note))
         if (side, launch) in self.changed:
             front = self.diff.front_matter
             return Placed(unit, PartKey("launch", (front,) if front is not None else ()))
-        known = a or b
-        assert known is not None
-        nowhere = known[0] < 0 or known[1] == 0
-        return Placed(unit, PartKey("elsewhere", note="no-line" if nowhere else ""))
+        return Placed(unit, PartKey("elsewhere", note=note))
+
+    def _unknown(self, a: Line | None, b: Line | None) -> bool:
+        """Whether no text shows the line: then nobody can say that it did not change."""
+        return any(
+            -1 in unknown or (line is not None and line[0] in unknown)
+            for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))
+        )
 
     def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
         """Whether an unmatched launch did this work besides the others, not instead of them."""

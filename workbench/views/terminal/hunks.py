@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.story import NOTHING, Chapter, Fact, LeftOut, Story, Tie
+from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
 from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
@@ -46,11 +46,11 @@ def hunks_view(
     hidden = 0
     for place, chapter in enumerate(story.chapters):
         if place < _HUNKS or chapter.ties:
-            blocks += [_hunk(old, new, chapter, width), Text()]
+            blocks += [_hunk(old, new, story, chapter, width), Text()]
         else:
             hidden += 1
     if hidden:
-        silent = NOTHING if hidden == 1 else NOTHING.replace("its", "their")
+        silent = silence(story.attribution, hidden)
         blocks.append(Text(f"{more(hidden, 'hunk')}: {silent}; --format json has all.", style=DIM))
         blocks.append(Text())
     blocks += _rest(story)
@@ -81,7 +81,7 @@ def _quiet(hunks: Sequence[Hunk]) -> str:
     return f"No change of code: {', '.join(parts)}."
 
 
-def _hunk(old: Profile, new: Profile, chapter: Chapter, width: int) -> RenderableType:
+def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int) -> RenderableType:
     hunk = chapter.hunk
     head = Text(f"Hunk {hunk.id}", style="bold")
     where = hunk.new_file or hunk.old_file
@@ -100,7 +100,7 @@ def _hunk(old: Profile, new: Profile, chapter: Chapter, width: int) -> Renderabl
         *_code(old, hunk.old_file, hunk.old, "-", BAD, code_width),
         *_code(new, hunk.new_file, hunk.new, "+", GOOD, code_width),
     )
-    numbers = _linked(chapter)
+    numbers = _linked(chapter, silence(story.attribution))
     left_out = _left_out(chapter.left_out)
     if not wide:
         return Group(head, code, numbers, *left_out)
@@ -158,14 +158,14 @@ def _counter(fact: Fact) -> Text:
     return row
 
 
-def _linked(chapter: Chapter) -> RenderableType:
+def _linked(chapter: Chapter, silent: str) -> RenderableType:
     """What one hunk is linked to: its own lines first, then symbol by symbol."""
     lines: list[RenderableType] = []
     for tie in chapter.ties:
         own = tie.link == "hunk"
         title = "on its own lines" if own else f"linked by {clean(listed(tie.symbols))}"
         lines += [Text(f"  {title}", style="" if own else "magenta"), *_tie(tie)]
-    return Group(*(lines or [Text(f"  {NOTHING}", style=DIM)]))
+    return Group(*(lines or [Text(f"  {silent}", style=DIM)]))
 
 
 def _left_out(left: LeftOut) -> list[Text]:
@@ -185,6 +185,8 @@ def _rest(story: Story) -> list[RenderableType]:
             title, note = "Linked to the launch", f"  of {clean(tie.symbol)}" if tie.symbol else ""
         elif tie.link == "symbol":
             title, note = f"Shared by {tie.together}", f"  linked by {clean(listed(tie.symbols))}"
+        elif tie.link == "unknown":
+            title, note = "Source unknown", f"  {clean(tie.places)}"
         else:
             title, note = "Elsewhere", "  (the compiler, or noise)"
             if tie.note == "no-line":

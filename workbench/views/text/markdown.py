@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.story import NOTHING, Chapter, Fact, Story, Tie
+from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
@@ -28,7 +28,6 @@ _LINES = 24  # of one side of a hunk
 _WIDTH = 160  # characters of a source line
 _PLACES = 4  # lines of a symbol's counter
 _NAMES = 6  # that a hunk changes
-_SILENCE = NOTHING[:1].upper() + NOTHING[1:]
 
 
 def step_markdown(
@@ -188,13 +187,15 @@ def _captured(side: Side) -> str:
 
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
     """The hunks with as much of their code as there is room for; numbers go before code."""
-    told = [f"{_head(chapter)}\n\n{_linked(chapter)}" for chapter in story.chapters]
+    silent = silence(story.attribution)
+    silent = silent[:1].upper() + silent[1:]
+    told = [f"{_head(chapter)}\n\n{_linked(chapter, silent)}" for chapter in story.chapters]
     room -= sum(len(block) + 2 for block in told)
     while room < 0 and told:
         room += len(told.pop()) + 2
     out: list[str] = []
     for chapter, brief in zip(story.chapters, told, strict=False):
-        block = "\n\n".join([_head(chapter), _code(old, new, chapter), _linked(chapter)])
+        block = "\n\n".join([_head(chapter), _code(old, new, chapter), _linked(chapter, silent)])
         room -= len(block) - len(brief)
         if room < 0:
             room += len(block) - len(brief)
@@ -241,14 +242,14 @@ def _side(profile: Profile, path: str, lines: tuple[int, int], mark: str) -> lis
     return out
 
 
-def _linked(chapter: Chapter) -> str:
+def _linked(chapter: Chapter, silent: str) -> str:
     """A list: the hunk's own lines first, then symbol by symbol."""
     items = []
     for tie in chapter.ties:
         words = "on its own lines" if tie.link == "hunk" else _linked_by(tie)
         items.append(f"- {words}: {_facts(tie)}")
     if not items:
-        return "; ".join(filter(None, (_SILENCE, chapter.left_out.words))) + "."
+        return "; ".join(filter(None, (silent, chapter.left_out.words))) + "."
     return "\n".join([*items, *(f"- {words}" for words in (chapter.left_out.words,) if words)])
 
 
@@ -295,6 +296,8 @@ def _rest(story: Story) -> str:
         words = "the launch"
         if tie.link == "symbol":
             words = f"shared by {tie.together}, {_linked_by(tie)}"
+        if tie.link == "unknown":
+            words = f"source unknown {tie.places}".strip()
         if tie.link == "elsewhere":
             words = "elsewhere (the compiler, or noise)"
             if tie.note == "no-line":

@@ -41,6 +41,8 @@ def part_name(part: Part | TimePart) -> str:
         return f"{units.listed(part.symbols, 3)} (hunk {part.hunk})"
     if part.link == "launch":
         return f"Launch of {part.symbol}" if part.symbol else "Launch"
+    if part.link == "unknown":
+        return "Source unknown"
     return "Elsewhere, no source line" if part.note == "no-line" else "Elsewhere"
 
 
@@ -61,7 +63,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
     hunk = part.hunk if part else None
     text = f"{units.signed(delta, 's')} ±{units.quantity(max(below, above), 's')}"
     tone = "good" if delta < 0 else "bad"
-    if part is None or part.link == "elsewhere" or delta - below <= 0 <= delta + above:
+    if part is None or part.link in ("unknown", "elsewhere") or delta - below <= 0 <= delta + above:
         tone = ""  # nobody's doing, or the sampling error leaves the sign in doubt
     return Fall(
         label=f"{name}: {what}",

@@ -30,13 +30,15 @@ class LinkRow(Record, frozen=True):
 class LinkGroup(Record, frozen=True):
     """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere.
 
-    `together`: the hunks, in words, where several share it.
+    `together`: the hunks, in words, where several share it; `places`: the lines, by number,
+    of a source that is not known.
     """
 
     link: str
     symbol: str
     rows: tuple[LinkRow, ...]
     together: str = ""
+    places: str = ""
 
 
 def tone_of(counter: str, delta: Number) -> Tone:
@@ -65,6 +67,7 @@ class Links:
                 symbol=units.listed(tie.symbols),
                 rows=(*self._time(tie), *map(self._counter, tie.facts)),
                 together=tie.together,
+                places=tie.places,
             )
             for tie in passage.ties
         )
