@@ -114,7 +114,7 @@ def test_inner_scope_shadows() -> None:
         "int i = n;", "for (int i = 0; i < 4; ++i) {", "  out[i] = 1;", "}", "out[i] = 2;"
     )
     assert changed(text, "int i = n;", "int i = n * 2;") == {6: {"i"}}
-    assert changed(text, "int i = 0;", "int i = 1;") == {4: {"i"}, 5: {"i"}}
+    assert changed(text, "int i = 0;", "int i = 1;") == {4: {"i"}, 5: {"for i"}}
 
 
 def test_member_is_no_variable() -> None:
@@ -146,7 +146,7 @@ def test_template_argument_and_default() -> None:
 
 def test_loop_bound_governs_the_body() -> None:
     text = kernel("for (int i = 0; i < 4; ++i) {", "  out[0] += 1.0f;", "}", "out[1] = 2;")
-    assert changed(text, "i < 4", "i < 8") == {3: {"i"}, 4: {"i"}}
+    assert changed(text, "i < 4", "i < 8") == {3: {"for i"}, 4: {"for i"}}
 
 
 def test_early_exit_governs_what_follows() -> None:
@@ -252,7 +252,7 @@ def test_python_names_reach_their_uses() -> None:
 
 
 def test_python_loops_and_conditions_govern() -> None:
-    assert python_links("range(0, n)", "range(1, n)")[11] == {"k"}
+    assert python_links("range(0, n)", "range(1, n)")[11] == {"for k"}
     assert python_links("n > 4", "n > 5") == {13: {"if"}}
 
 

@@ -53,8 +53,10 @@ class SourceDiff:
     `twin` maps an old line to its unchanged new one; `links_*` say what links an
     unchanged line. `first_*` map the lines of an unchanged statement that has other line
     breaks now to its first: such a statement has one twin, and the links of all its
-    lines. `sources` says what is known of both sides, and `unknown_*` are the files whose
-    lines no text shows. `words` are sentences for the reader about what was not possible.
+    lines. `files` are paired files, `names` old names with the new ones that they were
+    renamed to, under which links are told. `sources` says what is known of both sides, and
+    `unknown_*` are the files whose lines no text shows. `words` are sentences for the
+    reader about what was not possible.
     """
 
     hunks: tuple[Hunk, ...] = ()
@@ -68,6 +70,7 @@ class SourceDiff:
     words: tuple[str, ...] = ()
     front_matter: int | None = None
     files: dict[int, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     sources: SourceState = field(default_factory=SourceState)
     unknown_old: frozenset[int] = frozenset()
     unknown_new: frozenset[int] = frozenset()
@@ -172,7 +175,9 @@ class _Pairing:
     def finish(self, files: dict[int, int]) -> SourceDiff:
         """Number the hunks and link the lines."""
         unknown = unknown_files(self.old, self.new, files)
-        out = SourceDiff(files=files, unknown_old=unknown[0], unknown_new=unknown[1])
+        out = SourceDiff(
+            files=files, names=self.names, unknown_old=unknown[0], unknown_new=unknown[1]
+        )
         place_old = {id(source): n for n, source in enumerate(self.before)}
         place_new = {id(source): n for n, source in enumerate(self.after)}
         hunks: list[Hunk] = []

@@ -36,7 +36,11 @@ HunksOf = Callable[[Extent], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class LineLink:
-    """Why a line is linked: its cheapest labels, and the names on the way of the first."""
+    """Why a line is linked: its cheapest labels, and the names on the way from one of them.
+
+    `via` ends with a name that stands on the line, or with what governs it (``for i``); it is
+    empty where the line itself mentions a label's symbol, or is governed by it.
+    """
 
     cost: int
     labels: frozenset[Label]
@@ -47,7 +51,12 @@ def cheapest(one: LineLink | None, other: LineLink) -> LineLink:
     """The cheaper of two links; equally cheap ones together."""
     if one is None or one.cost != other.cost:
         return other if one is None or other.cost < one.cost else one
-    return LineLink(one.cost, one.labels | other.labels, min(one.via, other.via))
+    return LineLink(one.cost, one.labels | other.labels, _way(one.via, other.via))
+
+
+def _way(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """One of two ways, whatever the order; one that says something before one that does not."""
+    return min(one or other, other or one)
 
 
 @dataclass(slots=True)
@@ -182,7 +191,7 @@ class _Chains:
         waiting = self.buckets[cost]
         known = waiting.get(state)
         if known is not None:
-            via = min(via, known.via)
+            via = _way(via, known.via)
             labels |= known.labels
         waiting[state] = LineLink(cost, labels, via)
 
@@ -192,13 +201,15 @@ class _Chains:
         if known is None or cost < known.cost:
             self.lines[line] = LineLink(cost, labels, via)
         elif cost == known.cost and not labels <= known.labels:
-            self.lines[line] = LineLink(cost, labels | known.labels, min(via, known.via))
+            self.lines[line] = LineLink(cost, labels | known.labels, _way(via, known.via))
 
-    def govern(self, place: Extent, cost: int, labels: frozenset[Label]) -> None:
+    def govern(
+        self, place: Extent, cost: int, labels: frozenset[Label], via: tuple[str, ...] = ()
+    ) -> None:
         """Offer a chain to all lines of a place."""
         file, first, last = place
         for line in range(first, last + 1):
-            self.reach((file, line), cost, labels, ())
+            self.reach((file, line), cost, labels, via)
 
     def run(self) -> None:
         """Settle everything, cheapest first."""
@@ -235,10 +246,12 @@ class _Chains:
     def spread(self, use: Use, chain: LineLink, called: bool) -> None:
         """One mention of what changed: its line, and what the mention flows into."""
         cost, labels = chain.cost + STEP, chain.labels
-        self.reach((use.file, use.line), cost, labels, chain.via)
+        # The first name of a chain is its label's; the last one is what stands on the line.
+        via = (*chain.via, self.found.symbols[use.symbol].name)
+        shown = via[1:] + ((use.macro,) if use.macro else ())
+        self.reach((use.file, use.line), cost, labels, shown)
         if use.target:
             return
-        via = (*chain.via, self.found.symbols[use.symbol].name)
         for target, index in use.feeds:
             if target == "definition":
                 definition = self.found.definitions[index]
@@ -251,7 +264,8 @@ class _Chains:
                 if not called:
                     self.push("symbol", index, called, cost, labels, via)
             else:
-                self.govern(self.found.governed[index].body, cost + GOVERNED, labels)
+                governed = self.found.governed[index]
+                self.govern(governed.body, cost + GOVERNED, labels, (*shown, governed.label))
 
 
 def _reaches(

@@ -252,7 +252,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
         """A loop: its range defines the variable and governs the body."""
         self.add_loop(*self._span(node))
         names = [name for name, _ in self._targets(node.target)]
-        governed = self._governs(names[0] if names else "for", node.iter, node.lineno, node.body)
+        governed = self._governs(" ".join(["for", *names[:1]]), node.iter, node.lineno, node.body)
         made = [self._define(name, node.iter, "value", self._key(node.iter)) for name in names]
         with self._feeding(governed, *(("definition", index) for index in made)):
             self.visit(node.iter)

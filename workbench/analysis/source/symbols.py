@@ -63,7 +63,10 @@ class Definition:
 
 @dataclass(slots=True)
 class Use:
-    """One mention of a symbol. `feeds` lists what the mention flows into."""
+    """One mention of a symbol. `feeds` lists what the mention flows into.
+
+    `macro` is the name that stands on the line where it is a macro that mentions the symbol.
+    """
 
     symbol: int
     file: int
@@ -71,6 +74,7 @@ class Use:
     at: int
     feeds: tuple[tuple[str, int], ...]  # ("definition" | "shape" | "return" | "governed", index)
     target: bool  # the left side of an assignment: only the shape matters to it
+    macro: str = ""
 
 
 @dataclass(slots=True)
@@ -210,9 +214,10 @@ class Recorder:
         feeds: tuple[tuple[str, int], ...],
         *,
         target: bool = False,
+        macro: str = "",
     ) -> None:
         """Record one mention of one symbol."""
-        self.found.uses.append(Use(symbol, self.file, line, at, feeds, target))
+        self.found.uses.append(Use(symbol, self.file, line, at, feeds, target, macro))
 
     def add_governed(
         self, label: str, key: Tokens, header: Extent, body: Extent, *, early_exit: bool = False

@@ -44,8 +44,8 @@ from workbench.model import Number, Profile, Record
 class LineShare(Record, frozen=True):
     """One line of a part. Lines are 1-based, None where that side has none, 0: no line known.
 
-    `delta` is what the line contributes to this part, `via` the names between the
-    symbol and the line where it does not use the symbol itself.
+    `delta` is what the line contributes to this part, `via` the names from the symbol to
+    the line, one on it included, where it does not use the symbol itself.
     """
 
     old: int | None

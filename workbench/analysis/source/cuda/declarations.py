@@ -53,8 +53,8 @@ def _parse(source: Source) -> tuple[Node, str]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Identifiers of a macro's body."""
-    return tuple(dict.fromkeys(_WORD.findall(text)))
+    """Identifiers of a macro's body, or of a pragma; comments are no part of them."""
+    return tuple(dict.fromkeys(filter(_WORD.fullmatch, tokens_of(text))))
 
 
 class Declarations(Recorder):

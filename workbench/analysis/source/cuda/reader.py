@@ -123,7 +123,7 @@ class Reader(Declarations):
                     continue
                 seen.add(word)
                 for inner in self.lookup(word):
-                    self.add_use(inner, line, at, feeds)
+                    self.add_use(inner, line, at, feeds, macro=name)
                     if self.found.symbols[inner].kind == "macro":
                         todo.extend(self.found.symbols[inner].words)
 
