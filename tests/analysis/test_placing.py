@@ -104,3 +104,19 @@ def test_clusters_differ_only_where_both_are_known() -> None:
     for old, new, changes in ((None, 2, ()), (2, None, ()), (2, 2, ()), (2, 4, ("cluster",))):
         both = clustered(old), clustered(new)
         assert launch_changes(make_profile(), make_profile(), *both) == changes
+
+
+def test_long_instances_are_folded_and_still_tell_what_differs() -> None:
+    shape = "cutlass::gemm::GemmShape<(int){}, (int)128, (int)128>"
+    long = "void Kernel<cutlass::gemm::kernel::{}<cutlass::Mma<" + shape + ", float>, (bool)1>>(P)"
+    sides = [
+        make_launch(kernel="Kernel", signature=long.format(name, n))
+        for name, n in (("B2bGemm", 32), ("Gemm", 32), ("Gemm", 64))
+    ]
+    changes = launch_changes(make_profile(), make_profile(), sides[0], sides[1])
+    assert changes == (
+        "template arguments <cutlass::gemm::kernel::B2bGemm<…>> → <cutlass::gemm::kernel::Gemm<…>>",
+    )
+    changes = launch_changes(make_profile(), make_profile(), sides[1], sides[2])
+    shapes = [shape.format(n) for n in (32, 64)]
+    assert changes == (f"template arguments {shapes[0]} → {shapes[1]}",)

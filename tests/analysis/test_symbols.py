@@ -265,3 +265,15 @@ def test_python_functions_and_constants() -> None:
 @pytest.mark.parametrize("text", ["def (:", "x = " + "(" * 3000, "\0", "a = " + "-" * 5000 + "1"])
 def test_any_python_is_read(text: str) -> None:
     assert isinstance(read([scan(text, "v.py")]), SourceMap)
+
+
+def test_an_argument_that_was_only_renamed_explains_nothing() -> None:
+    """`v` of the kernel is another name elsewhere, so that it is no renaming of the whole text."""
+    text = (
+        "__device__ float f(const float* v, int n) {\n  return v[n];\n}\n"
+        "__global__ void k(const float* v, float* out) {\n  out[0] = f(v, 1);\n  int u = 0;\n}\n"
+        "__global__ void other(float* u, float* v) { u[0] = v[0]; }\n"
+    )
+    new = text.replace("const float* v, float* out", "const float* w, float* out")
+    assert linked(text, new.replace("f(v, 1)", "f(w, 1)"), {4, 5}) == {}
+    assert linked(text, new.replace("f(v, 1)", "f(w, 2)"), {4, 5})[2] == {"n"}

@@ -225,10 +225,7 @@ class _Pairing:
                     for hunk_id, symbol in found.labels:
                         symbols.setdefault(hunk_id, set()).add(symbol)
         changed = {hunk.kind for hunk in hunks}
-        state = [
-            knowledge(profile) if files else "known"
-            for profile, files in zip((self.old, self.new), unknown, strict=True)
-        ]
+        state = [knowledge(self.old, unknown[0]), knowledge(self.new, unknown[1])]
         out.sources = SourceState(
             old=state[0],
             new=state[1],
@@ -236,7 +233,7 @@ class _Pairing:
             lines_old=has_lines(self.old),
             lines_new=has_lines(self.new),
         )
-        out.words = words_of(self.old, self.new, out.sources)
+        out.words = words_of(self.old, self.new, out.sources, unknown)
         out.hunks = tuple(
             structs.replace(hunk, symbols=tuple(sorted(symbols.get(hunk.id, ())))) for hunk in hunks
         )

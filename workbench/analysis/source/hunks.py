@@ -135,11 +135,12 @@ def diff_file(
 
 
 def whole_file(old: Source | None, new: Source | None) -> FileDiff:
-    """A file that only one side has, as one hunk."""
+    """A file that only one side has, as one hunk: from its first line of code to the last."""
     out = FileDiff(old, new)
     source = old or new
     if source is not None and any(source.tokens):
-        everything, nothing = (1, len(source.lines)), (1, 0)
+        code = [n for n, tokens in enumerate(source.tokens, 1) if tokens]  # no licence on top
+        everything, nothing = (code[0], code[-1]), (1, 0)
         ranges = (everything, nothing) if old else (nothing, everything)
         out.drafts.append(Draft(*ranges, kind="code"))
     return out

@@ -38,12 +38,17 @@ class SourceState(Record, frozen=True):
         return self.old == self.new == "known"
 
 
-def knowledge(profile: Profile) -> Knowledge:
-    """What one profile holds of the files that its instructions lie in (or else of all)."""
-    known = [profile.sources[file].text is not None for file in _used(profile)]
-    if not any(known):
+def knowledge(profile: Profile, unknown: frozenset[int]) -> Knowledge:
+    """What is known of the files that a profile's instructions lie in (or else of all).
+
+    Args:
+        profile: One side.
+        unknown: Its unknown files: see `unknown_files`.
+    """
+    used = _used(profile)
+    if -1 in unknown or (used and unknown.issuperset(used)):
         return "unknown"
-    return "known" if all(known) else "partly"
+    return "known" if unknown.isdisjoint(used) else "partly"
 
 
 def has_lines(profile: Profile) -> bool:
@@ -54,19 +59,23 @@ def has_lines(profile: Profile) -> bool:
 def unknown_files(
     old: Profile, new: Profile, files: Mapping[int, int]
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Files of both sides whose text is not held, and not known to be the same by its hash.
+    """Files of both sides whose text is not held, and of which nothing says that they are the same.
 
-    -1 stands for a side that holds no text at all: nothing can be said of any of its lines.
+    A hash says so, and the compiler of a header of its own. -1 stands for a side that holds
+    no text at all: nothing can be said of any of its lines.
 
     Args:
         old: The old profile.
         new: The new profile.
         files: Which old file is paired with which new one.
     """
+    compilers = [profile.build.compiler if profile.build else "" for profile in (old, new)]
+    toolkit = bool(compilers[0]) and compilers[0] == compilers[1]
     same = {
         (a, b)
         for a, b in files.items()
-        if old.sources[a].sha256 and old.sources[a].sha256 == new.sources[b].sha256
+        if (old.sources[a].sha256 and old.sources[a].sha256 == new.sources[b].sha256)
+        or (toolkit and old.sources[a].path == new.sources[b].path and _is_toolkit(old, a))
     }
     out = []
     for profile, hashed in ((old, {a for a, _ in same}), (new, {b for _, b in same})):
@@ -74,6 +83,11 @@ def unknown_files(
         none = len(dark) == len(profile.sources) and not hashed
         out.append(frozenset((dark - hashed) | ({-1} if none else set())))
     return out[0], out[1]
+
+
+def _is_toolkit(profile: Profile, file: int) -> bool:
+    """Whether a file is the compiler's: versions are compiled with its headers in ``system``."""
+    return profile.sources[file].path.startswith("system/")
 
 
 def _used(profile: Profile) -> list[int]:
@@ -87,31 +101,38 @@ def _used(profile: Profile) -> list[int]:
     return sorted(used) or list(range(len(profile.sources)))
 
 
-def words_of(old: Profile, new: Profile, sources: SourceState) -> tuple[str, ...]:
+def words_of(
+    old: Profile,
+    new: Profile,
+    sources: SourceState,
+    unknown: tuple[frozenset[int], frozenset[int]],
+) -> tuple[str, ...]:
     """Sentences about what is not known of either side, or that both are the same."""
     if sources.same:
         return ("the sources are the same",)
-    unknown = "unknown" in (sources.old, sources.new)
     sides = [
-        (side, profile, state)
-        for side, profile, state in (("old", old, sources.old), ("new", new, sources.new))
+        (side, profile, files)
+        for side, profile, state, files in (
+            ("old", old, sources.old, unknown[0]),
+            ("new", new, sources.new, unknown[1]),
+        )
         if state != "known"
     ]
     if not sides:
         return ()
     whose = "neither side holds" if len(sides) == 2 else f"the {sides[0][0]} side does not hold"
-    names = _names([profile for _, profile, _ in sides])
+    names = _names([(profile, files) for _, profile, files in sides])
     what = f"the text of {names}" if names else "any source text"
-    what = what if len(sides) == 2 or names else "source text"
-    extent = "source unknown" if unknown else "source known in part"
+    dark = "unknown" in (sources.old, sources.new)
+    extent = "source unknown" if dark else "source known in part"
     return (f"{extent}: {whose} {what}, so what changed there cannot be said ({_REMEDY})",)
 
 
-def _names(profiles: Sequence[Profile]) -> str:
+def _names(sides: Sequence[tuple[Profile, frozenset[int]]]) -> str:
     names = [
         PurePosixPath(profile.sources[file].path.replace("\\", "/")).name
-        for profile in profiles
+        for profile, files in sides
         for file in _used(profile)
-        if profile.sources[file].text is None
+        if file in files
     ]
     return listed(list(dict.fromkeys(names)), 3)

@@ -84,7 +84,8 @@ def link(
         new_hunks: The same of the new side.
         names: Old name -> new name, for what was only renamed.
     """
-    tables = _on_hunks(old, old_hunks, names), _on_hunks(new, new_hunks, {})
+    local = _parameter_names(old, new, names)
+    tables = _on_hunks(old, old_hunks, names, local), _on_hunks(new, new_hunks, {}, {})
     both = _Roots(), _Roots()
     for what in sorted(tables[0].keys() | tables[1].keys()):
         entries = [table.get(what, []) for table in tables]
@@ -102,36 +103,69 @@ def link(
     return _spread(old, both[0]), _spread(new, both[1])
 
 
-def _changeable(found: SourceMap) -> Iterator[tuple[_What, Tokens, Sequence[Extent], int]]:
-    """All that a hunk can change: what it is, what it says, where it stands, its index."""
+def _parameter_names(
+    old: SourceMap, new: SourceMap, names: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """Old function -> old name -> new name of parameters that were only renamed.
+
+    Such a name may be another thing's elsewhere, so that it is no renaming of the whole text.
+    """
+    out: dict[str, dict[str, str]] = {}
+    partners = {routine.name: routine for routine in new.routines}
+    for routine in old.routines:
+        partner = partners.get(names.get(routine.name, routine.name))
+        if partner is None or len(partner.parameters) != len(routine.parameters):
+            continue
+        found: dict[str, str] = {}
+        for a, b in zip(routine.parameters, partner.parameters, strict=True):
+            one, other = old.symbols[a], new.symbols[b]
+            here = {one.name: other.name}
+            apart = one.name not in partner.tokens and other.name not in routine.tokens
+            if apart and renamed(renamed(one.shape, names), here) == other.shape:
+                found |= here
+        if found:
+            out[routine.name] = found
+    return out
+
+
+def _changeable(
+    found: SourceMap,
+) -> Iterator[tuple[_What, str, Tokens, Sequence[Extent], int]]:
+    """All that a hunk can change: what it is, in which function, its text, its place, its index."""
     kernels = {routine.symbol for routine in found.routines if routine.kernel}
     for symbol in found.symbols:
         if symbol.index not in kernels:  # only host code uses a kernel's name
             what = ("symbol", symbol.scope, symbol.name)
-            yield what, symbol.shape, symbol.places, symbol.index
+            yield what, symbol.scope, symbol.shape, symbol.places, symbol.index
     for made in found.definitions:
         owner = found.symbols[made.symbol]
         kind = "argument" if made.kind == "argument" else "definition"
-        yield (kind, owner.scope, owner.name), made.key, [made.place], made.index
+        yield (kind, owner.scope, owner.name), made.scope, made.key, [made.place], made.index
     for each in found.governed:
         kind = "exit" if each.early_exit else "governed"
-        yield (kind, each.scope, each.label), each.key, [each.header], each.index
+        yield (kind, each.scope, each.label), each.scope, each.key, [each.header], each.index
     for number, call in enumerate(found.calls):
-        yield ("call", "", call.name), call.key, [call.place], number
+        yield ("call", "", call.name), call.scope, call.key, [call.place], number
     for number, routine in enumerate(found.routines):
-        yield ("head", "", routine.name), routine.head, [routine.head_place], number
+        what = ("head", "", routine.name)
+        yield what, routine.name, routine.head, [routine.head_place], number
 
 
 def _on_hunks(
-    found: SourceMap, hunks_of: HunksOf, names: Mapping[str, str]
+    found: SourceMap,
+    hunks_of: HunksOf,
+    names: Mapping[str, str],
+    local: Mapping[str, Mapping[str, str]],
 ) -> dict[_What, list[tuple[Tokens, frozenset[int], int]]]:
     """What stands on a hunk's lines: under its new name what it says, the hunks, its index."""
     out: dict[_What, list[tuple[Tokens, frozenset[int], int]]] = defaultdict(list)
-    for (kind, *words), key, places, index in _changeable(found):
+    for (kind, owner, name), where, key, places, index in _changeable(found):
         hunks = frozenset().union(*(hunks_of(place) for place in places))
         if hunks:
-            scope, name = renamed(tuple(words), names)
-            out[kind, scope, name].append((renamed(key, names), hunks, index))
+            # What is told stands in its owner's scope, what it says in that of its place.
+            (name,) = renamed(renamed((name,), names), local.get(owner, {}))
+            key = renamed(renamed(key, names), local.get(where, {}))
+            out[kind, names.get(owner, owner), name].append((key, hunks, index))
     return out
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.hunks import FileDiff, diff_file
 from workbench.analysis.source.links import Line
 from workbench.analysis.source.reading import statements_of
 from workbench.analysis.source.symbols import Extent, Routine, SourceMap
-from workbench.analysis.source.tokens import Source
+from workbench.analysis.source.tokens import Source, information
 from workbench.model import Launch, Profile
 
 FilePair = tuple[int | None, int | None]
@@ -57,39 +57,70 @@ def pair_files(
     kernels_old: set[int],
     kernels_new: set[int],
 ) -> list[FilePair]:
-    """Pair files: by path, by unique file name, then the one that holds the kernel.
+    """Pair files: by the longest common end of their paths, by content, then those of the kernels.
+
+    Files of one name under another root are the same files; of several that end alike, those
+    go together that have the most of their paths in common, and then the most lines.
 
     Returns:
         Index pairs; None where a file is on one side only. Files that are on one
         side only and hold no text are left out.
     """
-    pairs: list[FilePair] = []
-    left = list(range(len(before)))
-    right = list(range(len(after)))
+    pairs: list[tuple[int, int]] = []
+    left = dict.fromkeys(range(len(before)))
+    right = dict.fromkeys(range(len(after)))
 
-    def take(a: int, b: int) -> None:
-        pairs.append((a, b))
-        left.remove(a)
-        right.remove(b)
+    def take(candidates: Iterable[tuple[float, int, int]]) -> None:
+        """Take candidates (score, old, new), the best first, in the order of the files."""
+        for _, a, b in sorted(candidates, key=lambda each: (-each[0], each[1], each[2])):
+            if a in left and b in right:
+                pairs.append((a, b))
+                del left[a], right[b]
 
-    paths = {after[b].path: b for b in reversed(right)}
-    for a in list(left):
-        if paths.get(before[a].path) in right:
-            take(a, paths[before[a].path])
-    for a in list(left):
-        name = PurePosixPath(before[a].path).name
-        same = [b for b in right if PurePosixPath(after[b].path).name == name]
-        rivals = [c for c in left if PurePosixPath(before[c].path).name == name]
-        if len(same) == 1 and len(rivals) == 1:
-            take(a, same[0])
+    paths = [[_parts(source.path) for source in side] for side in (before, after)]
+    by_name: dict[str, list[int]] = {}
+    for b, path in enumerate(paths[1]):
+        by_name.setdefault(path[-1], []).append(b)
+    take(
+        (_common_end(path, paths[1][b]) + _alike(before[a], after[b]) / 2, a, b)
+        for a, path in enumerate(paths[0])
+        for b in by_name.get(path[-1], ())
+    )
+    if len(left) * len(right) <= _COMPARED:
+        alike = ((_alike(before[a], after[b]), a, b) for a in left for b in right)
+        take([each for each in alike if each[0] >= _SAME_FILE])
     main_old = [a for a in left if a in kernels_old and before[a].lines]
     main_new = [b for b in right if b in kernels_new and after[b].lines]
-    for a, b in zip(main_old, main_new, strict=False):
-        take(a, b)
-    pairs += [(a, None) for a in left if before[a].lines]
-    pairs += [(None, b) for b in right if after[b].lines]
-    pairs.sort(key=lambda pair: (pair[1] is None, pair[1] or 0, pair[0] or 0))
-    return pairs
+    take((0, a, b) for a, b in zip(main_old, main_new, strict=False))
+    found: list[FilePair] = list(pairs)
+    found += [(a, None) for a in left if before[a].lines]
+    found += [(None, b) for b in right if after[b].lines]
+    found.sort(key=lambda pair: (pair[1] is None, pair[1] or 0, pair[0] or 0))
+    return found
+
+
+#: Part of their lines (0-1) that two files of different names must share to be one file.
+_SAME_FILE = 0.5
+#: Pairs of files that are compared by content; beyond, names alone decide.
+_COMPARED = 400
+
+
+def _parts(path: str) -> list[str]:
+    """A path's parts; reports of Windows have backslashes."""
+    return path.replace("\\", "/").split("/")
+
+
+def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many parts two paths have in common at their end."""
+    most = min(len(one), len(other))
+    return next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
+
+
+def _alike(one: Source, other: Source) -> float:
+    """Part of the lines (0-1) that say something and that two files have in common."""
+    sides = [Counter(line for line in s.tokens if information(line)) for s in (one, other)]
+    most = max(sum(side.values()) for side in sides)
+    return sum((sides[0] & sides[1]).values()) / most if most else 0.0
 
 
 # --- two kernels of one file ------------------------------------------------------

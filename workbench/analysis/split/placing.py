@@ -70,6 +70,56 @@ def _instance(name: str) -> str:
     return found
 
 
+#: Template arguments that are longer are folded, those of arguments first.
+_LONGEST = 60
+
+
+def _folded(one: str, other: str) -> tuple[str, str]:
+    """Two instances, short enough to be read.
+
+    ``<Gemm<…>>``; where that hides what differs, the first arguments that do.
+    """
+    if max(len(one), len(other)) <= _LONGEST:
+        return one, other
+    while True:
+        short = _outer(one), _outer(other)
+        if short[0] != short[1]:
+            return _cut(short[0]), _cut(short[1])
+        pairs = zip(_arguments(one), _arguments(other), strict=False)
+        one, other = next(((a, b) for a, b in pairs if a != b), ("", ""))
+        if not one:
+            return _cut(short[0]), _cut(short[1])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _outer(instance: str) -> str:
+    """An instance without the arguments of its arguments: ``<a::Gemm<…>, 3>``."""
+    depth, out = 0, []
+    for letter in instance:
+        depth -= letter == ">"
+        if depth < 2:
+            out.append(letter)
+        if letter == "<":
+            depth += 1
+            out += ["…"] if depth == 2 else []
+    return "".join(out)
+
+
+def _arguments(instance: str) -> list[str]:
+    """The arguments of an instance, ``Gemm<…>`` with theirs."""
+    depth, out = 0, [""]
+    for letter in instance[instance.find("<") + 1 : instance.rfind(">")]:
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and not depth:
+            out.append("")
+        else:
+            out[-1] += letter
+    return [each.strip() for each in out]
+
+
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
     """What differs between two launches apart from the code, in words."""
     out = []
@@ -79,7 +129,8 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
     if plain_name(a) == plain_name(b) and instances[0] != instances[1]:
         # One template, two instances: no line differs, but what was compiled does.
-        out.append(f"template arguments {instances[0] or '—'} → {instances[1] or '—'}")
+        first, second = _folded(instances[0], instances[1])
+        out.append(f"template arguments {first or '—'} → {second or '—'}")
     if a.dynamic_shared != b.dynamic_shared:
         out.append(f"dynamic shared memory {a.dynamic_shared} → {b.dynamic_shared} B")
     cluster = ("launch__cluster_dim_x", "launch__cluster_dim_y", "launch__cluster_dim_z")
