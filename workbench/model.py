@@ -281,6 +281,9 @@ class Capture(Record, frozen=True):
     repeats: int = 1
 
 
+DEBUG_BUILD = "debug-build"  #: code of the notice that machine code was built with -G
+
+
 class Notice(Record, frozen=True):
     """A warning that travels with a profile: what, and what it means for the reader."""
 

@@ -17,7 +17,7 @@ import pytest
 from tests.engines.stand_ins import experiment_on
 from workbench.engines import ProfileOptions, Subject
 from workbench.engines.ncu import raw as rawreport
-from workbench.engines.ncu.assemble import library_notices, own_notices
+from workbench.engines.ncu.assemble import library_notices
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.command import Command
 from workbench.errors import (
@@ -330,9 +330,3 @@ def test_a_library_kernel_gets_no_advice_on_compiling_it() -> None:
     assert [notice.code for notice in kept] == ["no-rules", "library-kernel"]
     assert "cublas are a library's" in kept[1].message
     assert library_notices(given[1:2], "cublas") == given[1:2]
-
-
-def test_our_own_capture_is_not_doubted() -> None:
-    doubt = Notice(code="perhaps-cut", message="functions were loaded that have no result")
-    other = Notice(code="no-rules", message="no rules")
-    assert own_notices((doubt, other)) == (other,)

@@ -118,3 +118,10 @@ def test_other_launches_are_named() -> None:
     renamed = make_launch(kernel="saxpy")
     assert codes(take(foreign(launches=(renamed,)))) == ["kernel-differs"]
     assert codes(take(foreign(launches=(renamed,)), expected=())) == []
+
+
+def test_launches_of_one_kernel_that_nothing_tells_apart() -> None:
+    twice = (make_launch(nvtx=()), make_launch(nvtx=(), index=1))
+    assert codes(take(foreign(launches=twice))) == ["no-nvtx"]
+    assert codes(take(foreign(launches=twice[:1]))) == []
+    assert codes(take(foreign(launches=(make_launch(), make_launch(index=1))))) == []

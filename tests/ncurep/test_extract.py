@@ -100,7 +100,7 @@ def test_a_complete_launch(read: Read) -> None:
     assert profile.capture.passes == 35
     assert [(s.path, s.text) for s in profile.sources] == [("a.cu", "int x;\n"), ("b.cu", None)]
     assert launch.instructions.file == (0, 1)
-    assert codes(profile) == {"no-nvtx"}
+    assert codes(profile) == set()
 
 
 def test_rules_come_without_markup_and_without_nan(read: Read) -> None:
@@ -201,7 +201,23 @@ def test_an_empty_report_and_a_nameless_device(read: Read) -> None:
     assert read().launches == ()
     profile = read([FakeAction(TIME)])
     assert profile.device.slug == "unknown"
-    assert {"no-rules", "no-nvtx"} <= codes(profile)
+    assert {"no-rules"} <= codes(profile)
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+def test_sources_and_code_are_asked_of_kernels_alone(read: Read, kind: int) -> None:
+    # The native reader ends with a segmentation fault where a graph is asked for them.
+    asked: list[str] = []
+
+    class Noted(FakeAction):
+        def source_files(self) -> dict[str, str]:
+            asked.append("source_files")
+            return {}
+
+    profile = read([Noted(DEVICE | TIME | INST, CODE, workload=kind)])
+    assert not asked
+    assert profile.launches[0].profiled and profile.launches[0].instructions.address == ()
+    assert read([Noted(DEVICE | TIME | INST, CODE)]) and asked
 
 
 def test_nvtx_ranges_are_spelt_as_ncu_filters_are(read: Read) -> None:

@@ -19,7 +19,7 @@ from tests.ncurep.report_builder import whole
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
 from workbench.ncurep import cache, child, extract
-from workbench.ncurep.container import read_container
+from workbench.ncurep.container import DEBUG_SECTION, read_container
 from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
 from workbench.project import cache_folder
 from workbench.store.codec import contradiction, pack, unpack
@@ -141,7 +141,7 @@ def test_ncu_2021_and_a_launch_that_was_never_profiled(report: Callable[[str], P
     first = profile.launches[0]
     assert "memory_l1_sectors_shared" in first.instructions.columns
     assert isinstance(first.metrics["launch__registers_per_thread"].value, int)
-    assert codes(profile) >= {"unprofiled-launch", "no-line-info", "no-source", "no-nvtx"}
+    assert codes(profile) >= {"unprofiled-launch", "no-line-info", "no-source"}
 
 
 def test_a_chip_that_the_reader_cannot_disassemble(report: Callable[[str], Path]) -> None:
@@ -262,6 +262,15 @@ def test_a_doubt_travels_with_the_profile(plain: Path) -> None:
     profile = read_report(plain)
     assert "perhaps-cut" in codes(profile)
     assert "command line" in profile.notices[0].message
+
+
+def test_a_debug_build_is_said(plain: Path) -> None:
+    raw = plain.read_bytes()
+    assert "debug-build" not in codes(read_report(plain))
+    # The compiler's name inside the machine code, overwritten by the section's.
+    plain.write_bytes(raw.replace(b"Cuda compilation tools,", DEBUG_SECTION))
+    (notice,) = [n for n in read_report(plain).notices if n.code == "debug-build"]
+    assert notice.message == "built for debugging (-G), its code is not optimised: sgemm_v3"
 
 
 def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path: Path) -> None:

@@ -39,13 +39,11 @@ from workbench.analysis.arithmetic import (
     work,
 )
 from workbench.counters import Missing, Reading, read
-from workbench.model import Launch, Profile, Record
+from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import quantity
 
 Kind = Literal["same-code", "launches", "debug", "parameters", "arithmetic", "output", "size"]
 
-#: The notice of a report whose machine code was built for debugging (`ncurep.notices`).
-DEBUG_NOTICE = "debug-build"
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
 
 #: Arithmetic of which less than this part is left has vanished, if nothing else is left for
@@ -146,7 +144,7 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doub
 def _built_for_debugging(profile: Profile) -> bool:
     flags = profile.build.flags if profile.build is not None else ()
     return bool(_DEBUG_FLAGS & set(flags)) or any(
-        notice.code == DEBUG_NOTICE for notice in profile.notices
+        notice.code == DEBUG_BUILD for notice in profile.notices
     )
 
 

@@ -129,6 +129,12 @@ def _launch_notices(
         there = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in launches))
         message = f"the version launches {', '.join(ours)}; the report has {there}"
         out.append(Notice(code="kernel-differs", message=message))
+    elif len(theirs) > len(ours) and not any(launch.nvtx for launch in theirs):
+        message = (
+            "no NVTX ranges: which of the launches of one kernel is the version's own, nobody "
+            "can tell"
+        )
+        out.append(Notice(code="no-nvtx", message=message))
     pairs = [(launch, ours[launch.kernel]) for launch in theirs]
     if not pairs and len(launches) == len(expected):
         pairs = list(zip(launches, expected, strict=True))

@@ -18,14 +18,14 @@ is well-formed. It is still told from a whole one by what must follow and does n
 
 - a first result without session records, or session records that stop before the
   machine's: surely cut, an error;
-- a source without a result behind it, functions that were announced with a later
-  source and have no result, fewer results than ``--launch-count`` asked for, a
-  missing last session record: perhaps cut, a doubt (`Container.doubts`), for whole
-  reports can look the same (functions that were loaded, but filtered out).
+- a source without a result behind it, a missing last session record: perhaps cut, a
+  doubt (`Container.doubts`).
 
-Beyond that (cut exactly behind the session records, or in a report of ncu before
-2023 exactly between two later kernels) the bytes are those of a report with fewer
-kernels, and nothing in them can tell.
+Beyond that (cut exactly behind the session records, or exactly between two later
+kernels) the bytes are those of a report with fewer kernels. Functions that were
+announced and have no result, or fewer results than ``--launch-count``, tell nothing:
+most whole reports have them, for programs load what they never launch, or what a
+filter leaves out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from workbench.errors import DataError
@@ -51,6 +50,8 @@ PROCESS_NAME = 3
 SOURCE_FUNCTIONS, FUNCTIONS_ENTRY, FUNCTION_NAME = 9, 1, 1
 RESULT_MANGLED, RESULT_FUNCTION = 5, 6
 
+#: A section of machine code that ptxas writes for ``-G`` alone; ``-lineinfo`` has no such one.
+DEBUG_SECTION = b".nv_debug_info_reg_sass"
 #: The session record that carries ncu's own version.
 _NCU = "Nsight Compute Target"
 #: From this year on the command line is the last session record.
@@ -111,6 +112,7 @@ class Container:
         results: Number of results (kernels, ranges, graphs) in the file.
         session: What its session records say.
         doubts: Why the file may have been cut between two blocks; empty for most.
+        debug: Kernels with a result whose machine code was built for debugging (``-G``).
     """
 
     size: int
@@ -118,6 +120,7 @@ class Container:
     results: int
     session: CaptureSession
     doubts: list[str]
+    debug: list[str]
 
 
 def _damaged(path: Path, why: str) -> DataError:
@@ -164,20 +167,20 @@ def parse(data: bytes, path: Path) -> Container:
     places: list[tuple[int, int]] = []
     headers: list[Field] = []
     kinds: list[tuple[bool, bool, set[int]]] = []
-    announced: dict[str, None] = {}
-    seen: set[str] = set()
+    debug: dict[str, None] = {}
+    seen: dict[str, str] = {}
     results = 0
     try:
         for block in read_blocks(data, path):
             places.append((block.start, block.end))
             headers += block.header
-            if results:
-                # What the first flush announces is the whole module; later ones only add
-                # functions that were loaded meanwhile, mostly in order to be launched.
-                announced.update((name, None) for s in block.sources for name in _functions(s))
+            for source in block.sources:
+                if DEBUG_SECTION in source:
+                    debug.update(dict.fromkeys(_functions(source)))
             for result in block.results:
                 results += 1
-                seen.update((text(result, RESULT_MANGLED), text(result, RESULT_FUNCTION)))
+                name = text(result, RESULT_FUNCTION)
+                seen |= {text(result, RESULT_MANGLED): name, name: name}
             kinds.append((bool(block.sources), bool(block.results), block.session))
         session = _session(headers)
     except WireError as error:
@@ -185,9 +188,9 @@ def parse(data: bytes, path: Path) -> Container:
     why = _surely_cut(kinds)
     if why:
         raise _damaged(path, f"cut short after {len(data):,} bytes, between two blocks: {why}")
-    unfinished = [name for name in announced if name not in seen]
-    doubts = _doubts(session, results, kinds, unfinished) if results else []
-    return Container(len(data), places, results, session, doubts)
+    doubts = _doubts(session, kinds) if results else []
+    built = dict.fromkeys(seen[name] for name in debug if name in seen)
+    return Container(len(data), places, results, session, doubts, list(built))
 
 
 def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
@@ -207,24 +210,8 @@ def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
     return ""
 
 
-def _doubts(
-    session: CaptureSession,
-    results: int,
-    kinds: list[tuple[bool, bool, set[int]]],
-    unfinished: list[str],
-) -> list[str]:
+def _doubts(session: CaptureSession, kinds: list[tuple[bool, bool, set[int]]]) -> list[str]:
     doubts = []
-    if unfinished:
-        shown = ", ".join(name[:60] for name in unfinished[:3])
-        more = f" and {len(unfinished) - 3} more" if len(unfinished) > 3 else ""
-        doubts.append(f"functions were loaded that have no result ({shown}{more})")
-    words = session.command.split()
-    for option, value in pairwise(words):
-        if option in ("-c", "--launch-count") and value.isdecimal():
-            wanted = int(value[:18])
-            if results < wanted:
-                doubts.append(f"{wanted} launches were asked for, {results} are here")
-            break
     if kinds[-1][0] and not kinds[-1][1]:
         doubts.append("no result follows the last source")
     year = session.ncu_version.partition(".")[0]

@@ -132,8 +132,13 @@ def _launch(action: Any, index: int, sources: _Sources) -> Launch:
     raw = clean(action.name() or "")
     kernel = kernel_name(raw) or f"{workload} {index}"
     signature = clean(action.name(action.NameBase_DEMANGLED) or "") or raw
-    for path, text in dict(_or_nothing(action.source_files) or {}).items():
-        sources.add(path, text)
+    # The reader crashes on the sources of what is no kernel; a graph has none, and no code.
+    if workload == "kernel":
+        for path, text in dict(_or_nothing(action.source_files) or {}).items():
+            sources.add(path, text)
+        instructions = _or_nothing(lambda: read_table(action, sources.index))
+    else:
+        instructions = None
     measured = [name for name in metrics if not is_static(name)]
     grid = _dim3(metrics, "launch__grid_dim_", "launch__grid_size")
     return Launch(
@@ -146,7 +151,7 @@ def _launch(action: Any, index: int, sources: _Sources) -> Launch:
         dynamic_shared=_integer(metrics, "launch__shared_mem_per_block_dynamic"),
         metrics=metrics,
         absent=absent,
-        instructions=_or_nothing(lambda: read_table(action, sources.index)) or InstructionTable(),
+        instructions=instructions or InstructionTable(),
         rules=_or_nothing(lambda: _rules(action)) or (),
         nvtx=_or_nothing(lambda: _nvtx(action)) or (),
         # Listed, but nothing was measured and nothing was even launched: ncu gave up before.

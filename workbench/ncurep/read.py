@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from workbench.errors import DataError, UsageError
-from workbench.model import Capture, Launch, Notice, Profile
+from workbench.model import DEBUG_BUILD, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import AGAIN, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
@@ -263,4 +263,9 @@ def _doubts(container: Container, launches: int) -> tuple[Notice, ...]:
     if launches < container.results:
         message = f"the native reader gives {launches} of the file's {container.results} results"
         found.append(Notice(code="lost-results", message=message))
+    if container.debug:
+        which = ", ".join(name[:60] for name in container.debug[:3])
+        more = f" and {len(container.debug) - 3} more" if container.debug[3:] else ""
+        message = f"built for debugging (-G), its code is not optimised: {which}{more}"
+        found.append(Notice(code=DEBUG_BUILD, message=message))
     return tuple(found)

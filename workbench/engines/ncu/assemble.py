@@ -188,15 +188,6 @@ def _listed(names: Sequence[str]) -> str:
 _FOR_COMPILERS = ("no-line-info", "no-source")
 
 
-def own_notices(notices: Sequence[Notice]) -> tuple[Notice, ...]:
-    """Without the reader's doubt whether a file was cut between two kernels.
-
-    ncu itself has just told that it wrote this file to the end; and a library that loads
-    hundreds of functions to launch one raises the doubt every time.
-    """
-    return tuple(notice for notice in notices if notice.code != "perhaps-cut")
-
-
 def library_notices(notices: Sequence[Notice], version: str) -> tuple[Notice, ...]:
     """For a Python version, say once that its kernels come without source.
 

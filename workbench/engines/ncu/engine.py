@@ -18,7 +18,6 @@ from workbench.engines.ncu.assemble import (
     fold_repeats,
     library_notices,
     metric_notices,
-    own_notices,
     own_sources,
 )
 from workbench.engines.ncu.collection import Collection
@@ -218,7 +217,7 @@ class GpuEngine(Engine):
     def _assemble(self, subject: Subject, run: NcuRun, captured: Captured) -> Profile:
         result, read, job, asked = captured.result, captured.profile, run.job, run.collection
         assert result.check is not None and result.device is not None
-        read_notices = own_notices(read.notices)
+        read_notices = read.notices
         if subject.version.kind == "python":
             read_notices = library_notices(read_notices, subject.version.id)
         notices = [*read_notices, *metric_notices(read, asked.metrics, asked.catalog_metrics)]
