@@ -50,7 +50,7 @@ class Chip(Record, frozen=True):
     bank_bytes: int
     sector_bytes: int
     line_bytes: int
-    # dense operations a cycle of an SM's matrix units; 0: unknown
+    # dense operations per cycle of an SM's matrix units; 0: unknown
     tensor_half: int = 0
     tensor_tf32: int = 0
     tensor_int8: int = 0

@@ -38,7 +38,7 @@ problems = {
     "c64_h128_k128": _layer(64, 128, 128, "sweep"),
     # One product.
     "one": _any(1, 1, (1, 1), 1, (1, 1), (1, 1), (0, 0)),
-    # One tap a channel, with padding: all outputs of the border are zero.
+    # One tap per channel, with padding: all outputs of the border are zero.
     "pointwise": _any(2, 17, (5, 7), 33, (1, 1), (1, 1), (1, 1)),
     # The default layer in small; images end inside of tiles, tiles of 16, 64 and 128.
     "plain": _any(3, 3, (9, 14), 65, (3, 3), (1, 1), (0, 0)),

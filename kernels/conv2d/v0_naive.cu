@@ -1,5 +1,5 @@
 /* ---
-title  = "One thread an output, from global memory"
+title  = "One thread per output, from global memory"
 change = "Each thread walks its window: three nested loops over channels, rows and columns, two loads for every multiply-add."
 requires     = "max(N*C*H*W, K*D, N*K*OH*OW) < 2**31"
 requires_why = "its indices are 32-bit integers"

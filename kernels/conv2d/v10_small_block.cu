@@ -35,7 +35,7 @@ why     = "half as many outputs each"
 counter = "barrier_stall"
 change  = "down"
 why     = "a barrier holds up four warps, every 16 taps, instead of eight every 8"
-learned = "0.18 → 0.22 cycles an instruction, within the noise of so small a stall. Half as many barriers are each waited for more than twice as long, 279 cycles instead of 113; presumably warps drift apart further in 16 taps. The gain is elsewhere: SMs stand idle for 4% of the time instead of 8%, and issue 3.37 instructions a cycle instead of 3.19 while they work"
+learned = "0.18 → 0.22 cycles per instruction, within the noise of so small a stall. Half as many barriers are each waited for more than twice as long, 279 cycles instead of 113; presumably warps drift apart further in 16 taps. The gain is elsewhere: SMs stand idle for 4% of the time instead of 8%, and issue 3.37 instructions per cycle instead of 3.19 while they work"
 
 [[expect]]
 counter = "global_load_requests"

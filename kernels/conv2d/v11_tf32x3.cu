@@ -3,7 +3,7 @@ title  = "Tensor cores: three TF32 products for one in float32"
 parent = "v10"
 change = "Every float is split into two TF32 numbers of 11 bits; three of their four products, added up by tensor cores, are a float32 product but for 2⁻²² of it. Outputs are the rows of a product, filters its columns; filters are read as they are, and need no turning."
 requires     = "max(N*C*H*W, (K + 127)*(D + 15), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 128 and D <= 1024"
-requires_why = "its indices are 32-bit integers, up to the end of the last tile, and tensor cores truncate every sum: beyond 1024 products an output, the error nears the tolerance"
+requires_why = "its indices are 32-bit integers, up to the end of the last tile, and tensor cores truncate every sum: beyond 1024 products per output, the error nears the tolerance"
 
 [defines]
 BK = 16

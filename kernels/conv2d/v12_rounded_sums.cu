@@ -18,7 +18,7 @@ args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", 
 [[expect]]
 counter = "fadd_threads"
 change  = "> 1.5x"
-why     = "64 additions a lane and tile, beside the 48 that split its factors"
+why     = "64 additions per lane and tile, beside the 48 that split its factors"
 
 [[expect]]
 counter = "registers"
@@ -28,7 +28,7 @@ why     = "the parts, and both halves of two steps' filters"
 [[expect]]
 counter = "theoretical_occupancy"
 change  = "down"
-why     = "three blocks an SM instead of four"
+why     = "three blocks per SM instead of four"
 
 [[expect]]
 counter = "tensor_utilization"

@@ -1,7 +1,7 @@
 /* ---
 title  = "One loop over C·R·S, 16×16 tiles in shared memory"
 parent = "v0"
-change = "The three loops become one, whose counter is taken apart into channel, row and column: a matrix product of filters and windows. A block stages 16×16 tiles of both, so that each element is loaded once a block instead of once a thread."
+change = "The three loops become one, whose counter is taken apart into channel, row and column: a matrix product of filters and windows. A block stages 16×16 tiles of both, so that each element is loaded once per block instead of once per thread."
 requires     = "max(N*C*H*W, (K + 15)*(D + 15), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 16"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 

@@ -1,7 +1,7 @@
 /* ---
 title  = "Warp tiles: lanes laid out 4×8"
 parent = "v1"
-change = "A warp computes 4 filters × 8 outputs instead of 2 × 16: it reads 12 different floats of shared memory a step instead of 18."
+change = "A warp computes 4 filters × 8 outputs instead of 2 × 16: it reads 12 different floats of shared memory per step instead of 18."
 requires     = "max(N*C*H*W, (K + 15)*(D + 15), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 16"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 

@@ -1,5 +1,5 @@
 /* ---
-title  = "64×64 block, 4×4 outputs a thread"
+title  = "64×64 block, 4×4 outputs per thread"
 parent = "v2"
 change = "Each thread keeps 4×4 sums in registers: eight floats of shared memory feed 16 multiply-adds instead of two feeding one."
 requires     = "max(N*C*H*W, (K + 63)*(D + 15), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 64"
@@ -20,7 +20,7 @@ why     = "a quarter of the floats for each product; but four lanes in a column 
 counter = "shared_wavefronts_excess"
 change  = "up"
 why     = "those conflicts: v2 had none"
-learned = "they are there, 0.7 M → 73.6 M of shared loads by the hardware's count, one for each of the 73.2 M loads, but not in this counter. The compiler joined the loads into ones of 16 bytes a lane, four wavefronts each: the ideal for 512 bytes, although lanes share most of them and a warp wants 64 or 128 different ones. No excess is counted where lanes share what they read"
+learned = "they are there, 0.7 M → 73.6 M of shared loads by the hardware's count, one for each of the 73.2 M loads, but not in this counter. The compiler joined the loads into ones of 16 bytes per lane, four wavefronts each: the ideal for 512 bytes, although lanes share most of them and a warp wants 64 or 128 different ones. No excess is counted where lanes share what they read"
 
 [[expect]]
 counter = "global_load_requests"

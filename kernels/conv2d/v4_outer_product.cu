@@ -1,5 +1,5 @@
 /* ---
-title  = "128×128×8 block, 8×8 outputs a thread by outer products"
+title  = "128×128×8 block, 8×8 outputs per thread by outer products"
 parent = "v3"
 change = "A thread takes a column of eight weights and a row of eight pixels into registers and adds their outer product to its sums. The tile of weights is turned to have filters side by side, so that the eight are neighbours."
 requires     = "max(N*C*H*W, (K + 127)*(D + 7), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 128"
@@ -29,12 +29,12 @@ why     = "a float that is loaded serves 128 products instead of 64"
 [[expect]]
 counter = "achieved_occupancy"
 change  = "down"
-why     = "64 sums and 16 operands leave registers for two blocks an SM"
+why     = "64 sums and 16 operands leave registers for two blocks per SM"
 
 [[expect]]
 counter = "fma_utilization"
 change  = "up"
-why     = "64 independent sums a thread, and fewer instructions around them"
+why     = "64 independent sums per thread, and fewer instructions around them"
 
 [[expect]]
 counter = "duration"

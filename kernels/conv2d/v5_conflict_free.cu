@@ -24,7 +24,7 @@ why     = "no conflicts, and pairs of lanes that share what they read: half the 
 [[expect]]
 counter = "global_stores"
 change  = "< 0.3x"
-why     = "four outputs a store"
+why     = "four outputs per store"
 
 [[expect]]
 counter = "global_store_bytes_per_sector"
@@ -34,13 +34,13 @@ why     = "eight lanes side by side store 128 bytes in a row"
 [[expect]]
 counter = "global_load_requests"
 change  = "< 0.7x"
-why     = "four weights a load"
+why     = "four weights per load"
 
 [[expect]]
 counter = "duration"
 change  = "< 0.8x"
 why     = "shared memory was v4's busiest unit"
-learned = "0.89x. Its wavefronts fell by 63% and the L1 from 64% to 31% of its peak, but instructions by 2% only. The divisions that find a tap's channel, row and column are 216 M of the 946 M that are left and take 26% of the warp samples, and the loads behind them are waited for as before (Long scoreboard 1.00 → 0.95 cycles an instruction): v6 takes up both, and gains twice as much"
+learned = "0.89x. Its wavefronts fell by 63% and the L1 from 64% to 31% of its peak, but instructions by 2% only. The divisions that find a tap's channel, row and column are 216 M of the 946 M that are left and take 26% of the warp samples, and the loads behind them are waited for as before (Long scoreboard 1.00 → 0.95 cycles per instruction): v6 takes up both, and gains twice as much"
 --- */
 #define BM 128  // filters a block
 #define BN 128  // outputs a block

@@ -1,7 +1,7 @@
 /* ---
 title  = "No divisions in the loop, double buffering"
 parent = "v5"
-change = "A warp loads one tap of 128 outputs, so its channel, row and column are known once a tile; they advance by adding digits and carrying, without a division. The next tile is loaded into registers while this one is multiplied, then stored into a second buffer: one barrier a tile instead of two."
+change = "A warp loads one tap of 128 outputs, so its channel, row and column are known once per tile; they advance by adding digits and carrying, without a division. The next tile is loaded into registers while this one is multiplied, then stored into a second buffer: one barrier per tile instead of two."
 requires     = "max(N*C*H*W, (K + 127)*(D + 7), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 128"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 
@@ -17,7 +17,7 @@ args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", 
 [[expect]]
 counter = "instructions"
 change  = "< 0.98x"
-why     = "12 divisions a thread and tile are gone, an addition with carries stands in their place"
+why     = "12 divisions per thread and tile are gone, an addition with carries stands in their place"
 
 [[expect]]
 counter = "alu_utilization"
@@ -27,7 +27,7 @@ why     = "those divisions were multiplications and shifts of integers"
 [[expect]]
 counter = "barrier_stall"
 change  = "down"
-why     = "one barrier a tile instead of two, and no load is waited for between them"
+why     = "one barrier per tile instead of two, and no load is waited for between them"
 
 [[expect]]
 counter = "long_scoreboard"

@@ -23,7 +23,7 @@ why     = "the eight registers that a tile waited in are free, but the compiler 
 [[expect]]
 counter = "global_load_requests"
 change  = "> 1.3x"
-why     = "weights are copied one by one, to be turned on the way: eight copies a thread and tile where v6 had a float4 and four floats"
+why     = "weights are copied one by one, to be turned on the way: eight copies per thread and tile where v6 had a float4 and four floats"
 
 [[expect]]
 counter = "shared_stores"
@@ -34,7 +34,7 @@ why     = "a copy is not a store"
 counter = "long_scoreboard"
 change  = "< 0.5x"
 why     = "no register waits for global memory"
-learned = "0.016 → 0.086 cycles an instruction, for nobody had to wait any more: v6 had brought it down from 0.947. It is 1.6% of a warp's time, and half of its samples are at the copies of pixels; presumably an address may not be replaced before its copy has left"
+learned = "0.016 → 0.086 cycles per instruction, for nobody had to wait any more: v6 had brought it down from 0.947. It is 1.6% of a warp's time, and half of its samples are at the copies of pixels; presumably an address may not be replaced before its copy has left"
 
 [[expect]]
 counter = "lsu_utilization"
@@ -44,7 +44,7 @@ why     = "every copy passes the load and store units alone, and finds its windo
 [[expect]]
 counter = "duration"
 change  = "< 1.1x"
-why     = "the copies save registers and a store each, and cost three more addresses a tile; the loads were hidden already"
+why     = "the copies save registers and a store each, and cost three more addresses per tile; the loads were hidden already"
 --- */
 #define BM 128  // filters a block
 #define BN 128  // outputs a block

@@ -38,8 +38,8 @@ why     = "the multiply-adds are v7's"
 [[expect]]
 counter = "duration"
 change  = "< 0.95x"
-why     = "a scheduler issues an instruction a cycle at best, and more than one in four of v7's was no multiply-add; of v8's it is one in five"
-learned = "0.88x; in the smallest layer of the sweep, c32_h64_k128, only 0.98x. Instructions fall by 8% there too, but to fetch them takes 21 M warp cycles where v7 took 2 M (No instruction 0.03 → 0.46 cycles an instruction). In the large layer it is 38 M instead of 20 M, the same 18 M more in sixteen times the work: presumably the first fetch of a longer program"
+why     = "a scheduler issues one instruction per cycle at best, and more than one in four of v7's was no multiply-add; of v8's it is one in five"
+learned = "0.88x; in the smallest layer of the sweep, c32_h64_k128, only 0.98x. Instructions fall by 8% there too, but to fetch them takes 21 M warp cycles where v7 took 2 M (No instruction 0.03 → 0.46 cycles per instruction). In the large layer it is 38 M instead of 20 M, the same 18 M more in sixteen times the work: presumably the first fetch of a longer program"
 --- */
 #define BM 128  // filters a block
 #define BN 128  // outputs a block

@@ -35,7 +35,7 @@ learned = "−2.5%. 18.3 M are gone, five for each of the 3.4 M copies that are 
 [[expect]]
 counter = "global_load_requests"
 change  = "< 0.7x"
-why     = "five copies a thread and tile instead of eight"
+why     = "five copies per thread and tile instead of eight"
 
 [[expect]]
 counter = "shared_bank_conflicts"

@@ -4,7 +4,7 @@ y[p, q] = Σ_c Σ_r Σ_s x[c, p·U − 1 + r, q·U − 1 + s] · w[c, r, s], wit
 cross-correlation, as every deep-learning library means it. x is C×H×W, w is C×3×3, y is P×Q
 with P = ⌈H/U⌉ and Q = ⌈W/U⌉. C is 3 wherever it is timed: an image in, one plane out.
 
-54 operations for 16 bytes of traffic an output at stride 1 (3 planes read, one written) leave
+54 operations for 16 bytes of traffic per output at stride 1 (3 planes read, one written) leave
 any GPU waiting for its memory. The roof is a copy that moves as many bytes; it computes nothing
 and could not be verified, so it stands in docs/measurements.md and not among the versions.
 
@@ -46,7 +46,7 @@ problems = {
     "h7_w31": _awkward(3, 7, 31, 1),
     "h8_w32": _awkward(3, 8, 32, 1),
     "h9_w33": _awkward(3, 9, 33, 1),
-    # Rows that 16 bytes divide and no tile does; one warp of four outputs a lane, and more.
+    # Rows that 16 bytes divide and no tile does; one warp of four outputs per lane, and more.
     "h17_w128": _awkward(3, 17, 128, 1),
     "h33_w140": _awkward(2, 33, 140, 1),
     # All other remainders of a row after division by four.

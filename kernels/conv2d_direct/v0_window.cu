@@ -1,5 +1,5 @@
 /* ---
-title  = "Sliding window, a thread an output"
+title  = "Sliding window, a thread per output"
 change = "Each thread walks its 3×3 window through all planes, straight from global memory."
 requires     = "C * H * W < 2**31"
 requires_why = "its indices are 32-bit integers"

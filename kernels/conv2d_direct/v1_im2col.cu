@@ -25,7 +25,7 @@ args   = ["w", "windows", "y", 1, "P * Q", "9 * C"]
 [[expect]]
 counter = "dram_bytes"
 change  = "> 10x"
-why     = "27 floats an output are written and read again, where v0 moved four"
+why     = "27 floats per output are written and read again, where v0 moved four"
 
 [[expect]]
 counter = "duration"

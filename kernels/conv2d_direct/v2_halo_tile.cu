@@ -20,7 +20,7 @@ why     = "34×10 elements of a plane for 32×8 outputs instead of nine each"
 [[expect]]
 counter = "instructions"
 change  = "down"
-why     = "borders are asked for 1.3 times an output and plane instead of nine times"
+why     = "borders are asked for 1.3 times per output and plane instead of nine times"
 learned = "a warp executes 457 instead of 241. The windows alone take 168, and most of the rest fills the tile: of the 7.5 stores that a warp makes, half are for the last two of a row's 34 columns, and addresses depend on a stride that only the launch knows"
 
 [[expect]]

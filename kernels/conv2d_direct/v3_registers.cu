@@ -34,8 +34,8 @@ why     = "warps do not wait for each other"
 [[expect]]
 counter = "dram_throughput"
 change  = ">= 0.75 of peak"
-why     = "six vectors of a plane a thread, independent of each other; enough if the compiler asks for them early and registers leave warps enough"
-learned = "67%. They are not asked for early, a row's shuffles stand before the next row's loads: 18 warps an SM, which is what 95 registers leave, wait for memory in 7.7 of 11.8 cycles"
+why     = "six vectors of a plane per thread, independent of each other; enough if the compiler asks for them early and registers leave warps enough"
+learned = "67%. They are not asked for early, a row's shuffles stand before the next row's loads: 18 warps per SM, which is what 95 registers leave, wait for memory in 7.7 of 11.8 cycles"
 
 [[expect]]
 counter = "duration"

@@ -1,7 +1,7 @@
 /* ---
 title  = "Winograd, F(2×2, 3×3)"
 parent = "v3"
-change = "A thread's 4×4 outputs are four tiles of 2×2. Each takes 16 products a plane instead of 36, in a transformed space where the planes are summed; inputs are transformed on the way in, sums on the way out, the filter once a block."
+change = "A thread's 4×4 outputs are four tiles of 2×2. Each takes 16 products per plane instead of 36, in a transformed space where the planes are summed; inputs are transformed on the way in, sums on the way out, the filter once per block."
 requires     = "C * H * W < 2**31 and U == 1 and C <= 768"
 requires_why = "its indices are 32-bit integers, F(2×2, 3×3) is made for a stride of 1, and the transformed filter must fit into 48 KiB of shared memory"
 

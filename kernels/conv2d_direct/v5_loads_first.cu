@@ -19,12 +19,12 @@ BLOCKS = 6
 [[expect]]
 counter = "long_scoreboard"
 change  = "down"
-why     = "v3's machine code asked for one row, shuffled it, and only then asked for the next: six latencies a plane in a row, now about one"
+why     = "v3's machine code asked for one row, shuffled it, and only then asked for the next: six latencies per plane in a row, now about one"
 
 [[expect]]
 counter = "global_load_requests"
 change  = "< 0.9x"
-why     = "one load of edges a row instead of two; the vectors and the taps are as many as before"
+why     = "one load of edges per row instead of two; the vectors and the taps are as many as before"
 
 [[expect]]
 counter = "achieved_occupancy"
@@ -34,7 +34,7 @@ why     = "fewer rows where the stride is 2 or 3, whose loops set v3's registers
 [[expect]]
 counter = "dram_throughput"
 change  = ">= 0.8 of peak"
-why     = "more bytes in flight than bandwidth times latency, about 20 KiB an SM"
+why     = "more bytes in flight than bandwidth times latency, about 20 KiB per SM"
 learned = "78%. The L2 is nearer to its limit than memory, at 91%, since a warp asks for six rows for four of outputs: it passes 1.84 bytes for each that memory moves, where scale_add's v2, which brings memory to 87%, passes 1.61"
 
 [[expect]]

@@ -1,5 +1,5 @@
 /* ---
-title  = "A thread an output, straight from global memory"
+title  = "A thread per output, straight from global memory"
 requires     = "max(N*H*W*max(C, K), 9*K*C) < 2**31"
 requires_why = "its indices are 32-bit integers"
 
@@ -13,7 +13,7 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 counter = "global_load_sectors_per_request"
 change  = ">= 14"
 why     = "half of the loads fetch a filter element: 32 lanes, 32 filters, 18·C bytes apart, a sector each. The other half is one input element for all lanes"
-learned = "16.5, with 2 of 32 bytes used; the queue of loads is full, and a warp spends 212 cycles an instruction in LG throttle"
+learned = "16.5, with 2 of 32 bytes used; the queue of loads is full, and a warp spends 212 cycles per instruction in LG throttle"
 
 [[expect]]
 counter = "tensor_utilization"

@@ -33,7 +33,7 @@ learned = "that wait is gone, from 1.0% of the samples to 0.3%, but products wai
 counter = "barrier_stall"
 change  = "down"
 why     = "a block does not wait for device memory in the middle of a chunk"
-learned = "a third more, 0.24 → 0.32 cycles an instruction; presumably what a warp does not wait for alone it waits for with all others"
+learned = "a third more, 0.24 → 0.32 cycles per instruction; presumably what a warp does not wait for alone it waits for with all others"
 
 [[expect]]
 counter = "tensor_utilization"

@@ -36,13 +36,13 @@ why     = "neither those nor the loads after them"
 [[expect]]
 counter = "global_store_sectors_per_request"
 change  = "same"
-why     = "still 16 bytes a lane, 128 a pixel"
+why     = "still 16 bytes per lane, 128 per pixel"
 
 [[expect]]
 counter = "duration"
 change  = "down"
 why     = "prologue and epilogue are a fifth of a warp's time in v11"
-learned = "0.94x. Tensor cores are busy 70% of the time; presumably two warps a scheduler get in each other's way when both have products and leave a gap when neither has"
+learned = "0.94x. Tensor cores are busy 70% of the time; presumably two warps per scheduler get in each other's way when both have products and leave a gap when neither has"
 --- */
 #include <cuda_fp16.h>
 

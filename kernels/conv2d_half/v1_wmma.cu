@@ -21,7 +21,7 @@ learned = "0.08x, and still a hundred times cuDNN's time"
 counter = "tensor_utilization"
 change  = "<= 10"
 why     = "8 elements of each operand are found, loaded and stored by every lane for one product of 16×16×16, which the tensor cores do in a few cycles: they wait for the gathering"
-learned = "1.0%, with issue slots 77% busy: 915 instructions a product"
+learned = "1.0%, with issue slots 77% busy: 915 instructions per product"
 
 [[expect]]
 counter = "theoretical_occupancy"

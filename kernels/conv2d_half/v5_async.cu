@@ -1,7 +1,7 @@
 /* ---
 title  = "Three stages of asynchronous copies"
 parent = "v4"
-change = "Tiles come by cp.async, without a stay in registers, into one of three stages: while one is multiplied, the next two are under way. The padding is a copy of zero bytes. One barrier a step instead of two."
+change = "Tiles come by cp.async, without a stay in registers, into one of three stages: while one is multiplied, the next two are under way. The padding is a copy of zero bytes. One barrier per step instead of two."
 requires     = "C % 8 == 0 and K % 2 == 0 and max((N*H*W + 127)*max(C, K), 9*(K + 127)*C) < 2**31"
 requires_why = "it copies eight channels and stores two filters at a time, and its indices are 32-bit integers"
 
@@ -25,7 +25,7 @@ learned = "0.87x, by cycles 0.80x: outside of the profiler the clock presumably 
 counter = "long_scoreboard"
 change  = "< 0.2x"
 why     = "nobody waits for a load into a register any more"
-learned = "3.81 → 0.77 cycles an instruction, 0.201x: the bound is missed by less than the noise. Three fifths of what is left is counted at ldmatrix, which reads what the copies brought"
+learned = "3.81 → 0.77 cycles per instruction, 0.201x: the bound is missed by less than the noise. Three fifths of what is left is counted at ldmatrix, which reads what the copies brought"
 
 [[expect]]
 counter = "shared_stores"

@@ -1,7 +1,7 @@
 /* ---
-title  = "64×64 sums a warp"
+title  = "64×64 sums per warp"
 parent = "v5"
-change = "Four warps a block instead of eight, each with 64×64 sums: a fragment of A serves eight products and a fragment of B four, so 32 products cost eight ldmatrix.x4 where 16 cost six."
+change = "Four warps per block instead of eight, each with 64×64 sums: a fragment of A serves eight products and a fragment of B four, so 32 products cost eight ldmatrix.x4 where 16 cost six."
 requires     = "C % 8 == 0 and K % 2 == 0 and max((N*H*W + 127)*max(C, K), 9*(K + 127)*C) < 2**31"
 requires_why = "it copies eight channels and stores two filters at a time, and its indices are 32-bit integers"
 
@@ -23,7 +23,7 @@ why     = "8 instead of 12 matrices' worth of ldmatrix for the same products; th
 [[expect]]
 counter = "registers"
 change  = "> 1.4x"
-why     = "128 sums a lane"
+why     = "128 sums per lane"
 
 [[expect]]
 counter = "achieved_occupancy"

@@ -35,7 +35,7 @@ why     = "eight neighbouring pixels are conflict-free wherever they start, and 
 counter = "barrier_stall"
 change  = "up"
 why     = "twice as many steps, half as deep"
-learned = "29% less an instruction, 21% less in all, though barriers are twice as many: presumably less is under way when one comes"
+learned = "29% less per instruction, 21% less in all, though barriers are twice as many: presumably less is under way when one comes"
 
 [[expect]]
 counter = "tensor_utilization"

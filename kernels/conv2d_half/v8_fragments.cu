@@ -35,7 +35,7 @@ learned = "55.1% → 54.6%; presumably the other warp filled those waits already
 counter = "duration"
 change  = "< 0.9x"
 why     = "v7 does nothing but wait after each barrier until its fragments have come"
-learned = "the same time. Nobody waits for ldmatrix any more (0.41 → 0.07 cycles an instruction), but as long for the tensor cores instead (0.32 → 0.65), and 7% more instructions stand between the products, which a warp issues in order"
+learned = "the same time. Nobody waits for ldmatrix any more (0.41 → 0.07 cycles per instruction), but as long for the tensor cores instead (0.32 → 0.65), and 7% more instructions stand between the products, which a warp issues in order"
 --- */
 #include <cuda_fp16.h>
 

@@ -31,7 +31,7 @@ why     = "a third of the steps, and neither masks nor replaced addresses; the w
 [[expect]]
 counter = "global_store_sectors_per_request"
 change  = "> 1.8x"
-why     = "16 bytes a lane"
+why     = "16 bytes per lane"
 
 [[expect]]
 counter = "duration"

@@ -1,5 +1,5 @@
 /* ---
-title  = "Naive: a thread an output, lanes walk along the pixels"
+title  = "Naive: a thread per output, lanes walk along the pixels"
 change = "Consecutive lanes take consecutive pixels of one filter: the natural choice for images stored channel by channel, and the wrong one for channels last."
 requires     = "max(N*H*W*max(C, K), 9*K*C) < 2**31 and 9*C < 2**17"
 requires_why = "its indices and its sums are 32-bit integers"

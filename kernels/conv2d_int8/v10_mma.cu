@@ -14,7 +14,7 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 [[expect]]
 counter = "duration"
 change  = "< 0.3x"
-why     = "16384 products an instruction and warp instead of 128"
+why     = "16384 products per instruction and warp instead of 128"
 learned = "0.298x in cycles, 0.331x in time: the SM clock was at 1.80 GHz instead of 1.98, and is at 1.72 to 1.79 in every later version. What holds it up are bank conflicts, 69% of the shared wavefronts"
 
 [[expect]]
@@ -35,7 +35,7 @@ why     = "ldmatrix reads eight rows of 64 bytes: every other one begins in the 
 [[expect]]
 counter = "global_load_requests"
 change  = "< 0.3x"
-why     = "16 bytes a lane instead of four, and tiles in which a byte is used 128 times instead of 32 or 64; the nine taps of an input are loaded again"
+why     = "16 bytes per lane instead of four, and tiles in which a byte is used 128 times instead of 32 or 64; the nine taps of an input are loaded again"
 --- */
 #define THREADS 256
 #define BM 128   // pixels a block

@@ -1,18 +1,18 @@
 /* ---
 title  = "Copies of 16 bytes, three tiles ahead"
 parent = "v11"
-change = "Tiles come by cp.async, which needs no register and writes zeros where a tap lies in the padding. Three are on their way while a fourth is used, and there is one barrier a tile instead of two."
+change = "Tiles come by cp.async, which needs no register and writes zeros where a tap lies in the padding. Three are on their way while a fourth is used, and there is one barrier per tile instead of two."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17 and C % 16 == 0"
 requires_why = "its indices and its sums are 32-bit integers, and it loads 16 channels at once"
 
 [defines]
-BM = 128     # pixels a block
-BN = 128     # filters a block
+BM = 128     # pixels per block
+BN = 128     # filters per block
 BK = 64      # channels of a tile
-WM = 64      # pixels a warp
-WN = 32      # filters a warp
+WM = 64      # pixels per warp
+WN = 32      # filters per warp
 STAGES = 4   # tiles in shared memory
-BLOCKS = 2   # blocks an SM
+BLOCKS = 2   # blocks per SM
 
 [[launch]]
 kernel = "conv2d"
@@ -34,7 +34,7 @@ why     = "copies have no register to wait for"
 [[expect]]
 counter = "barrier_stall"
 change  = "down"
-why     = "one barrier a tile, and warps arrive at it without having waited for memory"
+why     = "one barrier per tile, and warps arrive at it without having waited for memory"
 
 [[expect]]
 counter = "tensor_utilization"

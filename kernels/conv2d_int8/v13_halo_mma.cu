@@ -6,15 +6,15 @@ requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 
 requires_why = "its indices and its sums are 32-bit integers, and it loads 16 channels at once"
 
 [defines]
-TH = 5       # lines of pixels a block
+TH = 5       # lines of pixels per block
 TW = 25      # pixels of a line: 125 in all, which divides images of 50 and 100
-BM = 128     # pixels a block, up to a multiple of a warp's
-BN = 128     # filters a block
+BM = 128     # pixels per block, up to a multiple of a warp's
+BN = 128     # filters per block
 BK = 128     # channels of a tile
-WM = 64      # pixels a warp
-WN = 64      # filters a warp
+WM = 64      # pixels per warp
+WN = 64      # filters per warp
 STAGES = 4   # tiles of the filters in shared memory
-BLOCKS = 2   # blocks an SM
+BLOCKS = 2   # blocks per SM
 
 [[launch]]
 kernel = "conv2d"
@@ -26,7 +26,7 @@ dynamic_shared = "((TH + 2) * (TW + 2) + STAGES * BN) * BK"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "what a block asks for falls from 295 KB, half of it input, to 172 KB (what the L1 does not have, from 275 KB to 131 KB), and tiles are exchanged nine times a block instead of 18"
+why     = "what a block asks for falls from 295 KB, half of it input, to 172 KB (what the L1 does not have, from 275 KB to 131 KB), and tiles are exchanged nine times per block instead of 18"
 
 [[expect]]
 counter = "l2_read_sectors"

@@ -8,11 +8,11 @@ requires_why = "its indices and its sums are 32-bit integers, and it loads 16 ch
 [defines]
 TH = 10      # lines of pixels a rectangle
 TW = 25      # pixels of a line: 250 in all, which divides images of 50 and 100
-BM = 256     # pixels a block at a time, up to a multiple of a warp's
-BN = 128     # filters a block
+BM = 256     # pixels per block at a time, up to a multiple of a warp's
+BN = 128     # filters per block
 BK = 128     # channels, all there are
-WM = 64      # pixels a warp
-WN = 64      # filters a warp
+WM = 64      # pixels per warp
+WN = 64      # filters per warp
 SMS = 132    # blocks: one for each SM of an H200
 
 [[launch]]

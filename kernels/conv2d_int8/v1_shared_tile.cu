@@ -1,7 +1,7 @@
 /* ---
 title  = "Shared tiles, filled a channel at a time"
 parent = "v0"
-change = "A block stages three taps of 64 pixels and of 64 filters in shared memory and computes 64×64 outputs from them, 4×4 a thread. The tiles are filled channel by channel: lanes still walk along the pixels, and along the filters."
+change = "A block stages three taps of 64 pixels and of 64 filters in shared memory and computes 64×64 outputs from them, 4×4 per thread. The tiles are filled channel by channel: lanes still walk along the pixels, and along the filters."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17"
 requires_why = "its indices and its sums are 32-bit integers"
 
@@ -14,7 +14,7 @@ args   = ["input", "weight", "output", "N", "H", "W", "C", "K"]
 [[expect]]
 counter = "duration"
 change  = "< 0.5x"
-why     = "a byte is loaded once a block and used 64 times; v0 loads two for every product"
+why     = "a byte is loaded once per block and used 64 times; v0 loads two for every product"
 
 [[expect]]
 counter = "global_load_requests"
@@ -24,7 +24,7 @@ why     = "(64 + 64) bytes are loaded for 64·64 products: a 64th of v0's two lo
 [[expect]]
 counter = "global_load_bytes_per_sector"
 change  = "< 1.2"
-why     = "both inputs and filters are now read one byte a sector, lanes C and 9·C bytes apart"
+why     = "both inputs and filters are now read one byte per sector, lanes C and 9·C bytes apart"
 
 [[expect]]
 counter = "shared_conflict_ways"
@@ -35,7 +35,7 @@ learned = "v0 has no shared accesses to compare with. It is 2.5 ways, 1.33 for t
 [[expect]]
 counter = "theoretical_occupancy"
 change  = "< 0.6x"
-why     = "48 KB of tiles a block: four blocks of 256 threads fit on an SM"
+why     = "48 KB of tiles per block: four blocks of 256 threads fit on an SM"
 --- */
 #define THREADS 256
 #define BM 64    // pixels a block

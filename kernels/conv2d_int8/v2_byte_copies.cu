@@ -16,12 +16,12 @@ dynamic_shared = "2 * 3 * 128 * (64 + 64)"
 counter = "duration"
 change  = "up"
 why     = "the copies are loads and stores in the order of the program, so nothing overlaps that did not before, and half as many warps are there to hide them"
-learned = "as fast, −0.4%. The L1 passes one line looked up or one wavefront of shared memory a cycle, and both versions have the same 2.96 G of them, which keep it busy for 98% of the cycles: half of the warps suffice for that"
+learned = "as fast, −0.4%. The L1 passes one line looked up or one wavefront of shared memory per cycle, and both versions have the same 2.96 G of them, which keep it busy for 98% of the cycles: half of the warps suffice for that"
 
 [[expect]]
 counter = "theoretical_occupancy"
 change  = "< 0.6x"
-why     = "96 KB a block: two blocks fit on an SM, 25%"
+why     = "96 KB per block: two blocks fit on an SM, 25%"
 
 [[expect]]
 counter = "long_scoreboard"
@@ -31,7 +31,7 @@ why     = "a store waits for its load, and fewer warps can take over"
 [[expect]]
 counter = "barrier_stall"
 change  = "down"
-why     = "one barrier a tile instead of two"
+why     = "one barrier per tile instead of two"
 
 [[expect]]
 counter = "global_load_sectors"

@@ -1,7 +1,7 @@
 /* ---
-title  = "Shared memory cut: eight blocks an SM"
+title  = "Shared memory cut: eight blocks per SM"
 parent = "v2"
-change = "A tile holds one tap instead of three, and 32 filters instead of 64: 24 KB for the two buffers, and 32 registers a thread. Each is what an eighth of an SM has."
+change = "A tile holds one tap instead of three, and 32 filters instead of 64: 24 KB for the two buffers, and 32 registers per thread. Each is what an eighth of an SM has."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17"
 requires_why = "its indices and its sums are 32-bit integers"
 
@@ -30,7 +30,7 @@ learned = "49% slower. More warps wait in the same queue: the L1 has 4.43 G line
 [[expect]]
 counter = "shared_loads"
 change  = "up"
-why     = "2 filters of 4 pixels a thread: six loads for eight products, where v2 had eight for sixteen"
+why     = "2 filters of 4 pixels per thread: six loads for eight products, where v2 had eight for sixteen"
 learned = "the same 553 M. The compiler fetches four channels of a pixel with one load where it took two in v2, which makes up for the rest"
 
 [[expect]]

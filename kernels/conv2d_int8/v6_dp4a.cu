@@ -1,5 +1,5 @@
 /* ---
-title  = "dp4a: four products an instruction"
+title  = "dp4a: four products per instruction"
 parent = "v5"
 change = "Four neighbouring channels of a pixel and of a filter are loaded as one word each and multiplied by one instruction. The filters' tile is turned, so that their channels are neighbours too. The compiler may have used dp4a before (nvcc 13 does, see IDP in the machine code of v0 to v5), but it had to put the filters' words together byte by byte."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17"
@@ -21,7 +21,7 @@ learned = "0.5x. In v5's machine code four channels of a pixel come as one word 
 counter = "instructions"
 change  = "< 0.5x"
 why     = "a quarter of the multiply-adds, loads and loop steps; the copies stay"
-learned = "0.79x. v5 executes as many dp4a, 2304 a warp; what went away are the filters' loads of single bytes and 1728 of the 2178 instructions that put words together. Half of what is left are the copies"
+learned = "0.79x. v5 executes as many dp4a, 2304 per warp; what went away are the filters' loads of single bytes and 1728 of the 2178 instructions that put words together. Half of what is left are the copies"
 
 [[expect]]
 counter = "duration"

@@ -25,7 +25,7 @@ why     = "the same latency, shared by eight loads"
 [[expect]]
 counter = "global_load_sectors"
 change  = "same"
-why     = "the same bytes, still one a sector"
+why     = "the same bytes, still one per sector"
 
 [[expect]]
 counter = "instructions"

@@ -24,7 +24,7 @@ why     = "a quarter of the loads, four times as wide"
 [[expect]]
 counter = "global_load_sectors"
 change  = "< 0.05x"
-why     = "a 32nd: each sector is asked for once, not once a byte"
+why     = "a 32nd: each sector is asked for once, not once per byte"
 
 [[expect]]
 counter = "lg_throttle"

@@ -1,5 +1,5 @@
 /* ---
-title  = "Direct, a thread an output"
+title  = "Direct, a thread per output"
 change = "Each thread walks its 6×6 window through all channels, straight from global memory."
 requires     = "max(C * H * W, K * P * Q, 36 * K * C) < 2**31 and K < 2**16"
 requires_why = "its indices are 32-bit integers, and a grid has less than 65,536 planes"

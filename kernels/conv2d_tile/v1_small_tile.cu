@@ -1,7 +1,7 @@
 /* ---
 title  = "An 8×4 block and its halo"
 parent = "v0"
-change = "One warp a block: 8×4 outputs, whose 13×9 inputs of a channel come into shared memory in pieces of 16 bytes, dealt out to the 32 threads in turn."
+change = "One warp per block: 8×4 outputs, whose 13×9 inputs of a channel come into shared memory in pieces of 16 bytes, dealt out to the 32 threads in turn."
 requires     = "max(C * H * W, K * P * Q, 36 * K * C) < 2**31 and K < 2**16 and P < 2**18"
 requires_why = "its indices are 32-bit integers, and a grid has less than 65,536 rows and planes"
 
@@ -14,7 +14,7 @@ args   = ["x", "w", "y", "C", "H", "W", "P", "Q"]
 [[expect]]
 counter = "global_load_requests"
 change  = "down"
-why     = "two loads of 16 bytes a channel instead of 36 of four; only the taps are still read one by one"
+why     = "two loads of 16 bytes per channel instead of 36 of four; only the taps are still read one by one"
 
 [[expect]]
 counter = "achieved_occupancy"
@@ -25,7 +25,7 @@ why     = "an SM holds 32 blocks at most, so 32 warps of its 64"
 counter = "long_scoreboard"
 change  = "up"
 why     = "a block of one warp has nothing to do while its tile comes"
-learned = "it fell, 5.5 → 4.9 cycles an instruction, because there are 75% more instructions; added up it is 308 M → 473 M warp cycles, and 31% of the samples lie where a tile's pieces are waited for. What went away is v0's queue before the L1, 23 of 40 cycles of LG throttle"
+learned = "it fell, 5.5 → 4.9 cycles per instruction, because there are 75% more instructions; added up it is 308 M → 473 M warp cycles, and 31% of the samples lie where a tile's pieces are waited for. What went away is v0's queue before the L1, 23 of 40 cycles of LG throttle"
 
 [[expect]]
 counter = "duration"

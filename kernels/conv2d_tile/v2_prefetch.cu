@@ -15,7 +15,7 @@ args   = ["x", "w", "y", "C", "H", "W", "P", "Q"]
 counter = "long_scoreboard"
 change  = "down"
 why     = "a channel's arithmetic lies between its loads and their use"
-learned = "the wait for the tile is gone, from 31% of the samples to 2%, but the stall is counted an instruction and there are 25% fewer of them; added up it fell, 473 M → 401 M warp cycles. What is left are the taps, 36 loads a channel that nothing prefetches"
+learned = "the wait for the tile is gone, from 31% of the samples to 2%, but the stall is counted per instruction and there are 25% fewer of them; added up it fell, 473 M → 401 M warp cycles. What is left are the taps, 36 loads a channel that nothing prefetches"
 
 [[expect]]
 counter = "registers"
@@ -30,7 +30,7 @@ why     = "the same loads, earlier"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "less waiting; but 32 warps an SM hid part of it already"
+why     = "less waiting; but 32 warps per SM hid part of it already"
 --- */
 #define BW 8      // outputs a block: columns
 #define BH 4      // and rows

@@ -1,5 +1,5 @@
 /* ---
-title  = "Six output channels a thread"
+title  = "Six output channels per thread"
 parent = "v2"
 change = "A block computes its 8×4 outputs for six output channels at once, so a tile is fetched once for six, and a value read from it meets six taps."
 requires     = "max(C * H * W, K * P * Q, 36 * K * C) < 2**31 and K < 2**16 and P < 2**18"

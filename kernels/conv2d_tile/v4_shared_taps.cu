@@ -14,7 +14,7 @@ args   = ["x", "w", "y", "C", "K", "H", "W", "P", "Q"]
 [[expect]]
 counter = "global_load_requests"
 change  = "< 0.1x"
-why     = "seven loads of taps a warp and channel instead of 216, and two of the tile as before"
+why     = "seven loads of taps per warp and channel instead of 216, and two of the tile as before"
 
 [[expect]]
 counter = "shared_loads"

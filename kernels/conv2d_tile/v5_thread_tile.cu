@@ -1,5 +1,5 @@
 /* ---
-title  = "4×2 outputs of six channels a thread"
+title  = "4×2 outputs of six channels per thread"
 parent = "v4"
 change = "A thread keeps 48 sums: 4×2 outputs of six output channels. Four warps share a tile of 128×8 outputs; a channel's tile and taps come by asynchronous copies while the channel before is worked on."
 requires     = "max(C * H * W, K * P * Q, 36 * K * C) < 2**31 and K < 2**16 and P < 2**18"
@@ -34,7 +34,7 @@ why     = "384 blocks of four warps: at most three on an SM, 12 warps of 64"
 [[expect]]
 counter = "fma_utilization"
 change  = ">= 0.6 of peak"
-why     = "48 independent sums a thread need no other warps to keep the pipe busy"
+why     = "48 independent sums per thread need no other warps to keep the pipe busy"
 
 [[expect]]
 counter = "global_store_sectors_per_request"

@@ -30,7 +30,7 @@ learned = "0.80x. The L1 had gathered them: 1.20 M sectors that v5's stores touc
 [[expect]]
 counter = "shared_stores"
 change  = "up"
-why     = "twelve wide stores a thread, at the very end"
+why     = "twelve wide stores per thread, at the very end"
 
 [[expect]]
 counter = "duration"

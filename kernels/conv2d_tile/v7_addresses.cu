@@ -30,7 +30,7 @@ why     = "the arithmetic is the same"
 [[expect]]
 counter = "registers"
 change  = "up"
-why     = "four pieces a thread have eight addresses"
+why     = "four pieces per thread have eight addresses"
 learned = "121 instead of 127. In the machine code at most 109 values live at once (v6: 113), both times amid the multiply-adds: what v6 kept there to work its addresses out from was no less than the addresses"
 
 [[expect]]

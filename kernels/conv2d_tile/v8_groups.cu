@@ -23,23 +23,23 @@ BLOCKS = 4
 counter = "shared_loads"
 change  = "< 0.95x"
 why     = "45 wide loads for 1152 multiply-adds, where 75 fed 1728"
-learned = "that was counted for 4×4 outputs a thread; 4×3 run faster, since their loop is shorter and four blocks fit an SM, and take 42 loads for 864: 844 k instead of 764 k in all"
+learned = "that was counted for 4×4 outputs per thread; 4×3 run faster, since their loop is shorter and four blocks fit an SM, and take 42 loads for 864: 844 k instead of 764 k in all"
 
 [[expect]]
 counter = "registers"
 change  = "down"
-why     = "24 sums a thread instead of 48; a third row of values takes some of it back"
+why     = "24 sums per thread instead of 48; a third row of values takes some of it back"
 
 [[expect]]
 counter = "achieved_occupancy"
 change  = "up"
-why     = "six warps a block instead of four, and more blocks"
+why     = "six warps per block instead of four, and more blocks"
 
 [[expect]]
 counter = "fma_utilization"
 change  = "up"
-why     = "six warps a scheduler find an instruction to issue more often than three, and the loop over a channel is 14 KB of code instead of 27"
-learned = "73% → 67%. More warps can issue, 2.9 a scheduler instead of 2.0, but each has half the work between two barriers and stands there for 1.1 of 6.2 cycles instead of 0.17 of 3.4; and multiply-adds are 86% of the instructions instead of 89%"
+why     = "six warps per scheduler find an instruction to issue more often than three, and the loop over a channel is 14 KB of code instead of 27"
+learned = "73% → 67%. More warps can issue, 2.9 per scheduler instead of 2.0, but each has half the work between two barriers and stands there for 1.1 of 6.2 cycles instead of 0.17 of 3.4; and multiply-adds are 86% of the instructions instead of 89%"
 
 [[expect]]
 counter = "duration"

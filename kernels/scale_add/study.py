@@ -26,7 +26,7 @@ def _awkward(rows, columns):
 
 
 problems = {
-    # 256 MiB a matrix: several times the L2 of any chip so far, so memory is what counts.
+    # 256 MiB per matrix: several times the L2 of any chip so far, so memory is what counts.
     "n8192": _square(8192, "profile", "sweep"),
     "n1024": _square(1024, "sweep"),
     "n2048": _square(2048, "sweep"),

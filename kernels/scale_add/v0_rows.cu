@@ -1,6 +1,6 @@
 /* ---
 title  = "Lanes walk down rows"
-change = "One thread an element. Consecutive lanes take consecutive rows: the natural mistake."
+change = "One thread per element. Consecutive lanes take consecutive rows: the natural mistake."
 requires     = "R * C < 2**31"
 requires_why = "its indices are 32-bit integers"
 

@@ -1,5 +1,5 @@
 /* ---
-title  = "16 bytes a lane"
+title  = "16 bytes per lane"
 parent = "v1"
 change = "Each thread loads and stores a float4. The matrix is taken as one array of R·C floats, so that rows of any length stay aligned; one thread does the last one to three."
 requires     = "R * C < 2**31"

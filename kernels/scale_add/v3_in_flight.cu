@@ -1,5 +1,5 @@
 /* ---
-title  = "Four float4 in flight a thread"
+title  = "Four float4 in flight per thread"
 parent = "v2"
 change = "Each thread issues four independent 16-byte loads before it uses the first, a block's width apart, so that every one stays coalesced. A quarter of the blocks."
 requires     = "R * C < 2**31"
@@ -34,7 +34,7 @@ why     = "block and thread index are worked out once for four vectors"
 [[expect]]
 counter = "duration"
 change  = "down"
-why     = "a warp pays the latency once for four loads; little is left to gain, since v2 already has 32 KiB an SM in flight"
+why     = "a warp pays the latency once for four loads; little is left to gain, since v2 already has 32 KiB per SM in flight"
 learned = "5% slower. v2 was at the memory's limit, and loads in bursts add LG throttle and drain stalls"
 
 [[expect]]

@@ -1,6 +1,6 @@
 /* ---
 title  = "Naive, lanes walk down rows"
-change = "One thread an output. Consecutive lanes take consecutive rows: the natural mistake."
+change = "One thread per output. Consecutive lanes take consecutive rows: the natural mistake."
 requires     = "max(M*K, K*N, M*N) < 2**31"
 requires_why = "its indices are 32-bit integers"
 

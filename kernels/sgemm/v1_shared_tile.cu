@@ -1,7 +1,7 @@
 /* ---
 title  = "Shared tiles, still uncoalesced"
 parent = "v0"
-change = "A block stages 32×32 tiles of A and B in shared memory, so each element is loaded once a block instead of once a thread. Lanes still walk down rows."
+change = "A block stages 32×32 tiles of A and B in shared memory, so each element is loaded once per block instead of once per thread. Lanes still walk down rows."
 requires     = "max(M*K, K*N, M*N) < 2**31"
 requires_why = "its indices are 32-bit integers"
 
@@ -19,7 +19,7 @@ why     = "32 times fewer loads from global memory"
 [[expect]]
 counter = "global_load_requests"
 change  = "< 0.05x"
-why     = "two loads a tile of 32 instead of two a product: 1/32"
+why     = "two loads a tile of 32 instead of two per product: 1/32"
 
 [[expect]]
 counter = "global_load_sectors_per_request"

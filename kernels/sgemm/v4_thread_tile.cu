@@ -1,5 +1,5 @@
 /* ---
-title  = "128×128 block, 8×8 outputs a thread, vector loads"
+title  = "128×128 block, 8×8 outputs per thread, vector loads"
 parent = "v3"
 change = "Each of 256 threads keeps 8×8 outputs in registers: 16 shared loads feed 64 multiply-adds instead of two feeding one. Tiles come in as float4."
 requires     = "max((M + 127) * (K + 7), (K + 7) * (N + 127), (M + 127) * (N + 127)) < 2**31"
@@ -30,7 +30,7 @@ why     = "fewer and wider shared loads"
 [[expect]]
 counter = "fma_utilization"
 change  = "up"
-why     = "64 independent sums a thread keep the FMA pipe fed"
+why     = "64 independent sums per thread keep the FMA pipe fed"
 
 [[expect]]
 counter = "registers"

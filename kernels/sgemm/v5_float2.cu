@@ -1,7 +1,7 @@
 /* ---
-title  = "128×128 block, 8×8 outputs a thread, float2"
+title  = "128×128 block, 8×8 outputs per thread, float2"
 parent = "v3"
-change = "The same 8×8 outputs a thread as v4 has, a second answer to v3: everything moves as float2, and a thread's outputs are 16 pairs of rows and pairs of columns 32 apart, so that neighbouring lanes read neighbouring pairs."
+change = "The same 8×8 outputs per thread as v4 has, a second answer to v3: everything moves as float2, and a thread's outputs are 16 pairs of rows and pairs of columns 32 apart, so that neighbouring lanes read neighbouring pairs."
 requires     = "max((M + 127) * (K + 7), (K + 7) * (N + 127), (M + 127) * (N + 127)) < 2**31"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 
@@ -15,7 +15,7 @@ args   = ["A", "B", "C", "M", "N", "K"]
 counter = "duration"
 change  = "< 0.55x"
 why     = "v4 took 0.57 of v3's time at n = 1024 with its shared loads conflicting two ways; these do not"
-learned = "0.69x, and slower than v4 at every size. The wavefronts went as said: Short scoreboard is 0.08 cycles an instruction, in v4 0.95. But a tile's loads come in two halves, and because of the branches at the edges the compiler issues the second half only after the first is stored: two trips to memory a tile, one after the other, where v4 has one. Long scoreboard takes 86 M warp cycles instead of v4's 53 M, and one block of eight warps an SM has nobody to hide them. At n = 4096, with two blocks, it is 0.21x, 4% behind v4"
+learned = "0.69x, and slower than v4 at every size. The wavefronts went as said: Short scoreboard is 0.08 cycles per instruction, in v4 0.95. But a tile's loads come in two halves, and because of the branches at the edges the compiler issues the second half only after the first is stored: two trips to memory per tile, one after the other, where v4 has one. Long scoreboard takes 86 M warp cycles instead of v4's 53 M, and one block of eight warps an SM has nobody to hide them. At n = 4096, with two blocks, it is 0.21x, 4% behind v4"
 
 [[expect]]
 counter = "shared_wavefronts"
@@ -30,7 +30,7 @@ why     = "fewer and wider shared loads"
 [[expect]]
 counter = "fma_utilization"
 change  = "up"
-why     = "64 independent sums a thread keep the FMA pipe fed"
+why     = "64 independent sums per thread keep the FMA pipe fed"
 
 [[expect]]
 counter = "registers"

@@ -1,7 +1,7 @@
 /* ---
 title  = "Tiles arrive asynchronously, double buffered"
 parent = "v4"
-change = "The next tile travels from global to shared memory by cp.async, past the registers, while this one is multiplied: two buffers, and one barrier a tile instead of two. Copies of four bytes transpose A on the way; a copy of less than its width fills up with zeros, so the edges need no branch."
+change = "The next tile travels from global to shared memory by cp.async, past the registers, while this one is multiplied: two buffers, and one barrier per tile instead of two. Copies of four bytes transpose A on the way; a copy of less than its width fills up with zeros, so the edges need no branch."
 requires     = "max((M + 127) * (K + 7), (K + 7) * (N + 127), (M + 127) * (N + 127)) < 2**31"
 requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 
@@ -15,7 +15,7 @@ args   = ["A", "B", "C", "M", "N", "K"]
 counter = "duration"
 change  = "< 0.85x"
 why     = "a block no longer waits for its loads between two barriers; only the latency of the first tile shows"
-learned = "0.71x, with one block an SM and nobody else to hide its loads. At n = 4096, where v4 has a second block to issue from, 0.88x: there the L1 is 90% busy with 755 M wavefronts, 319 M of them in excess, which v7 takes up"
+learned = "0.71x, with one block per SM and nobody else to hide its loads. At n = 4096, where v4 has a second block to issue from, 0.88x: there the L1 is 90% busy with 755 M wavefronts, 319 M of them in excess, which v7 takes up"
 
 [[expect]]
 counter = "long_scoreboard"
@@ -25,13 +25,13 @@ why     = "no register waits for global memory any more"
 [[expect]]
 counter = "barrier_stall"
 change  = "down"
-why     = "one barrier a tile, and the copies behind it were issued a whole tile earlier"
-learned = "0.45 → 0.10 cycles an instruction; but 0.49 → 0.73 at n = 4096, where 16 warps queue for the L1 and presumably the one that it serves last is waited for (v7: 0.27)"
+why     = "one barrier per tile, and the copies behind it were issued a whole tile earlier"
+learned = "0.45 → 0.10 cycles per instruction; but 0.49 → 0.73 at n = 4096, where 16 warps queue for the L1 and presumably the one that it serves last is waited for (v7: 0.27)"
 
 [[expect]]
 counter = "static_shared"
 change  = "> 2x"
-why     = "two buffers, and four floats of padding a row of A's tile"
+why     = "two buffers, and four floats of padding per row of A's tile"
 
 [[expect]]
 counter = "global_sectors"

@@ -30,7 +30,7 @@ why     = "fewer wavefronts for the same products; how much depends on how near 
 counter = "mio_throttle"
 change  = "down"
 why     = "the queue of shared loads drains faster"
-learned = "nobody waited there any more. With one block an SM v6 is at 0.0002 cycles an instruction; at n = 4096, with two, it is 0.14 → 0.03. What the conflicts cost is Short scoreboard, 1.19 → 0.19"
+learned = "nobody waited there any more. With one block per SM v6 is at 0.0002 cycles per instruction; at n = 4096, with two, it is 0.14 → 0.03. What the conflicts cost is Short scoreboard, 1.19 → 0.19"
 
 [[expect]]
 counter = "ffma_threads"

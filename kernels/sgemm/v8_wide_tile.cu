@@ -1,5 +1,5 @@
 /* ---
-title  = "16×8 outputs a thread, operands ahead"
+title  = "16×8 outputs per thread, operands ahead"
 parent = "v7"
 change = "Each thread keeps 16×8 outputs, each of four warps 128×32: six 16-byte loads feed 128 multiply-adds instead of four feeding 64. The operands of the next k are loaded while this one is multiplied, across tiles too, and three buffers give a tile two tiles' time to arrive."
 requires     = "max((M + 127) * (K + 31), (K + 31) * (N + 127), (M + 127) * (N + 127)) < 2**31"
@@ -41,13 +41,13 @@ why     = "four warps to wait for instead of eight, and operands already at hand
 [[expect]]
 counter = "achieved_occupancy"
 change  = "< 0.6x"
-why     = "128 sums and 48 operands: eight warps an SM instead of 16, and they must do"
+why     = "128 sums and 48 operands: eight warps per SM instead of 16, and they must do"
 
 [[expect]]
 counter = "ipc"
 change  = "up"
 why     = "more independent multiply-adds between two waits"
-learned = "3.02 → 2.67, at n = 4096 3.27 → 3.09. A warp for itself is faster, 1.50 cycles an instruction instead of 2.64, but not twice as fast, as half of the warps would have to be: where one waits for its operands (Dispatch 0.16 of the 1.50) or for a fixed latency (Wait 0.19), there is no other to issue"
+learned = "3.02 → 2.67, at n = 4096 3.27 → 3.09. A warp for itself is faster, 1.50 cycles per instruction instead of 2.64, but not twice as fast, as half of the warps would have to be: where one waits for its operands (Dispatch 0.16 of the 1.50) or for a fixed latency (Wait 0.19), there is no other to issue"
 --- */
 #define BM 128  // rows of C a block
 #define BN 128  // columns of C a block

@@ -20,7 +20,7 @@ why     = "v8's loop is compiled to 1206 instructions for 1024 multiply-adds, th
 counter = "dispatch_stall"
 change  = "down"
 why     = "an instruction waits there for its operands' register banks: of 1024 multiply-adds 379 read two new operands from one bank in v8's loop, and 134 in this one"
-learned = "at n = 1024 the two do not compare: v8 has one warp a scheduler there, v9 two, and presumably a warp also waits for what its neighbour fetches. With two warps each, at n = 4096, it is 0.33 → 0.18; v8 alone is at 0.16 with one warp and at 0.33 with two"
+learned = "at n = 1024 the two do not compare: v8 has one warp per scheduler there, v9 two, and presumably a warp also waits for what its neighbour fetches. With two warps each, at n = 4096, it is 0.33 → 0.18; v8 alone is at 0.16 with one warp and at 0.33 with two"
 
 [[expect]]
 counter = "fma_utilization"

@@ -47,7 +47,7 @@ def test_launches_are_resolved_to_numbers(maker: Maker) -> None:
         ("cdiv(N, TILE)", "N - 1000", 16, "grid.x is 0 for problem n1000 (`N - 1000`)"),
         ("cdiv(N, TILE)", "N - 2000", 16, "grid.x is -1000"),
         ('["cdiv(N, TILE)"]', '[1, "N*N"]', 16, "grid.y is 1000000"),
-        ('["TILE", 2]', '["TILE", 32]', 17, "2048 threads a block"),
+        ('["TILE", 2]', '["TILE", 32]', 17, "2048 threads per block"),
         ('["TILE", 2]', "[1, 1, 65]", 17, "block.z is 65"),
         ('["TILE", 2]', "[0]", 17, "block.x is 0"),
         ("4*TILE", "-4*TILE", 19, "dynamic_shared is -256 bytes"),

@@ -77,7 +77,7 @@ def flat_times(timings: Iterable[Timing]) -> list[Flat]:
     """Where times do not grow with the work, the widest runs of each version first.
 
     Args:
-        timings: Of one study and device; versions in any order, each problem once a version.
+        timings: Of one study and device; versions in any order, each problem once per version.
 
     Returns:
         Runs without a common problem, in the order in which versions first appear. Empty

@@ -67,7 +67,7 @@ class Position(Record, frozen=True):
 
 
 class Roof(Record, frozen=True):
-    """Ceilings: operations a second of a unit, bytes a second of device memory. 0: unknown."""
+    """Ceilings: operations per second of a unit, bytes per second of device memory. 0: unknown."""
 
     flops: float = 0.0
     bandwidth: float = 0.0

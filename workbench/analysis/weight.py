@@ -11,7 +11,7 @@ for a cycle are those of NVIDIA's documentation of the hardware model
 * the L2 answers with 64 bytes.
 
 Device memory moves what the data sheet says. The recorded H200 profiles stay below these rates
-(at most 3.6 instructions and 0.94 wavefronts a cycle), but for the tag stage, which looks up
+(at most 3.6 instructions and 0.94 wavefronts per cycle), but for the tag stage, which looks up
 to 1.155 requests: what weighs them is a scale, no bound. The times overlap: they say which of
 several changes may matter, and are no parts of the duration.
 """
@@ -34,7 +34,7 @@ _FREE = frozenset({"thread_instructions", "thread_instructions_on"})
 WELL = frozenset({"selected", "not_selected"})
 #: What has no direction says less than what got better or worse.
 _NEUTRAL = 0.5
-#: A ratio (eligible warps, bytes a sector, an efficiency) tells how counts came about, and those
+#: A ratio (eligible warps, bytes per sector, an efficiency) tells how counts came about, and those
 #: weigh themselves.
 _RATIO = 0.05
 #: Groups that describe the code or repeat another one; the others say how the machine was used.

@@ -18,7 +18,7 @@ from workbench.study.frontmatter import place
 MAX_THREADS = 1024
 MAX_BLOCK: Dim3 = (1024, 1024, 64)
 MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
-#: 8 blocks a cluster are portable; 16 need a kernel attribute and chip support.
+#: 8 blocks per cluster are portable; 16 need a kernel attribute and chip support.
 MAX_CLUSTER = 16
 
 #: C type of a scalar argument -> (lowest, highest) value; None: a floating type.
@@ -217,7 +217,7 @@ def resolve_launches(
 
     Raises:
         UsageError: a value that no chip can launch (an empty grid, more than 1024
-            threads a block …), at the key's line; an unmet requirement is not
+            threads per block …), at the key's line; an unmet requirement is not
             checked here: see `Study.check_requirements`.
     """
     names = study.names(version, problem)
@@ -232,7 +232,7 @@ def resolve_launches(
         block = _extent(block_key, spec.block, names, MAX_BLOCK, problem)
         if (threads := math.prod(block)) > MAX_THREADS:
             raise block_key.error(
-                f"{threads} threads a block for problem {problem.name}",
+                f"{threads} threads per block for problem {problem.name}",
                 f"No chip runs more than {MAX_THREADS}.",
             )
         shared = shared_key.value(spec.dynamic_shared, names)

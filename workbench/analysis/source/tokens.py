@@ -59,7 +59,7 @@ Tokens = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, by line. All three tuples have one entry a line; line n has index n - 1.
+    """One file, by line. All three tuples have one entry per line; line n has index n - 1.
 
     `tokens` are what the compiler sees; `comments` the comment text on the line,
     its white space normalised; `lines` the text without its line end.

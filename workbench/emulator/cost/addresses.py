@@ -8,7 +8,7 @@ aligned to it. The rules are those by which Nsight Compute's source counters cou
   ideal: the sectors that the bytes of all active lanes would fill, or fewer if fewer are
   touched.
 * shared: 32 banks of 4 bytes. Lanes that use the same word share it. A request of 8
-  bytes a lane takes two passes of 16 lanes, of 16 bytes four passes of 8 lanes. A pass
+  bytes per lane takes two passes of 16 lanes, of 16 bytes four passes of 8 lanes. A pass
   costs as many wavefronts as its worst bank has distinct words. Two passes of a load
   become one where every lane's neighbour (lane^1), or every lane's lane^2, wants the same
   bytes or nothing, and the banks of both do not collide; passes of a store never do.
@@ -223,7 +223,7 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of an atomic that is a loop of a load and a compare-and-swap.
 
     In each turn one lane of every bank succeeds, if no lane before it took its word.
-    A swap costs two wavefronts a pass. Halves are swapped with the word around them.
+    A swap costs two wavefronts per pass. Halves are swapped with the word around them.
     """
     addresses, width = addresses // 4 * 4 if width < 4 else addresses, max(width, 4)
     active = whole(active, addresses.shape).copy()

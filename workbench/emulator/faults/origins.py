@@ -43,7 +43,7 @@ class _Touch(NamedTuple):
     load: bool
     space: str
     words: Array  # first word of each lane
-    each: int  # words a lane
+    each: int  # words per lane
     partly: bool  # a store of less than its words, or one that keeps what was there
     mask: Mask
 

@@ -102,7 +102,7 @@ class AccessWatcher(Protocol):
     """Told of shared-memory accesses, to find races and uninitialised reads."""
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
-        """An access of `site.width` bytes a lane; kind: load, store or atomic."""
+        """An access of `site.width` bytes per lane; kind: load, store or atomic."""
 
     def barrier(self, mask: Mask) -> None:
         """All lanes of the mask have passed a barrier of their whole block."""

@@ -55,7 +55,7 @@ _REFUSED = {
 }
 _NO_ROOM = (
     "ncu could not write its report",
-    "Free some space (a report takes about a megabyte a kernel) below the project's build "
+    "Free some space (a report takes about a megabyte per kernel) below the project's build "
     "folder, and check its permissions.",
 )
 _DRIVER = ("ncu and the driver do not fit", "Install a newer driver, or an older ncu.")

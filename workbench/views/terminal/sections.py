@@ -78,7 +78,7 @@ def memory(readings: Readings, device: Device) -> RenderableType | None:
         if per is None and used is None:
             continue
         note = f"{quantity(used, '%')} of bytes used" if used is not None else ""
-        table.add_row(f"Global {kind}s", quantity(per), _note("sectors a request", note))
+        table.add_row(f"Global {kind}s", quantity(per), _note("sectors per request", note))
     _excess(table, readings, "Global sectors", "global_sectors")
     _excess(table, readings, "Shared wavefronts", "shared_wavefronts")
     ways = value_of(readings, "shared_conflict_ways")
@@ -149,12 +149,12 @@ def occupancy(readings: Readings) -> RenderableType | None:
         note = _note(f"{quantity(warps)} warps/SM" if warps is not None else "")
         table.add_row("Achieved", text_of(readings, "achieved_occupancy"), note)
     if value_of(readings, "registers") is not None:
-        table.add_row("Registers", text_of(readings, "registers"), _note("a thread"))
+        table.add_row("Registers", text_of(readings, "registers"), _note("per thread"))
     static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
     if static or dynamic:
         both = quantity((static or 0) + (dynamic or 0), "byte")
         note = _note(
-            f"a block, {quantity(dynamic, 'byte')} of it dynamic" if dynamic else "a block"
+            f"per block, {quantity(dynamic, 'byte')} of it dynamic" if dynamic else "per block"
         )
         table.add_row("Shared memory", both, note)
     if value_of(readings, "waves") is not None:

@@ -19,7 +19,7 @@ _G, _T = _LANE // 4, _LANE % 4
 
 
 class Layout(NamedTuple):
-    """`row` and `column`, shaped (32, elements a lane), of a matrix of `shape`."""
+    """`row` and `column`, shaped (32, elements per lane), of a matrix of `shape`."""
 
     row: Ints
     column: Ints

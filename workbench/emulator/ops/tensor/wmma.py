@@ -31,7 +31,7 @@ _G, _T = _LANE // 4, _LANE % 4
 
 
 class Pieces(NamedTuple):
-    """The accesses of one load or store, `each` elements a lane.
+    """The accesses of one load or store, `each` elements per lane.
 
     `row` and `column` are (accesses, 32): the lane's first element in memory, rows
     (columns, if the matrix lies by columns) being `stride` elements apart.
