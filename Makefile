@@ -96,6 +96,7 @@ bench-emulator: $(VENV)/.dev ## The emulator's speed, and numba's CUDA simulator
 bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in one run
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/attribution.py
+	$(BIN)/python benchmarks/blame.py
 	$(BIN)/python benchmarks/report.py site --profiles 50 100
 
 clean: ## Remove the virtual environment, caches and generated pages

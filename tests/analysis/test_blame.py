@@ -15,6 +15,7 @@ from workbench.analysis.blame.account import UNITS, Account, apportion
 from workbench.analysis.blame.debts import STALLED, blame_launch, samples
 from workbench.model import Column, InstructionTable, Launch
 from workbench.ncurep.read import read_report
+from workbench.store import Entry, Store
 
 LOOP = """
 MOV R17, RZ
@@ -41,7 +42,8 @@ def kernel(text: str, stalls: Mapping[str, Mapping[int, int]], **counters: list[
     }
     counters.setdefault("inst_executed", [32] * len(rows))
     for name, values in counters.items():
-        columns[name] = Column(rows=tuple(range(len(rows))), values=tuple(values))
+        cells = {row: value for row, value in enumerate(values) if value}
+        columns[name] = Column(rows=tuple(cells), values=tuple(cells.values()))
     table = InstructionTable(
         address=tuple(range(0, 16 * len(rows), 16)),
         text=rows,
@@ -103,6 +105,12 @@ def test_through_a_move_and_around_the_loop() -> None:
     # From before the loop it is one instruction, from the end of the loop's body two.
     assert shares == pytest.approx({0: 2 / 3, 3: 1 / 3}, abs=1e-4)
     assert set(blamed(text, "long_scoreboard", 2)) == {0, 3}
+
+
+def test_what_never_ran_is_not_to_blame() -> None:
+    text = "LDG.E R4, [R2]\n@P0 LDG.E R4, [R6]\nFADD R5, R4, R4\nEXIT"
+    assert set(blamed(text, "long_scoreboard", 2)) == {0, 1}
+    assert blamed(text, "long_scoreboard", 2, inst_executed=[32, 0, 32, 32]) == {0: 1.0}
 
 
 def test_overwriting_what_a_store_still_reads() -> None:
@@ -234,3 +242,47 @@ def test_recorded_waits_go_to_the_loads(report: Callable[[str], Path]) -> None:
     totals = found.totals()
     share = sum(totals.get(row, {}).get("long_scoreboard", Fraction()) for row in loads) / whole
     assert share > Fraction(99, 100)
+
+
+STORE = Store(Path(__file__).resolve().parent.parent.parent / "profiles")
+RECORDED = [entry for entry in STORE.find(engine="ncu") if entry.version]
+#: States that have nothing to follow, and those that a register or a queue explains.
+FOLLOWED = {
+    "long_scoreboard": 0.9,
+    "short_scoreboard": 0.9,
+    "mio_throttle": 1.0,
+    "lg_throttle": 0.99,
+    "math_pipe_throttle": 1.0,
+}
+
+
+def name_of(entry: Entry) -> str:
+    return f"{entry.study}/{entry.version}/{entry.problem}"
+
+
+QUICK = [
+    pytest.param(entry, id=name_of(entry), marks=() if n % 12 == 0 else pytest.mark.slow)
+    for n, entry in enumerate(RECORDED)
+]
+
+
+@pytest.mark.parametrize("entry", QUICK)
+def test_every_recorded_launch_keeps_its_samples_and_is_followed(entry: Entry) -> None:
+    for launch in STORE.load(entry.path).launches:
+        found, waited = blame_launch(launch), samples(launch)
+        assert found.known
+        units: dict[str, int] = {}
+        for state, rows in found.own.items():
+            units[state] = sum(rows.values()) * UNITS
+        for debt in found.debts:
+            owed = sum(cause.units for cause in debt.causes)
+            assert owed == debt.samples * UNITS
+            assert not debt.passed or owed == sum(cause.units for cause in debt.passed)
+            units[debt.state] = units.get(debt.state, 0) + owed
+        whole = {state: sum(rows.values()) * UNITS for state, rows in waited.items() if rows}
+        assert units == whole
+        for state, least in FOLLOWED.items():
+            known = [debt.samples for debt in found.debts if debt.state == state]
+            count = sum(waited.get(state, {}).values())
+            # A handful of samples may lie anywhere.
+            assert count < 200 or sum(known) >= least * count, (launch.kernel, state)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 @launch_selection_options
 @force_option
 @all_option
+@click.option(
+    "--sass",
+    is_flag=True,
+    help="Show under every hunk what the compiler made of it on both sides (terminal and JSON).",
+)
 @format_option
 def command(
     old: str,
@@ -31,6 +36,7 @@ def command(
     selection: Selection,
     force: bool,
     all_: bool,
+    sass: bool,
     format_: str,
 ) -> None:
     """What moved from OLD to NEW, and by how much.
@@ -54,13 +60,18 @@ def command(
     author = after.version if _is_step(before.version, after.version) else None
     expected = author.expectations if author else ()
     story = explain(before.profile, after.profile, comparison, expected)
+    codes = None
+    if sass:
+        from workbench.analysis.machine.code import hunk_codes
+
+        codes = hunk_codes(before.profile, after.profile)
     title, change = (after.version.title, after.version.change) if after.version else ("", "")
     if format_ == "json":
         from workbench.views.text.documents import dumps
         from workbench.views.text.step import step_document
 
         stale = (before.stale, after.stale)
-        document = step_document(comparison, story, notes=notes, stale=stale)
+        document = step_document(comparison, story, notes=notes, stale=stale, codes=codes)
         click.echo(dumps(document), nl=False)
     elif format_ == "markdown":
         from workbench.views.text.markdown import step_markdown
@@ -89,7 +100,9 @@ def command(
                 title=title,
                 change=change,
                 notes=notes,
-                extras=hunks_view(before.profile, after.profile, story, width=width),
+                extras=hunks_view(
+                    before.profile, after.profile, story, width=width, codes=codes or ()
+                ),
                 everything=all_,
                 width=width,
             )

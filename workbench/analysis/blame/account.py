@@ -19,7 +19,7 @@ UNITS = 1 << 16
 Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
 
 
-class Cause(Record, frozen=True):
+class Culprit(Record, frozen=True):
     """A row that is to blame for `units` / `UNITS` samples, `via` a register or a queue."""
 
     row: int
@@ -43,8 +43,8 @@ class Debt(Record, frozen=True):
     state: str
     kind: Kind
     waited: dict[int, int]
-    causes: tuple[Cause, ...]
-    passed: tuple[Cause, ...] = ()
+    causes: tuple[Culprit, ...]
+    passed: tuple[Culprit, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -69,16 +69,16 @@ class Account(Record, frozen=True):
         own = sum(count for rows in self.own.values() for count in rows.values())
         return own + sum(debt.samples for debt in self.debts)
 
-    def causes(self, row: int, state: str) -> list[Cause]:
+    def causes(self, row: int, state: str) -> list[Culprit]:
         """Who made a row wait in a state; the units add up to its samples."""
         out = []
         if count := self.own.get(state, {}).get(row, 0):
-            out.append(Cause(row=row, units=count * UNITS))
+            out.append(Culprit(row=row, units=count * UNITS))
         for debt in self.debts:
             if debt.state == state and row in debt.waited:
                 parts = apportion(debt.waited[row] * UNITS, [c.units for c in debt.causes])
                 out += [
-                    Cause(row=cause.row, units=units, via=cause.via)
+                    Culprit(row=cause.row, units=units, via=cause.via)
                     for cause, units in zip(debt.causes, parts, strict=True)
                     if units
                 ]

@@ -24,10 +24,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.analysis.blame import queues
-from workbench.analysis.blame.account import UNITS, Account, Cause, Debt, Kind, apportion
+from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt, Kind, apportion
 from workbench.analysis.blame.flow import flow_of
-from workbench.analysis.blame.sass import Operation, parse, register_name
-from workbench.analysis.blame.slices import Origin, Slices
+from workbench.analysis.blame.sass import MachineOp, parse, register_name
+from workbench.analysis.blame.slices import Producer, Slices
 from workbench.counters import catalog
 from workbench.model import Launch
 
@@ -76,7 +76,7 @@ class _Ledger:
     """The debts of one launch, while they are found."""
 
     def __init__(
-        self, launch: Launch, operations: list[Operation], states: dict[str, dict[int, int]]
+        self, launch: Launch, operations: list[MachineOp], states: dict[str, dict[int, int]]
     ) -> None:
         table = launch.instructions
         self.states = states
@@ -84,7 +84,7 @@ class _Ledger:
         self.issued = queues.issues(table)
         self.costs = queues.costs(table, operations)
         self.flow = flow_of(operations, table.address, self.issued)
-        self.slices = Slices(operations, self.flow)
+        self.slices = Slices(operations, self.flow, self.issued)
         self.own: dict[str, dict[int, int]] = {}
         self.debts: list[Debt] = []
 
@@ -123,17 +123,20 @@ class _Ledger:
             found = self._asked(row, _ASKED[state])
         else:
             found = []
-        if not found:
+        self._owe(state, kind, row, count, found)
+
+    def _owe(self, state: str, kind: Kind, row: int, count: int, found: list[Producer]) -> None:
+        if found:
+            causes = self._share(count, found, by_cost=kind == "stores")
+            self.debts.append(Debt(state=state, kind=kind, waited={row: count}, causes=causes))
+        else:
             self._keep(state, row, count)
-            return
-        causes = self._share(count, found, by_cost=kind == "stores")
-        self.debts.append(Debt(state=state, kind=kind, waited={row: count}, causes=causes))
 
     def _share(
-        self, count: int, found: Iterable[Origin], *, by_cost: bool = False
-    ) -> tuple[Cause, ...]:
+        self, count: int, found: Iterable[Producer], *, by_cost: bool = False
+    ) -> tuple[Culprit, ...]:
         """Shares by issues (or what these cost), over the distance; one cause a row."""
-        nearest: dict[int, Origin] = {}
+        nearest: dict[int, Producer] = {}
         for source in found:
             known = nearest.get(source.row)
             if known is None or source.distance < known.distance:
@@ -146,7 +149,7 @@ class _Ledger:
         ]
         parts = apportion(count * UNITS, weights)
         return tuple(
-            Cause(
+            Culprit(
                 row=source.row,
                 units=units,
                 via=register_name(source.register) if source.register is not None else "",
@@ -157,7 +160,7 @@ class _Ledger:
 
     # --- one state after the other -----------------------------------------------------
 
-    def _scoreboard(self, row: int, state: str) -> tuple[Kind, list[Origin]]:
+    def _scoreboard(self, row: int, state: str) -> tuple[Kind, list[Producer]]:
         kinds = _SCOREBOARDS[state]
         operation = self.operations[row]
         touched = dict.fromkeys((*operation.reads, *operation.writes))
@@ -177,24 +180,24 @@ class _Ledger:
         late = kinds | queues.COPIES if state == "long_scoreboard" else kinds
         return "order", self.slices.nearest(row, late)
 
-    def _through(self, writers: list[Origin], kinds: frozenset[str]) -> list[Origin]:
+    def _through(self, writers: list[Producer], kinds: frozenset[str]) -> list[Producer]:
         """Writers of the kind behind instructions of fixed latency, register by register."""
         seen = {source.row for source in writers}
         for _ in range(_STEPS):
-            behind: list[Origin] = []
+            behind: list[Producer] = []
             for source in writers:
                 for far in self.slices.writers(source.row, self.operations[source.row].reads):
                     if far.row not in seen:
                         seen.add(far.row)
                         distance = source.distance + far.distance
-                        behind.append(Origin(far.row, far.register, distance))
+                        behind.append(Producer(far.row, far.register, distance))
             found = [s for s in behind if self.operations[s.row].opcode in kinds]
             if found or not behind:
                 return found
             writers = behind
         return []
 
-    def _copies(self, row: int) -> list[Origin]:
+    def _copies(self, row: int) -> list[Producer]:
         """Asynchronous copies, where a wait for them is here or just before."""
         for at in range(row, max(-1, row - 1 - _BEHIND), -1):
             operation = self.operations[at]
@@ -211,7 +214,7 @@ class _Ledger:
             start = closing[groups].row
         return self.slices.nearest(start, queues.COPIES, _COPIES)
 
-    def _fixed(self, row: int) -> list[Origin]:
+    def _fixed(self, row: int) -> list[Producer]:
         waited = queues.LONG | queues.SHORT
         return [
             source
@@ -221,12 +224,12 @@ class _Ledger:
             and self.operations[source.row].opcode not in waited
         ]
 
-    def _drained(self, row: int) -> list[Origin]:
+    def _drained(self, row: int) -> list[Producer]:
         # The sample of a warp that waits in EXIT lies on the instruction behind it.
         behind = row > 0 and self.operations[row - 1].opcode == "EXIT"
         return self.slices.nearest(row - 1 if behind else row, queues.STORES, _STORES)
 
-    def _branches(self, row: int) -> list[Origin]:
+    def _branches(self, row: int) -> list[Producer]:
         block = self.flow.block(row)
         if row > self.flow.first[block]:
             before = [row - 1]
@@ -234,12 +237,12 @@ class _Ledger:
             before = [self.flow.last[b] for b in self.flow.predecessors[block]]
             before += [row - 1] if row else []
         return [
-            Origin(at, None, 1)
+            Producer(at, None, 1)
             for at in dict.fromkeys(before)
             if self.operations[at].opcode in _BRANCHES
         ]
 
-    def _asked(self, row: int, opcodes: frozenset[str]) -> list[Origin]:
+    def _asked(self, row: int, opcodes: frozenset[str]) -> list[Producer]:
         if self.operations[row].opcode in opcodes:
             return []
         return self.slices.nearest(row, opcodes)
@@ -254,20 +257,22 @@ class _Ledger:
     def _throttle(
         self, state: str, queue: str, place: tuple[int, int], waited: dict[int, int]
     ) -> None:
+        kinds = queues.fillers(state, queue)
         rows = [
             row
             for block in range(len(self.flow.first))
             if (self.flow.loop[block], self.flow.stretch[block]) == place
             for row in range(self.flow.first[block], self.flow.last[block] + 1)
-            if self.costs[row] and queues.fills(state, queue, self.operations[row].opcode)
+            if self.costs[row] and (row in waited or self.operations[row].opcode in kinds)
         ]
         if not rows:
+            # What fills the queue stands in a loop inside of this one, or around it.
             for row, count in waited.items():
-                self._keep(state, row, count)
+                self._owe(state, "queue", row, count, self.slices.nearest(row, kinds))
             return
         parts = apportion(sum(waited.values()) * UNITS, [int(self.costs[row]) for row in rows])
         causes = tuple(
-            Cause(row=row, units=units, via=queue)
+            Culprit(row=row, units=units, via=queue)
             for row, units in zip(rows, parts, strict=True)
             if units
         )
@@ -286,7 +291,7 @@ class _Ledger:
                 self._keep("barrier_stall", row, count)
         spent = self._spent() if held else []
         for barrier, waited in held.items():
-            whole = Cause(row=barrier, units=sum(waited.values()) * UNITS)
+            whole = Culprit(row=barrier, units=sum(waited.values()) * UNITS)
             self.debts.append(
                 Debt(
                     state="barrier_stall",
@@ -321,7 +326,7 @@ class _Ledger:
 
     def _passed(
         self, barrier: int, units: int, spent: Sequence[Mapping[int, float]]
-    ) -> tuple[Cause, ...]:
+    ) -> tuple[Culprit, ...]:
         """The wait at a barrier, put on what the warps did and waited for before it."""
         between: dict[int, float] = defaultdict(float)
         for row in self.slices.interval(barrier, queues.BARRIERS):
@@ -334,5 +339,5 @@ class _Ledger:
         order = sorted(between)
         parts = apportion(units, [int(between[row] * UNITS) for row in order]) if order else []
         return tuple(
-            Cause(row=row, units=part) for row, part in zip(order, parts, strict=True) if part
+            Culprit(row=row, units=part) for row, part in zip(order, parts, strict=True) if part
         )

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.analysis.blame.sass import Operation
+from workbench.analysis.blame.sass import MachineOp
 from workbench.model import Number
 
 #: Operations behind which the next instruction is not the next to run.
@@ -56,7 +56,7 @@ class Flow:
 
 
 def base_address(
-    operations: Sequence[Operation], addresses: Sequence[int], executed: Mapping[int, Number]
+    operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> int | None:
     """The address of the first instruction, from the targets of the branches.
 
@@ -100,7 +100,7 @@ def base_address(
 
 
 def flow_of(
-    operations: Sequence[Operation], addresses: Sequence[int], executed: Mapping[int, Number]
+    operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> Flow:
     """Blocks, edges and loops of one kernel."""
     row_at = {address: row for row, address in enumerate(addresses)}
@@ -142,7 +142,7 @@ def flow_of(
     return flow
 
 
-def _rejoined(operations: Sequence[Operation], targets: dict[int, int]) -> dict[int, int]:
+def _rejoined(operations: Sequence[MachineOp], targets: dict[int, int]) -> dict[int, int]:
     """Row of a BSYNC -> the row at which the warp goes on, which its BSSY names."""
     out: dict[int, int] = {}
     awaited: dict[str, int] = {}
@@ -156,7 +156,7 @@ def _rejoined(operations: Sequence[Operation], targets: dict[int, int]) -> dict[
     return out
 
 
-def _indirect(flow: Flow, operations: Sequence[Operation]) -> None:
+def _indirect(flow: Flow, operations: Sequence[MachineOp]) -> None:
     reached = {after for following in flow.successors for after in following}
     lost = [block for block in range(1, len(flow.first)) if block not in reached]
     calls = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.analysis.blame.sass import Operation
+from workbench.analysis.blame.sass import MachineOp
 from workbench.model import InstructionTable, Number
 
 _GLOBAL_LOADS = frozenset({"LD", "LDG", "LDL", "ATOM", "ATOMG", "SULD", "SUATOM", "QSPC"})
@@ -48,6 +48,18 @@ _QUEUES = {
     "lg_throttle": ("LSU", _LOCAL_GLOBAL),
     "tex_throttle": ("TEX", _TEXTURES | _GLOBAL_LOADS | {"SUST"}),
 }
+_OTHERS = """
+    IADD3 IADD LEA LOP3 LOP PLOP3 SHF SHL SHR SEL FSEL ISETP FSETP FSET FMNMX IMNMX VIMNMX VIADD
+    VIADDMNMX PRMT MOV IABS IDP SGXT BMSK P2R R2P F2FP I2FP VABSDIFF VABSDIFF4 CS2R VOTE FCHK
+""".split()  # noqa: SIM905
+_UNIFORM = """
+    UIADD3 ULEA ULOP3 UPLOP3 USHF USEL UISETP UPRMT UMOV UIMAD UP2UR UR2UP UBMSK USGXT
+""".split()  # noqa: SIM905
+#: Pipe -> its opcodes.
+_ARITHMETIC = {
+    name: frozenset(op for op, of in _PIPES.items() if of == name)
+    for name in dict.fromkeys(_PIPES.values())
+} | {"ALU": frozenset(_OTHERS), "uniform": frozenset(_UNIFORM)}
 _COSTS = ("memory_l1_wavefronts_shared", "memory_l1_tag_requests_global", "inst_executed")
 
 
@@ -63,14 +75,14 @@ def queue_of(state: str, opcode: str) -> str:
     return pipe(opcode) if state == "math_pipe_throttle" else ""
 
 
-def fills(state: str, name: str, opcode: str) -> bool:
-    """Whether an opcode goes through the queue (or pipe) of that name."""
+def fillers(state: str, name: str) -> frozenset[str]:
+    """The opcodes that go through the queue (or pipe) of that name."""
     if state in _QUEUES:
-        return opcode in _QUEUES[state][1]
-    return opcode not in _QUEUES["mio_throttle"][1] and pipe(opcode) == name
+        return _QUEUES[state][1]
+    return _ARITHMETIC[name]
 
 
-def costs(table: InstructionTable, operations: Sequence[Operation]) -> list[Number]:
+def costs(table: InstructionTable, operations: Sequence[MachineOp]) -> list[Number]:
     """Row -> how long it keeps its queue busy: wavefronts, look-ups of tags, else issues."""
     out: list[Number] = [0] * len(operations)
     for name in _COSTS:

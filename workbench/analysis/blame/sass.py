@@ -57,7 +57,7 @@ _PRODUCTS = {
 }
 
 
-class Operation(NamedTuple):
+class MachineOp(NamedTuple):
     """One instruction. `opcode` is without modifiers, `name` with them.
 
     `guard` is the predicate register that decides whether it runs (None: it always does),
@@ -79,7 +79,7 @@ class Operation(NamedTuple):
         return self.guard is not None
 
 
-NOTHING = Operation("", "", None, (), (), None, "")
+NOTHING = MachineOp("", "", None, (), (), None, "")
 
 
 def register_name(number: int) -> str:
@@ -88,6 +88,12 @@ def register_name(number: int) -> str:
         if number >= base:
             return f"{letter}{number - base}"
     raise ValueError(number)
+
+
+def forget() -> None:
+    """Drop what was parsed, so that a measurement begins afresh."""
+    parse.cache_clear()
+    _operand.cache_clear()
 
 
 class _Mention(NamedTuple):
@@ -132,7 +138,7 @@ def _operand(text: str) -> _Operand:
 
 
 @lru_cache(maxsize=1 << 15)
-def parse(text: str) -> Operation:
+def parse(text: str) -> MachineOp:
     """The operation of a line of SASS; `NOTHING` where the text is none."""
     match = _LINE.match(text)
     if match is None:
@@ -160,7 +166,7 @@ def parse(text: str) -> Operation:
                 reads.extend((first, first + 1) if pair or wide else (first,))
             else:
                 into.extend(range(first, first + (2 if pair else widths.get(position, 1))))
-    return Operation(opcode, opcode + modifiers, guard, tuple(writes), tuple(reads), target, rest)
+    return MachineOp(opcode, opcode + modifiers, guard, tuple(writes), tuple(reads), target, rest)
 
 
 def _results(opcode: str, operands: list[_Operand]) -> int:

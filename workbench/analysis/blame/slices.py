@@ -15,13 +15,13 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from workbench.analysis.blame.flow import Flow
-from workbench.analysis.blame.sass import Operation
+from workbench.analysis.blame.sass import MachineOp
 
 #: Farther than any way goes.
 FAR = 1 << 30
 
 
-class Origin(NamedTuple):
+class Producer(NamedTuple):
     """An instruction that a later one depends on, by a register (None: by order alone)."""
 
     row: int
@@ -35,21 +35,27 @@ class Slices:
     Args:
         operations: By row.
         flow: Their blocks.
+        issued: Rows that ran, where that is known: nobody waits for the others.
     """
 
-    def __init__(self, operations: Sequence[Operation], flow: Flow) -> None:
+    def __init__(
+        self, operations: Sequence[MachineOp], flow: Flow, issued: Container[int] = ()
+    ) -> None:
         self.operations = operations
         self.flow = flow
+        self._ran = issued if issued else range(len(operations))
         # (block, register) -> rows that touch it, in order
         self._touched: dict[tuple[int, int], list[int]] = {}
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
         for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
             for row in range(first, last + 1):
+                if row not in self._ran:
+                    continue
                 operation = operations[row]
                 for register in {*operation.reads, *operation.writes}:
                     self._touched.setdefault((block, register), []).append(row)
 
-    def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Origin]:
+    def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
         """Instructions whose result may still be on its way when `row` is reached.
 
         Args:
@@ -62,19 +68,21 @@ class Slices:
             out += self._touching(row, register, within, written=True)
         return out
 
-    def readers(self, row: int, registers: Iterable[int], opcodes: Container[str]) -> list[Origin]:
+    def readers(
+        self, row: int, registers: Iterable[int], opcodes: Container[str]
+    ) -> list[Producer]:
         """Instructions of these opcodes that may still have to read what `row` overwrites."""
         found = (
             s for register in registers for s in self._touching(row, register, FAR, written=False)
         )
         return [source for source in found if self.operations[source.row].opcode in opcodes]
 
-    def _touching(self, row: int, register: int, within: int, *, written: bool) -> list[Origin]:
+    def _touching(self, row: int, register: int, within: int, *, written: bool) -> list[Producer]:
         flow, operations = self.flow, self.operations
         start = flow.block(row)
         waiting = deque([(start, row, 0)])
         seen: set[int] = set()
-        out: list[Origin] = []
+        out: list[Producer] = []
         while waiting:
             block, before, distance = waiting.popleft()
             rows = self._touched.get((block, register), ())
@@ -87,7 +95,7 @@ class Slices:
                 writes = register in operation.writes
                 reads = register in operation.reads
                 if writes if written else reads:
-                    out.append(Origin(at, register, distance + before - at))
+                    out.append(Producer(at, register, distance + before - at))
                 # Reads of the same value do not end the wait until it may be overwritten.
                 ended = (reads and written) or (writes and not operation.conditional)
             if ended or distance + before - flow.first[block] >= within:
@@ -99,7 +107,7 @@ class Slices:
                     waiting.append((previous, flow.last[previous] + 1, steps))
         return out
 
-    def nearest(self, row: int, opcodes: frozenset[str], most: int = 1) -> list[Origin]:
+    def nearest(self, row: int, opcodes: frozenset[str], most: int = 1) -> list[Producer]:
         """The nearest instructions of these opcodes on the ways back, `row` itself not among them.
 
         Args:
@@ -110,18 +118,18 @@ class Slices:
         flow = self.flow
         waiting = deque([(flow.block(row), row, 0)])
         seen: set[int] = set()
-        out: list[Origin] = []
+        out: list[Producer] = []
         while waiting and len(out) < most:
             block, before, distance = waiting.popleft()
             rows = self._of_kind(opcodes, block)
             ahead = rows[: bisect_left(rows, before)]
-            out += [Origin(at, None, distance + before - at) for at in reversed(ahead)]
+            out += [Producer(at, None, distance + before - at) for at in reversed(ahead)]
             for previous in flow.predecessors[block] if len(out) < most else ():
                 if previous not in seen:
                     seen.add(previous)
                     steps = distance + before - flow.first[block]
                     waiting.append((previous, flow.last[previous] + 1, steps))
-        unique: dict[int, Origin] = {}
+        unique: dict[int, Producer] = {}
         for source in sorted(out, key=lambda source: source.distance):
             unique.setdefault(source.row, source)
         return list(unique.values())[:most]
@@ -131,7 +139,8 @@ class Slices:
         rows = self._kinds.get(key)
         if rows is None:
             span = range(self.flow.first[block], self.flow.last[block] + 1)
-            rows = [row for row in span if self.operations[row].opcode in opcodes]
+            kind = self.operations
+            rows = [row for row in span if row in self._ran and kind[row].opcode in opcodes]
             self._kinds[key] = rows
         return rows
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from workbench.analysis.aggregate import pair_launches
-from workbench.analysis.blame.account import UNITS, Account, Cause, Debt
+from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt
 from workbench.analysis.blame.debts import blame_launch
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.attribution import Linked, in_order, names_of
@@ -179,7 +179,7 @@ class _Spent:
             self.waited[self.placing.placed[place].key] += sign * seconds * Fraction(count, total)
             self.lines[place] += 0
 
-    def _causes(self, debt: Debt, places: list[int]) -> tuple[Cause, ...]:
+    def _causes(self, debt: Debt, places: list[int]) -> tuple[Culprit, ...]:
         """Who is to blame: a barrier that no hunk changed passes it on."""
         if not debt.passed:
             return debt.causes
@@ -188,7 +188,7 @@ class _Spent:
         return debt.causes if changed else debt.passed
 
     def _follow(
-        self, debt: Debt, causes: tuple[Cause, ...], places: list[int], whole: _Whole
+        self, debt: Debt, causes: tuple[Culprit, ...], places: list[int], whole: _Whole
     ) -> None:
         sign, seconds, total = whole
         waited: dict[int, int] = defaultdict(int)

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from workbench.analysis.machine.code import HunkCode
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
 from workbench.analysis.strip import line
@@ -15,6 +16,7 @@ from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import listed, quantity, signed
 from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, section
+from workbench.views.terminal.machine import machine_lines
 from workbench.views.text.tables import line_range, more
 
 #: From this width on the counters stand beside the code, below it under the code.
@@ -28,7 +30,12 @@ _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 
 def hunks_view(
-    old: Profile, new: Profile, story: Story, *, width: int = 80
+    old: Profile,
+    new: Profile,
+    story: Story,
+    *,
+    width: int = 80,
+    codes: Sequence[HunkCode] = (),
 ) -> list[RenderableType]:
     """Sections for `terminal.diff.diff_view`: hunks, what no hunk explains, expectations.
 
@@ -37,6 +44,7 @@ def hunks_view(
         new: The new profile.
         story: The step, explained.
         width: Columns of the terminal.
+        codes: What the compiler made of the hunks, where that is to be shown.
     """
     out: list[RenderableType] = []
     if story.sentence:
@@ -46,7 +54,8 @@ def hunks_view(
     hidden = 0
     for place, chapter in enumerate(story.chapters):
         if place < _HUNKS or chapter.ties:
-            blocks += [_hunk(old, new, story, chapter, width), Text()]
+            code = machine_lines(codes, chapter.hunk.id)
+            blocks += [_hunk(old, new, story, chapter, width), *code, Text()]
         else:
             hidden += 1
     if hidden:

@@ -10,11 +10,12 @@ from workbench.analysis.cause.strip import Cause
 from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.launches.kernels import KernelChange
 from workbench.analysis.limit import Limit
+from workbench.analysis.machine.code import CodeClass, HunkCode
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
 from workbench.analysis.weight import TELLING
-from workbench.model import Spread
+from workbench.model import Number, Spread
 from workbench.views.text.documents import Json, picked
 
 
@@ -24,6 +25,7 @@ def step_document(
     *,
     notes: Sequence[str] = (),
     stale: tuple[bool, bool] = (False, False),
+    codes: Sequence[HunkCode] | None = None,
 ) -> Json:
     """One step.
 
@@ -32,6 +34,7 @@ def step_document(
         story: `explain` of the two.
         notes: Sentences that must stand beside any number, such as that a side is stale.
         stale: Whether each side's source was edited after its capture.
+        codes: What the compiler made of the hunks, where that was asked for.
     """
     old, new, time = comparison.old, comparison.new, comparison.time
     warnings = [f"not comparable: {reason}" for reason in comparison.reasons]
@@ -77,6 +80,7 @@ def step_document(
         },
         "kernels": [_kernel(kernel) for kernel in comparison.kernels],
         "launch_words": comparison.launch_words,
+        "machine_code": [_machine(one) for one in codes] if codes is not None else None,
     }
 
 
@@ -103,6 +107,26 @@ def _limit(limit: Limit | None) -> Json | None:
         return None
     others = [{"id": o.resource.id, "share": o.active} for o in limit.others]
     return {**picked(limit, "id words share"), "others": others}
+
+
+def _machine(one: HunkCode) -> Json:
+    code = one.code
+    return {
+        "hunk": one.hunk,
+        "kernel": code.kernel,
+        "old": asdict(code.old),
+        "new": asdict(code.new),
+        "classes": [_class(each) for each in code.classes],
+        "replaced": [asdict(each) for each in code.replaced],
+        "rows": code.rows,
+    }
+
+
+def _class(one: CodeClass) -> Json:
+    def side(of: tuple[int, Number, float]) -> Json:
+        return {"instructions": of[0], "executed": of[1], "seconds": of[2]}
+
+    return {**picked(one, "name role"), "old": side(one.old), "new": side(one.new)}
 
 
 def _side(side: Side, stale: bool) -> Json:
@@ -181,5 +205,6 @@ def _time_part(part: TimePart) -> Json:
     return {
         **picked(part, "link hunk symbol delta_s low_s high_s"),
         "stalls": [stall(one) for one in part.stalls],
-        **picked(part, "note hunks symbols"),
+        **picked(part, "note hunks symbols waited_s"),
+        "paths": [asdict(path) for path in part.paths],
     }
