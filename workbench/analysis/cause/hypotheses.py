@@ -99,11 +99,16 @@ def behaviour_of(
 
 
 def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypothesis, ...]:
-    """All hypotheses that explain `LEAST` of the change of the duration, the best first."""
+    """All hypotheses that explain `LEAST` of the change of the time, the best first."""
     duration = comparison["duration"]
     if not duration.old or not duration.new:
         return ()
     change = math.log(duration.new / duration.old)
+    if comparison.time is not None:
+        # Outside of the profiler is what counts; where it went the other way, no counter of the
+        # profiler's run explains it.
+        outside = math.log(comparison.time.new_s / comparison.time.old_s)
+        change = outside if outside * change > 0 else 0.0
     if abs(change) < QUIET:
         return ()
     found = [

@@ -30,6 +30,10 @@ _LINES = {
 }
 #: A hunk that has less than this part of the largest one's amount is not named beside it.
 _BESIDE = 0.5
+#: Amounts of opposite sign whose sum is less than this part of the larger one are one move.
+_CANCEL = 0.15
+#: What took over this part of a hunk's amount is named beside it.
+_TAKEN = 0.25
 #: Most hunks that one proposition names.
 _MOST = 3
 #: What hunks must make up of a change to be named; below, nobody edited what changed.
@@ -52,14 +56,27 @@ def place_of(
     occupancy: Sequence[OccupancySplit],
     *,
     known: bool = True,
+    by_size: bool = False,
 ) -> Origin:
-    """Where a hypothesis' counter moved. `known`: the sources' text is, on both sides."""
+    """Where a hypothesis' counter moved.
+
+    Args:
+        counter: The hypothesis' counter.
+        way: What it speaks of.
+        attribution: The split of the line counters.
+        time: The split of the duration, if there is one.
+        occupancy: The causes of theoretical occupancy, kernel by kernel.
+        known: Whether both sources' text is known.
+        by_size: Whether occupancy moved with the size of a block alone.
+    """
     if not known:
         return Origin(link="source unknown")
     code = [hunk for hunk in attribution.hunks if hunk.kind in ("code", "moved")]
     if way == "clock":
         return Origin(link="elsewhere")
     if way == "occupancy":
+        if by_size:
+            return Origin(link="launch", hunks=_shape(code, attribution))
         return _of_occupancy(code, attribution, occupancy)
     if way == "launch":
         return Origin(link="launch", hunks=_shape(code, attribution))
@@ -99,13 +116,43 @@ def _each(amounts: _Amounts) -> dict[int, float]:
     return out
 
 
+def _moves(each: dict[int, float]) -> dict[tuple[int, ...], float]:
+    """Net amounts: what one hunk loses and others take over is one move of all of them."""
+    left = sorted(each, key=lambda hunk: -abs(each[hunk]))
+    out: dict[tuple[int, ...], float] = {}
+    while left:
+        first = left.pop(0)
+        group, net = [first], each[first]
+        for other in [hunk for hunk in left if each[hunk] * each[first] < 0]:
+            if abs(net + each[other]) >= abs(net):
+                break
+            group.append(other)
+            net += each[other]
+        if len(group) > 1 and abs(net) <= _CANCEL * abs(each[first]):
+            left = [hunk for hunk in left if hunk not in group]
+            out[tuple(group)] = net
+        else:
+            out[first,] = each[first]
+    return out
+
+
 def _largest(amounts: _Amounts, change: float) -> Origin | None:
     """The hunks that went with the change, the largest first; None where too little did."""
-    along = {hunk: amount for hunk, amount in _each(amounts).items() if amount * change > 0}
-    order = sorted(along, key=lambda hunk: -abs(along[hunk]))
+    each = _each(amounts)
+    moves = _moves(each)
+    if not any(amount * change > 0 for amount in moves.values()):
+        moves = {(hunk,): amount for hunk, amount in each.items()}
+    along = {hunks: amount for hunks, amount in moves.items() if amount * change > 0}
+    order = sorted(along, key=lambda hunks: -abs(along[hunks]))
     if not order or abs(sum(along.values())) < _EDITED * abs(change):
         return None
-    chosen = [h for h in order if abs(along[h]) >= _BESIDE * abs(along[order[0]])][:_MOST]
+    most = abs(along[order[0]])
+    chosen = [hunk for hunks in order if abs(along[hunks]) >= _BESIDE * most for hunk in hunks]
+    if len(chosen) == 1:
+        # What it gave up went on elsewhere, at less cost: both places are the edit.
+        other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
+        chosen += [hunk for hunks in other for hunk in hunks]
+    chosen = chosen[:_MOST]
     # What is shared with a hunk that is not named is not the named ones'.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
     known = _EDITED <= share <= 1

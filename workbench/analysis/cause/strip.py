@@ -92,7 +92,9 @@ def find_cause(
     hypotheses = rank(comparison, *sides)
 
     def place(counter: str, way: str) -> Origin:
-        return place_of(counter, way, attribution, time, occupancy, known=known)
+        return place_of(
+            counter, way, attribution, time, occupancy, known=known, by_size=_by_size(comparison)
+        )
 
     proofs = []
     for h in hypotheses:
@@ -100,6 +102,8 @@ def find_cause(
         beside = None
         if h.way == "wait" and where.link == "hunk":
             beside = _beside(comparison, h, where.hunks, place)
+            # A count says exactly where, samples only about.
+            where = place(beside.id, "count") if beside is not None else where
         proofs.append(
             Proof(
                 counter=comparison[h.counter],
@@ -163,8 +167,22 @@ def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
 _ROOM = ("registers", "threads_per_block", "static_shared", "dynamic_shared")
 
 
+#: Two ratios that agree within this part are one.
+_AGREE = 0.1
+
+
 def _room(comparison: Comparison) -> tuple[Delta, ...]:
-    return tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
+    names = ("threads_per_block",) if _by_size(comparison) else _ROOM
+    return tuple(delta for name in names if (delta := comparison[name]).moved)
+
+
+def _by_size(comparison: Comparison) -> bool:
+    """Whether as many blocks as before were on an SM, and only their size changed."""
+    occupied, threads = comparison["achieved_occupancy"], comparison["threads_per_block"]
+    if not (occupied.old and occupied.new and threads.old and threads.new and threads.moved):
+        return False
+    ratio = (occupied.new / occupied.old) / (threads.new / threads.old)
+    return abs(ratio - 1.0) <= _AGREE
 
 
 def _side(profile: Profile) -> Behaviour:
