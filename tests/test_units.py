@@ -98,3 +98,24 @@ def test_quantities_have_no_exponent(value: float, unit: str, text: str) -> None
 
 def test_relative_errors_keep_theirs() -> None:
     assert units.digits3(7.6e-07) == "7.6e−07"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ((38, 38), (38, 38), "line 38 → 38"),
+        ((3, 5), (3, 6), "lines 3–5 → 3–6"),
+        ((3, 3), (3, 6), "lines 3 → 3–6"),
+        ((46, 45), (47, 47), "added line 47"),
+        ((46, 45), (47, 49), "added lines 47–49"),
+        ((12, 13), (12, 11), "removed lines 12–13"),
+    ],
+)
+def test_lines_that_changed(old: tuple[int, int], new: tuple[int, int], words: str) -> None:
+    assert units.lines_changed(old, new) == words
+
+
+def test_one_of_a_thing_and_several() -> None:
+    assert units.several(1, "block") == "1 block"
+    assert units.several(0, "block") == "0 blocks"
+    assert units.several(12_000, "launch", "launches") == "12.0 k launches"

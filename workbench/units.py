@@ -170,3 +170,27 @@ def tick(value: Number, unit: str = "") -> str:
 def symbol(unit: str) -> str:
     """How a base unit is written: ``byte/s`` -> ``B/s``."""
     return _SYMBOLS.get(unit, unit)
+
+
+def several(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: ``1 block``, ``2,048 blocks``, ``3 launches``."""
+    return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"
+
+
+def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
+    """Where a hunk stands: ``line 38 → 38``, ``lines 3–5 → 3–6``, ``added line 47``.
+
+    Both are first and last line, the last one before the first where a side has none.
+    """
+    if old[1] < old[0]:
+        return f"added {_lines(new)}"
+    if new[1] < new[0]:
+        return f"removed {_lines(old)}"
+    after = _lines(new).partition(" ")[2]
+    one = old[0] == old[1] and new[0] == new[1]
+    return f"line{'' if one else 's'} {_lines(old).partition(' ')[2]} → {after}"
+
+
+def _lines(lines: tuple[int, int]) -> str:
+    first, last = lines
+    return f"line {first}" if first == last else f"lines {first}–{last}"

@@ -31,7 +31,7 @@ from workbench.analysis.remarks import disagreement, misread_words
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Number, Profile, Record, Timing
-from workbench.units import quantity
+from workbench.units import quantity, several
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
@@ -196,7 +196,7 @@ def compare(
         broken = [key for key, value in values.items() if _is_nan(value)]
         if broken:
             shown = ", ".join(broken[:4]) + (" …" if len(broken) > 4 else "")
-            reasons.append(f"{len(broken)} counters of {name} are NaN ({shown})")
+            reasons.append(f"{several(len(broken), 'NaN counter')} of {name} ({shown})")
     if reasons and not force:
         raise InconclusiveError(
             f"{names[0]} and {names[1]} are not comparable: " + "; ".join(reasons),
@@ -216,7 +216,9 @@ def compare(
     if time is not None and not time.moved:
         count = sum(delta.moved for delta in deltas)
         if count:
-            warnings.append(f"{count} counters moved, but the time did not leave its interval")
+            warnings.append(
+                f"{several(count, 'counter')} moved, but the time did not leave its interval"
+            )
     return Comparison(
         old=_side(old, names[0]),
         new=_side(new, names[1]),
@@ -311,7 +313,9 @@ def _warnings(
             )
     skipped = sum(not launch.profiled for p in (old, new) for launch in p.launches)
     if skipped:
-        warnings.append(f"{skipped} launches were listed but never profiled, and are left out")
+        warnings.append(
+            f"{several(skipped, 'launch', 'launches')} listed but never profiled, and left out"
+        )
     for side, profile in (("old", old), ("new", new)):
         warnings += [f"{profile.version or side}: {text}" for text in misread_words(profile)]
     return warnings

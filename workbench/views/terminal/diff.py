@@ -11,7 +11,7 @@ from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches.kernels import KernelChange, values_words
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
-from workbench.units import count, factor, quantity
+from workbench.units import count, factor, quantity, several
 from workbench.views.sheets import when
 from workbench.views.terminal.console import (
     BAD,
@@ -206,9 +206,9 @@ def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
             table.add_row(delta.title, Text(f"{known}  {clean(delta.reason)}", style=DIM))
         parts.append(section("Known on one side only", table))
-    words = [] if everything else [f"{count(len(same))} counters did not move"]
+    words = [] if everything else [several(len(same), "counter") + " did not move"]
     if nowhere:
-        words.append(f"{count(nowhere)} are in neither profile")
+        words.append(f"{count(nowhere)} {'is' if nowhere == 1 else 'are'} in neither profile")
     if words:
         text = "; ".join(words) + ("." if everything else ". --all shows those that are there.")
         parts += [Text(), Text(text, style=DIM)]

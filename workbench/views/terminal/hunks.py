@@ -14,10 +14,10 @@ from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
 from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
-from workbench.units import listed, quantity, signed
+from workbench.units import lines_changed, listed, quantity, several, signed
 from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, section
 from workbench.views.terminal.machine import machine_lines
-from workbench.views.text.tables import line_range, more
+from workbench.views.text.tables import more
 
 #: From this width on the counters stand beside the code, below it under the code.
 WIDE = 110
@@ -86,7 +86,7 @@ def _quiet(hunks: Sequence[Hunk]) -> str:
     parts = []
     for kind in dict.fromkeys(kinds):
         number = kinds.count(kind)
-        parts.append(f"{number} {kind} hunk{'s' if number > 1 else ''}")
+        parts.append(several(number, f"{kind} hunk"))
     return f"No change of code: {', '.join(parts)}."
 
 
@@ -96,8 +96,7 @@ def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int
     where = hunk.new_file or hunk.old_file
     several = len(old.sources) > 1 or len(new.sources) > 1
     place = f"  {clean(where)}" if several else ""
-    lines = f"{line_range(hunk.old)} → {line_range(hunk.new)}"
-    head.append(f"{place}  line {lines}", style="not bold dim")
+    head.append(f"{place}  {lines_changed(hunk.old, hunk.new)}", style="not bold dim")
     if hunk.kind == "moved":
         head.append("  moved", style="not bold cyan")
     if chapter.symbols:

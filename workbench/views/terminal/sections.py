@@ -83,7 +83,7 @@ def memory(readings: Readings, device: Device) -> RenderableType | None:
     _excess(table, readings, "Shared wavefronts", "shared_wavefronts")
     ways = value_of(readings, "shared_conflict_ways")
     if ways is not None:
-        table.add_row("Wavefronts to ideal", quantity(ways), _note("1: no bank conflict"))
+        table.add_row("  to the ideal", quantity(ways), _note("1: no bank conflict"))
     if value_of(readings, "shared_bank_conflicts"):
         loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
         conflicts = text_of(readings, "shared_bank_conflicts")

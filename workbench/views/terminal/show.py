@@ -13,7 +13,7 @@ from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
 from workbench.counters import NEVER_EMULATED, Missing, catalog, read_all
 from workbench.model import Launch, Profile, Timing
-from workbench.units import count, quantity
+from workbench.units import count, quantity, several
 from workbench.views.terminal.console import (
     DIM,
     HEAD,
@@ -94,7 +94,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     same = baseline is not None and baseline.version != timing.version
     if baseline is not None and same:
         share = quantity(100.0 * baseline.time.value / time.value, "%")
-        text.append(f"  {share} of {clean(baseline.version)}'s speed", style="not bold")
+        text.append(f"  {share} of the speed of {clean(baseline.version)}", style="not bold")
     return text
 
 
@@ -128,7 +128,7 @@ def _overview(
             text_of(own, "sm_throughput"),
             text_of(own, "memory_throughput"),
         )
-    return section(f"{len(profile.launches)} launches", table)
+    return section(several(len(profile.launches), "launch", "launches"), table)
 
 
 def _details(

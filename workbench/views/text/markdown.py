@@ -17,9 +17,9 @@ from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
-from workbench.units import count, factor, listed, quantity, signed
+from workbench.units import count, factor, lines_changed, listed, quantity, signed
 from workbench.views.text.escaping import code, fenced, inline, paragraph, whole_line
-from workbench.views.text.tables import KERNELS_HEAD, change_of, kernel_rows, line_range, more
+from workbench.views.text.tables import KERNELS_HEAD, change_of, kernel_rows, more
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
 LIMIT = 60_000
@@ -207,7 +207,7 @@ def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
 
 def _head(chapter: Chapter) -> str:
     hunk = chapter.hunk
-    text = f"**Hunk {count(hunk.id)}**, line {line_range(hunk.old)} → {line_range(hunk.new)}"
+    text = f"**Hunk {count(hunk.id)}**, {lines_changed(hunk.old, hunk.new)}"
     if hunk.kind == "moved":
         text += ", moved"
     if chapter.symbols:

@@ -46,14 +46,6 @@ def more(number: int, what: str) -> str:
     return f"{count(number)} more {what}{'' if number == 1 else 's'}"
 
 
-def line_range(lines: tuple[int, int]) -> str:
-    """First and last line: ``38–40``, ``38``, or ``—`` for none."""
-    first, last = lines
-    if last < first:
-        return "—"
-    return str(first) if first == last else f"{first}–{last}"
-
-
 # --- list ------------------------------------------------------------------------
 
 _LIST = ("study", "version", "title", "baseline", "parent", "problem", "device", "engine")

@@ -163,18 +163,6 @@ def shared_chips(old: Profile, new: Profile) -> tuple[Badge, ...]:
     return tuple(chips)
 
 
-def place_of(hunk: Hunk) -> str:
-    """``line 38 → 38``, ``lines 13–12`` as ``after line 12``."""
-
-    def words(lines: tuple[int, int]) -> str:
-        first, last = lines
-        if last < first:
-            return "nothing"
-        return str(first) if first == last else f"{first}–{last}"
-
-    return f"line {words(hunk.old)} → {words(hunk.new)}"
-
-
 def diff_view(step: Step, head: Head) -> DiffView:
     """The page of one step.
 
@@ -235,7 +223,7 @@ def _card(chapter: Chapter, code: DiffCode, links: Links, several: bool) -> Hunk
     hunk = chapter.hunk
     return HunkCard(
         id=hunk.id,
-        place=place_of(hunk),
+        place=units.lines_changed(hunk.old, hunk.new),
         file=(hunk.new_file or hunk.old_file) if several else "",
         moved=hunk.kind == "moved",
         symbols=chapter.symbols,
@@ -250,7 +238,7 @@ def _quiet(hunk: Hunk, code: DiffCode) -> QuietHunk:
     side, path = (0, hunk.old_file) if empty else (1, hunk.new_file)
     return QuietHunk(
         id=hunk.id,
-        place=place_of(hunk),
+        place=units.lines_changed(hunk.old, hunk.new),
         why=_QUIET.get(hunk.kind, hunk.kind),
         href=code.anchor(side, path, (hunk.old if empty else hunk.new)[0]),
     )

@@ -177,7 +177,11 @@ def shape(launch: Launch) -> str:
     """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload that has no grid."""
     if not any(launch.grid):
         return launch.workload
-    return f"{dims(launch.grid)} blocks of {dims(launch.block)} threads"
+    blocks, threads = (
+        f"{dims(extent)} {noun}{'' if extent == (1, 1, 1) else 's'}"
+        for extent, noun in ((launch.grid, "block"), (launch.block, "thread"))
+    )
+    return f"{blocks} of {threads}"
 
 
 def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | None) -> LaunchView:
