@@ -268,6 +268,14 @@ def test_what_only_one_report_launches_is_named_and_left_out() -> None:
     assert speed(compare(*parts)) == pytest.approx(23.3 / 8.1)
 
 
+def test_a_launch_that_was_never_measured_is_no_kernel_of_the_comparison() -> None:
+    ghost = structs.replace(ran("ghost", 1e-3), metrics={}, profiled=False)
+    comparison = compare(report(ran("k", 1e-3), ghost), report(ran("k", 1e-3)))
+    assert [kernel.name for kernel in comparison.kernels] == ["k"]
+    assert comparison.launch_words == ()
+    assert "1 launches were listed but never profiled, and are left out" in comparison.warnings
+
+
 def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> None:
     old, new = report(ran("im2col", 1e-3), ran("gemm", 2e-3)), report(ran("direct", 1e-3))
     comparison = compare(old, new, labels=("a", "b"))

@@ -204,7 +204,7 @@ def compare(
         )
     time = time_change(old_time, new_time)
     deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
-    warnings = _warnings(old, new, before, after)
+    warnings = _warnings(both.old, both.new, before, after)
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
     if time is not None:

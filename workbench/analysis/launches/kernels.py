@@ -79,7 +79,8 @@ def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[Kerne
     for pair in pairs:
         a = both.old.launches[pair.old] if pair.old is not None else None
         b = both.new.launches[pair.new] if pair.new is not None else None
-        rows.append((a, b, pair))
+        if any(x is not None and x.profiled for x in (a, b)):
+            rows.append((a, b, pair))
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, _ in rows for x in (a, b) if x is not None]))
     weights = _weights([a for a, _, _ in rows]), _weights([b for _, b, _ in rows])

@@ -93,7 +93,11 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
 
 
 def _without_strangers(both: SideBySide, pairs: Sequence[LaunchPair]) -> SideBySide:
-    strangers = [pair for pair in pairs if pair.how in ("order", "added", "removed")]
+    strangers = [
+        pair
+        for pair in pairs
+        if pair.how in ("order", "added", "removed") and _profiled(both, pair)
+    ]
     gone = (
         {pair.old for pair in strangers if pair.old is not None},
         {pair.new for pair in strangers if pair.new is not None},
@@ -117,6 +121,16 @@ def _without_strangers(both: SideBySide, pairs: Sequence[LaunchPair]) -> SideByS
             for n in sorted(gone[side])
         ),
     )
+
+
+def _profiled(both: SideBySide, pair: LaunchPair) -> bool:
+    """Whether a launch that was only listed, and never measured, is not all that there is."""
+    found = [
+        profile.launches[place].profiled
+        for profile, place in ((both.old, pair.old), (both.new, pair.new))
+        if place is not None
+    ]
+    return any(found)
 
 
 # --- samples of one launch -----------------------------------------------------------

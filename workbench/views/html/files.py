@@ -154,6 +154,6 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
             for notice in dict.fromkeys((*old.profile.notices, *new.profile.notices))
         ),
     )
-    summary = summarise_files((old.profile, new.profile), head.name, path)
+    summary = summarise_files((step.old, step.new), head.name, path)
     html = render("diff.html", path, view=diff_view(step, head))
     return Rendered(html=html, summary=msgspec.to_builtins(summary))
