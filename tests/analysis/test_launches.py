@@ -159,20 +159,38 @@ def test_no_count_of_a_mean_is_off_by_one(tables: list[dict[int, int]]) -> None:
     assert -Fraction(1, 2) <= Fraction(sum(column.values)) - whole <= Fraction(1, 2)
 
 
-def test_the_parts_of_merged_samples_add_up() -> None:
-    old = report(
-        *(
-            structs.replace(
-                ran("k", 1e-3), instructions=make_instructions(inst_executed={0: n, 3: 2 * n})
+counts = st.dictionaries(st.integers(0, 4), st.integers(0, 10**9), max_size=5)
+
+
+@given(st.lists(counts, min_size=1, max_size=5), st.lists(counts, min_size=1, max_size=5))
+def test_the_parts_of_merged_samples_add_up(
+    before: list[dict[int, int]], after: list[dict[int, int]]
+) -> None:
+    sides = [
+        report(
+            *(
+                structs.replace(
+                    ran("k", 1e-3),
+                    instructions=make_instructions(
+                        inst_executed=table, memory_l1_wavefronts_shared=table
+                    ),
+                )
+                for table in tables
             )
-            for n in (10, 11, 13)
         )
-    )
-    new = report(ran("k", 1e-3))
-    both = side_by_side(old, new)
-    split = attribute(both.old, both.new)["inst_executed"]
-    assert split.old == 34
-    assert sum(part.delta for part in split.parts) == split.delta
+        for tables in (before, after)
+    ]
+    both = side_by_side(*sides)
+    result = attribute(both.old, both.new)
+    for split in result.counters:
+        sums = [
+            sum(profile.launches[0].instructions.columns[split.counter].values)
+            for profile in (both.old, both.new)
+        ]
+        assert [split.old, split.new] == sums
+        assert sum(part.delta for part in split.parts) == split.delta == sums[1] - sums[0]
+        assert all(isinstance(part.delta, int) for part in split.parts)
+    assert {"inst_executed", "memory_l1_wavefronts_shared"} == {s.counter for s in result.counters}
 
 
 def test_merging_again_changes_nothing() -> None:
@@ -371,6 +389,9 @@ def test_titles_say_no_more_than_is_needed() -> None:
         "a<1>",
         "a<2>",
         "a<1>",
+    ]
+    assert titles([plain("Kernel", "void cutlass::Kernel<cutlass_80_sgemm>(T1::Params)")]) == [
+        "Kernel<cutlass_80_sgemm>"
     ]
     grids = [plain("a", grid=(4, 2, 1)), plain("a", grid=(8, 2, 1))]
     assert titles(grids) == ["a grid 4×2×1", "a grid 8×2×1"]

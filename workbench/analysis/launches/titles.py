@@ -2,7 +2,7 @@
 
 A name is enough while no two kernels share it. CUTLASS has hundreds of `Kernel`: there the
 template arguments are added, without their namespaces and what is nested in them, and where
-those are equal too, the grid.
+those are equal too, the grid. A name that says nothing (`Kernel`) always has them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from workbench.model import Launch
 
 #: Longest title: about what a terminal has room for beside numbers.
 _LONGEST = 60
+_EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
 _SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
 
@@ -26,10 +27,15 @@ def titles(launches: Sequence[Launch]) -> list[str]:
         for name, launch in zip(names, launches, strict=True):
             told.setdefault(name, set()).add(known(launch))
         names = [
-            _more(name, launch) if len(told[name]) > 1 else name
+            _more(name, launch) if len(told[name]) > 1 else _named(name, launch)
             for name, launch in zip(names, launches, strict=True)
         ]
     return names
+
+
+def _named(name: str, launch: Launch) -> str:
+    arguments = template_arguments(launch) if name.lower() in _EMPTY else ""
+    return f"{name}<{arguments}>" if arguments else name
 
 
 def _more(name: str, launch: Launch) -> str:
