@@ -11,9 +11,11 @@ from workbench.commands.options import (
     force_option,
     format_option,
     launch_selection_options,
+    two_source_options,
 )
 
 if TYPE_CHECKING:
+    from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
     from workbench.model import Version
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 @click.argument("old")
 @click.argument("new")
 @launch_selection_options
+@two_source_options
 @force_option
 @all_option
 @click.option(
@@ -34,6 +37,7 @@ def command(
     old: str,
     new: str,
     selection: Selection,
+    places: Places,
     force: bool,
     all_: bool,
     sass: bool,
@@ -44,9 +48,10 @@ def command(
     Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel,
     x.ncu-rep::kernel#2 (its second launch).
     """
+    from workbench.commands.sources import with_sources
     from workbench.commands.targets import compared, resolve_all
 
-    before, after = resolve_all((old, new), selection)
+    before, after = with_sources(resolve_all((old, new), selection), places)
     comparison = compared(before, after, force=force)
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
     if format_ == "csv":

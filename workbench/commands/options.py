@@ -15,6 +15,7 @@ import click
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
+    from workbench.commands.sources import Places
     from workbench.commands.targets import Named, Selection
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
@@ -116,6 +117,29 @@ launch_selection_options = folded(
     device_option,
     engine_option,
     launch_option,
+)
+
+
+def _places(**given: str | None) -> Places:
+    from workbench.commands.sources import Places
+
+    return Places(**given)
+
+
+_source_option = click.option(
+    "--source",
+    metavar="DIR|REV",
+    help="Text of the files that a report names but does not hold: a folder or a Git revision.",
+)
+#: Where the sources of one report are: `workbench.commands.sources.Places`.
+source_options = folded("places", _places, _source_option)
+#: The same of two reports.
+two_source_options = folded(
+    "places",
+    _places,
+    _source_option,
+    click.option("--source-old", metavar="DIR|REV", help="The same, of the old side alone."),
+    click.option("--source-new", metavar="DIR|REV", help="The same, of the new side alone."),
 )
 
 

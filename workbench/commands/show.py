@@ -6,20 +6,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.options import all_option, format_option, launch_selection_options
+from workbench.commands.options import (
+    all_option,
+    format_option,
+    launch_selection_options,
+    source_options,
+)
 
 if TYPE_CHECKING:
+    from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
 
 
 @click.command()
 @click.argument("target")
 @launch_selection_options
+@source_options
 @all_option
 @format_option
 def command(
     target: str,
     selection: Selection,
+    places: Places,
     all_: bool,
     format_: str,
 ) -> None:
@@ -28,9 +36,10 @@ def command(
     TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel,
     x.ncu-rep::kernel#2 (its second launch).
     """
+    from workbench.commands.sources import with_sources
     from workbench.commands.targets import resolve
 
-    found = resolve(target, selection)
+    (found,) = with_sources([resolve(target, selection)], places)
     profile = found.profile
     if format_ == "json":
         from workbench.views.text.documents import dumps, show_document

@@ -17,7 +17,7 @@ from workbench.units import listed
 #: Of one side: the text of all files that instructions lie in, of some, or of none.
 Knowledge = Literal["known", "partly", "unknown"]
 
-_REMEDY = "capture with --import-source yes and compile with -lineinfo, or name the sources"
+_REMEDY = "capture with --import-source yes and compile with -lineinfo, or name them with --source"
 
 
 class SourceState(Record, frozen=True):
