@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from tests.analysis.test_blame import kernel
 from workbench.analysis.blame.flow import flow_of
 from workbench.analysis.blame.sass import parse
-from workbench.analysis.machine.code import Listing, hunk_codes, machine_code, role, shape
-from workbench.analysis.machine.liveness import live_registers
+from workbench.analysis.machine.code import hunk_codes, machine_code, role, shape
+from workbench.analysis.machine.listing import Listing, live_registers
 from workbench.cli import app
 from workbench.store import Store
 

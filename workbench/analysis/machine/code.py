@@ -9,21 +9,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from fractions import Fraction
 
 from workbench.analysis.aggregate import pair_launches
-from workbench.analysis.blame.account import Account
-from workbench.analysis.blame.debts import blame_launch
-from workbench.analysis.blame.flow import flow_of
-from workbench.analysis.blame.queues import issues, pipe
-from workbench.analysis.blame.sass import MachineOp, parse
-from workbench.analysis.blame.slices import Slices
-from workbench.analysis.machine.liveness import live_registers
+from workbench.analysis.blame.queues import pipe
+from workbench.analysis.blame.sass import MachineOp
+from workbench.analysis.machine.listing import Listing
 from workbench.analysis.source.alignment import align
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.placing import Placing
-from workbench.counters import Reading, read
-from workbench.model import Launch, Number, Profile, Record
+from workbench.model import Number, Profile, Record
 
 #: Instructions of one side that are aligned one by one; of more, classes alone are told.
 _ALIGNED = 3000
@@ -107,43 +101,6 @@ class HunkCode(Record, frozen=True):
     code: MachineDiff
 
 
-class Listing:
-    """A launch's instructions, read once: operations, flow, liveness, blame by row."""
-
-    def __init__(self, launch: Launch) -> None:
-        table = launch.instructions
-        self.launch = launch
-        self.operations = [parse(text) for text in table.text]
-        self.issued = issues(table)
-        self.flow = flow_of(self.operations, table.address, self.issued)
-        self.slices = Slices(self.operations, self.flow)
-        self.live = live_registers(self.operations, self.flow)
-        self.account: Account = blame_launch(launch)
-        duration = read(launch, "duration")
-        seconds = float(duration.value) if isinstance(duration, Reading) else 0.0
-        per_sample = seconds / max(1, self.account.samples)
-        self.seconds: dict[int, float] = {
-            row: float(sum(states.values(), Fraction())) * per_sample
-            for row, states in self.account.totals().items()
-        }
-
-    def side(self, rows: Sequence[int]) -> CodeSide:
-        """Sums over some rows."""
-        return CodeSide(
-            instructions=len(rows),
-            executed=sum(self.issued.get(row, 0) for row in rows),
-            seconds=sum(self.seconds.get(row, 0.0) for row in rows),
-            live=max((self.live[row] for row in rows), default=0),
-        )
-
-    def key(self, row: int) -> Hashable:
-        """The shape of an instruction and those of what writes its operands."""
-        operation = self.operations[row]
-        writers = self.slices.writers(row, operation.reads, _NEAR)
-        near = {shape(self.operations[source.row]) for source in writers}
-        return shape(operation), tuple(sorted(near))
-
-
 def shape(operation: MachineOp) -> str:
     """The opcode with what decides how much it does: ``LDS.128``, ``HMMA.16816.F32``."""
     if operation.opcode in _MEMORY:
@@ -189,8 +146,8 @@ def machine_code(
             replaced[names] += told and names[0] != names[1]
     return MachineDiff(
         kernel=new.launch.kernel,
-        old=old.side(rows_old),
-        new=new.side(rows_new),
+        old=_sums(old, rows_old),
+        new=_sums(new, rows_new),
         classes=_classes(old, new, rows_old, rows_new),
         replaced=tuple(
             StandIn(old=a, new=b, rows=count)
@@ -199,6 +156,24 @@ def machine_code(
         ),
         rows=pairs,
     )
+
+
+def _sums(listing: Listing, rows: Sequence[int]) -> CodeSide:
+    """Sums over some rows."""
+    return CodeSide(
+        instructions=len(rows),
+        executed=sum(listing.issued.get(row, 0) for row in rows),
+        seconds=sum(listing.seconds.get(row, 0.0) for row in rows),
+        live=max((listing.live[row] for row in rows), default=0),
+    )
+
+
+def _key(listing: Listing, row: int) -> Hashable:
+    """The shape of an instruction and those of what writes its operands."""
+    operation = listing.operations[row]
+    writers = listing.slices.writers(row, operation.reads, _NEAR)
+    near = {shape(listing.operations[source.row]) for source in writers}
+    return shape(operation), tuple(sorted(near))
 
 
 def _classes(
@@ -230,7 +205,7 @@ def _aligned(
     old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
 ) -> tuple[tuple[int | None, int | None], ...]:
     """Alike instructions in order, and between them those of one role."""
-    keys_old, keys_new = [old.key(row) for row in rows_old], [new.key(row) for row in rows_new]
+    keys_old, keys_new = [_key(old, row) for row in rows_old], [_key(new, row) for row in rows_new]
     anchors = align(keys_old, keys_new, {})
     out: list[tuple[int | None, int | None]] = []
     i = j = 0
