@@ -13,12 +13,14 @@ from msgspec import structs
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.aggregate import How, LaunchPair, likeness, pair_launches
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.launches.kernels import kernel_words, speaking
+from workbench.analysis.launches.kernels import NO_PAIR, kernel_words, speaking
 from workbench.analysis.launches.samples import merge_samples, side_by_side
 from workbench.analysis.launches.titles import template_arguments, titles
 from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile
+from workbench.views.terminal.console import render
+from workbench.views.terminal.diff import diff_view
 
 DURATION = "gpu__time_duration.sum"
 REGISTERS = "launch__registers_per_thread"
@@ -302,6 +304,12 @@ def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> No
         "Only a launches gemm (2.00 ms), im2col (1.00 ms).",
         "Only b launches direct (1.00 ms).",
     )
+    # No kernel has registers before and after: the longest of either side are two kernels.
+    registers = comparison["registers"]
+    assert (registers.old, registers.new, registers.reason) == (None, None, NO_PAIR)
+    text = " ".join(render(diff_view(comparison)).split())
+    assert "are of one kernel, and no kernel is on both sides" in text
+    assert "egisters" not in text
 
 
 # --- values of one kernel ------------------------------------------------------------

@@ -23,6 +23,7 @@ from workbench.analysis.launches.kernels import (
     KernelChange,
     kernel_changes,
     launch_words,
+    of_no_pair,
     speaking,
 )
 from workbench.analysis.launches.samples import side_by_side
@@ -192,6 +193,9 @@ def compare(
     speaker = speaking(kernels)
     before = combine(both.old, speaker.old if speaker else None)
     after = combine(both.new, speaker.new if speaker else None)
+    if speaker is None and max(len(both.old.launches), len(both.new.launches)) > 1:
+        before |= of_no_pair()
+        after |= of_no_pair()
     for name, values in zip(names, (before, after), strict=True):
         broken = [key for key, value in values.items() if _is_nan(value)]
         if broken:

@@ -13,10 +13,12 @@ from workbench.analysis.aggregate import How, LaunchPair, seconds_of, weights_of
 from workbench.analysis.launches.samples import SideBySide
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.noise import left_noise
-from workbench.counters import Reading, catalog, read, spread
+from workbench.counters import Missing, Reading, catalog, read, spread
 from workbench.model import Launch, Number, Record, Spread
 from workbench.units import factor, quantity
 
+#: Why registers and the like are missing where several launches have no partner.
+NO_PAIR = "it is of one kernel, and no kernel is on both sides"
 #: Kernels that are named in a sentence.
 _NAMED = 4
 #: Values of one kernel that are.
@@ -159,6 +161,15 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     if moved:
         return max(moved, key=lambda change: abs(change.change_s or 0.0))
     return max(matched, key=lambda change: change.weight, default=None)
+
+
+def of_no_pair() -> dict[str, Missing]:
+    """What is of one kernel has no two values to compare where no kernel is on both sides."""
+    return {
+        counter.id: Missing(NO_PAIR)
+        for counter in catalog()
+        if counter.over_launches == "longest" and counter.group != "samples"
+    }
 
 
 def total_seconds(changes: Sequence[KernelChange]) -> tuple[float, float] | None:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.launches.kernels import KernelChange, values_words
+from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.units import count, factor, quantity, several
@@ -198,7 +198,8 @@ def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:
         for delta in comparison.counters
         if delta.verdict == "missing" and (delta.old is None) != (delta.new is None)
     ]
-    nowhere = sum(delta.old is None and delta.new is None for delta in comparison.counters)
+    lone = sum(delta.reason == NO_PAIR for delta in comparison.counters)
+    nowhere = sum(delta.old is None and delta.new is None for delta in comparison.counters) - lone
     parts: list[RenderableType] = []
     if gone:
         table = grid("l", "f")
@@ -207,6 +208,8 @@ def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:
             table.add_row(delta.title, Text(f"{known}  {clean(delta.reason)}", style=DIM))
         parts.append(section("Known on one side only", table))
     words = [] if everything else [several(len(same), "counter") + " did not move"]
+    if lone:
+        words.append(f"{count(lone)} are of one kernel, and no kernel is on both sides")
     if nowhere:
         words.append(f"{count(nowhere)} {'is' if nowhere == 1 else 'are'} in neither profile")
     if words:
