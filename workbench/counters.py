@@ -41,8 +41,7 @@ class Counter(Record, frozen=True):
     lines is the counter. `touching` names a per-instruction metric: the counter is the
     executions of all instructions that have any of it. `needs` are the counters one of
     which a share or ratio must have to mean anything, `rest` the other part of a share.
-    `follows` are counters whose change brings this one's with it. The emulator has `instead`, and
-    never this one.
+    `follows` are counters whose change brings this one's with it. The emulator has `instead`.
     """
 
     id: str
@@ -270,19 +269,13 @@ def read_all(launch: Launch) -> dict[str, Reading | Missing]:
 
 def spread(launch: Launch, counter: Counter) -> Spread | None:
     """How the counter varied over repeated captures of the launch, if there were any."""
-    for name in counter.names:
-        if name in launch.spreads:
-            return launch.spreads[name]
-    return None
+    return next((launch.spreads[name] for name in counter.names if name in launch.spreads), None)
 
 
 def line_metric(launch: Launch, counter: Counter) -> str | None:
     """The name under which this launch holds the counter per instruction, or None."""
     columns = launch.instructions.columns
-    for name in counter.lines:
-        if name in columns:
-            return name
-    return None
+    return next((name for name in counter.lines if name in columns), None)
 
 
 def _reading(value: Number, counter: Counter, ncu: str) -> Reading:

@@ -370,8 +370,6 @@ class Timing(Record, frozen=True):
 
 
 LineKey = tuple[int, int]  # (index into Profile.sources, 1-based line)
-
-
 _Lines = dict[LineKey, dict[str, Number]]
 #: The last launches summed over lines: a page asks for the same launch about ten times.
 _summed: deque[tuple[Launch, _Lines]] = deque(maxlen=8)

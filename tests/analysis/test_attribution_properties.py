@@ -170,14 +170,14 @@ def test_a_source_without_text_is_unknown_and_not_unchanged() -> None:
 def test_what_one_side_holds_no_text_of_is_no_edit(text: str | None) -> None:
     """The other side's text was neither added nor removed, and its lines did not stay the same."""
     sides = [_one(text), _one(None if text else KERNEL, value=8)]
-    result = attribute(*sides)
+    result = attribute(sides[0], sides[1])
     assert result.hunks == ()
     assert parts_of(result, "inst_executed") == [["unknown", 0, "", 1]]
     (words,) = result.words
     assert words.startswith(f"source unknown: the {'new' if text else 'old'} side does not hold")
     # Nor where the report does not even name the file.
     dark = [side if side.sources[0].text else replace(side, sources=()) for side in sides]
-    assert attribute(*dark).hunks == ()
+    assert attribute(dark[0], dark[1]).hunks == ()
 
 
 def test_a_file_without_text_that_has_the_same_hash_is_the_same() -> None:

@@ -92,7 +92,7 @@ def test_the_lines_of_an_unknown_source_are_named_by_number() -> None:
         )
         for rows in counts
     ]
-    assert "Source unknown  lines 3 and 5 of scale.cu" in render(view(*sides, 80))
+    assert "Source unknown  lines 3 and 5 of scale.cu" in render(view(sides[0], sides[1], 80))
 
 
 def test_the_same_sources_are_said_to_be_the_same() -> None:
@@ -108,7 +108,7 @@ def test_without_line_counters_nothing_is_said_of_lines() -> None:
         )
         for n in (1, 2)
     ]
-    shown = render(view(*sides, 80))
+    shown = render(view(sides[0], sides[1], 80))
     assert "no counter is known per line" in shown
     assert "on its lines" not in shown
 
