@@ -24,6 +24,7 @@ from workbench.emulator.ptx.instructions import (
     atoms,
     layout,
 )
+from workbench.emulator.ptx.shapes import check_shapes
 from workbench.emulator.state.context import Context, Limits, Placement, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
 from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
@@ -33,6 +34,7 @@ from workbench.errors import KernelError, UsageError
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
 BATCH_LANES = 16_384
 _SHARED_LIMIT = 232_448
+_MOST_BLOCKS = 1 << 24
 #: The array that holds the kernel's arguments, where a kernel takes their address.
 PARAMETERS = "(parameters)"
 #: Two words, of which the second is the barrier of a cooperative launch's grid
@@ -78,6 +80,14 @@ class KernelLaunch:
     limits: Limits = field(default_factory=Limits)
     resident: int = 0
     cooperative: bool = False
+
+    def __post_init__(self) -> None:
+        if self.geometry.blocks > _MOST_BLOCKS:
+            raise KernelError(
+                f"kernel {self.kernel}: a grid of {self.geometry.blocks:,} blocks; the emulator "
+                f"runs {_MOST_BLOCKS:,} at most",
+                "Take a smaller problem, or --engine ncu on a GPU machine.",
+            )
 
     @property
     def geometry(self) -> Geometry:
@@ -217,6 +227,8 @@ def _environment(launch: KernelLaunch, arena: Arena) -> dict[str, int]:
 def _flat(module: Module, kernel: str) -> tuple[FlatKernel, ControlFlow]:
     """A kernel without calls and its control flow; neither depends on the launch."""
     flat = flatten(module, kernel)
+    instrs = (item for item in flat.body if isinstance(item, Instr))
+    check_shapes(kernel, instrs, flat.registers, lambda instr: module.where(instr.loc))
     return flat, control_flow(flat)
 
 

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.emulator.faults.watching import SharedWatcher
-from workbench.emulator.faults.words import endless, first_lane, overdue, waits_forever, who
+from workbench.emulator.faults.words import (
+    UNFIT,
+    endless,
+    first_lane,
+    overdue,
+    unfit,
+    waits_forever,
+    who,
+)
 from workbench.emulator.ops.asynccopy import Pipeline
 from workbench.emulator.ops.exact import floating_state
 from workbench.emulator.polling import Resting, end_of
@@ -125,15 +133,22 @@ class Batch:
             mask.partial = mask.count != self.alive.count
             code.warps_run += mask.warps
             code.lanes_run += mask.count
-            for target, run in code.ops:
-                R[target] = run(R, mask)
+            try:
+                for target, run in code.ops:
+                    R[target] = run(R, mask)
+            except UNFIT as error:
+                failed = next(of for op, of in zip(code.ops, code.of, strict=True) if op[1] is run)
+                raise unfit(program.ctx, failed, R, error) from error
             self.steps += code.count
             if code.untold:
                 program.rt.changes += 1
             if self.steps > self.look:
                 self.look = self.steps + _CLOCK
                 self.check_limits(code, limits)
-            self.leave(code, mask)
+            try:
+                self.leave(code, mask)
+            except UNFIT as error:
+                raise unfit(program.ctx, code.block.every[-1:], R, error) from error
         if self.parked:
             self.stuck()
         if program.rt.finding is not None:

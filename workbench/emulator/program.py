@@ -23,6 +23,7 @@ class Code:
 
     block: BasicBlock
     ops: list[tuple[int, Run]]
+    of: list[list[Instr]]  # the instructions of each
     guard: int = -1
     negated: bool = False
     site: CodeSite | None = None
@@ -90,7 +91,7 @@ class Program:
         return site
 
     def _compile(self, block: BasicBlock) -> Code:
-        code = Code(block, [])
+        code = Code(block, [], [])
         if block.rank < 0:
             return code
         sites = {id(instr): self._site(instr) for instr in block.instrs}
@@ -99,6 +100,7 @@ class Program:
             if isinstance(item, list):
                 alive = self.graph.shared_registers
                 code.ops.append((-1, fuse.build(item, self.ctx, alive.__contains__)))
+                code.of.append(item)
                 continue
             instr = item
             site = sites[id(instr)]
@@ -114,8 +116,10 @@ class Program:
             elif target >= 0 and names[0] in self.graph.shared_registers:
                 run = _merging(run, target, size)
             code.ops.append((target, run))
+            code.of.append([instr])
             if origins is not None:
                 code.ops.append((-1, origins.shadow(instr, self.ctx)))
+                code.of.append([instr])
         last = block.last
         code.count = len(block.instrs) + (last is not None)
         if last is not None:

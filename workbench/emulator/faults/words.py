@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from traceback import extract_tb
+
 import numpy as np
 
+from workbench.emulator.ptx.flow import arguments
 from workbench.emulator.ptx.instructions import Instr
-from workbench.emulator.state.context import Context
+from workbench.emulator.ptx.shapes import plain
+from workbench.emulator.state.context import Context, Registers
 from workbench.emulator.state.lanes import Dim3, Lanes
 from workbench.emulator.state.spaces import Arena, Reach
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError
+
+#: What NumPy and Python raise where values do not fit an instruction.
+UNFIT = (TypeError, ValueError, AttributeError, AssertionError, IndexError, OverflowError)
 
 
 def triple(linear: int, extents: Dim3) -> str:
@@ -118,4 +127,25 @@ def waits_forever(where: str, thread: str, count: int, why: str) -> KernelError:
         f"{where}: a wait that nothing ends: {thread}{more} would loop here for ever: an iteration "
         f"changes nothing, and {reason}",
         "Check who is to write what the loop looks at, and that it comes before its own waiting.",
+    )
+
+
+def unfit(ctx: Context, instrs: Sequence[Instr], R: Registers, error: Exception) -> KernelError:
+    """Instructions that could not run: a register without a value, or operands that do not fit."""
+    for instr in instrs:
+        for name in arguments(instr):
+            slot = ctx.slots.get(name)
+            if slot is not None and R[slot] is None:
+                return KernelError(
+                    f"{ctx.where(instr)}: kernel {ctx.kernel} reads register {plain(name)}, which "
+                    f"nothing has written: `{instr.text}`",
+                    "A variable without a value on some path; on a GPU it holds anything.",
+                )
+    frame = extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return KernelError(
+        f"{ctx.where(instrs[0])}: kernel {ctx.kernel}: the emulator cannot run "
+        f"`{instrs[0].text}` with these values ({type(error).__name__} in {place}: {error})",
+        "If ptxas accepts the instruction, this is a fault of the emulator: report it with the "
+        "PTX.",
     )

@@ -36,7 +36,9 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """
     try:
         return _closure(instr, ctx, site)
-    except (KeyError, IndexError, ValueError, StopIteration) as error:
+    except (
+        KeyError, IndexError, ValueError, StopIteration, TypeError, AttributeError, AssertionError,
+    ) as error:  # fmt: skip
         # A type, shape or modifier that the builder's tables do not know.
         raise ctx.unsupported(instr) from error
 

@@ -135,8 +135,11 @@ class _Inliner:
         if instr.op == "ret" and place.depth:
             instr = replace(instr, parts=("bra",), operands=(Sym(place.leave),))
         elif instr.op in ("ld", "st") and "param" in instr.parts[1:3]:
-            where = instr.operands[1 if instr.op == "ld" else 0]
-            assert isinstance(where, Addr)
+            at = 1 if instr.op == "ld" else 0
+            where = instr.operands[at] if at < len(instr.operands) else None
+            if not isinstance(where, Addr):  # refused where all instructions are looked at
+                self.flat.body.append(instr)
+                return
             plain = where.base.name.removeprefix(place.prefix) if where.base is not None else ""
             if plain in place.slots:
                 self.flat.body += self.param_moves(instr, place.prefix + plain, where.offset)

@@ -363,8 +363,8 @@ class _Parser(Cursor):
             is_register = True
         return Reg(name) if is_register else Sym(name)
 
-    def address(self) -> Addr:
-        """``[base + offset]``."""
+    def address(self) -> Addr | Vec:
+        """``[base + offset]``, or ``[tensor map, {coordinates}]`` as a vector of the two."""
         self.expect("[")
         base: Reg | Sym | None = None
         offset = 0
@@ -375,7 +375,9 @@ class _Parser(Cursor):
             if self.accept("+") or self.peek() == "-":
                 offset = self.integer()
         if self.accept(","):
-            raise self.error("texture and tensor-map operands are not supported")
+            coordinates = self.single()
+            self.expect("]")
+            return Vec((Addr(base, offset), coordinates))
         self.expect("]")
         return Addr(base, offset)
 

@@ -157,6 +157,8 @@ def truth(value: Value) -> Array:
     """A predicate register as a bool array."""
     if isinstance(value, np.ndarray):
         return value
+    if not isinstance(value, int):
+        raise TypeError("a predicate without a value")
     return np.array([[bool(value)]])
 
 
