@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class _Parked:
     mask: Mask
     barrier: int
     expected: int  # threads; 0: all of the block
+    passing: bool = False  # they have only said that they were here
 
 
 class Batch:
@@ -149,6 +150,7 @@ class Batch:
                 self.leave(code, mask)
             except UNFIT as error:
                 raise unfit(program.ctx, code.block.every[-1:], R, error) from error
+        self.parked = [parked for parked in self.parked if not parked.passing]
         if self.parked:
             self.stuck()
         if program.rt.finding is not None:
@@ -231,10 +233,16 @@ class Batch:
                 code.site.instr if code.site else code.block.instrs[0],
                 "a barrier whose number differs between threads",
             )
+        if "arrive" in code.block.every[-1].parts:
+            self.push(code.block.targets[0], mask)
+            self.parked.append(_Parked(code, mask, identity, expected, passing=True))
+            self.release_counted(identity, expected)
+            return
         whole = mask.count == self.alive.count and not self.parked
         if whole and expected in (0, lanes.geometry.threads, lanes.T):
             if self.program.rt.watcher is not None:
                 self.program.rt.watcher.barrier(mask)
+            self.reduce([(code, mask)])
             self.push(code.block.targets[0], mask)
             return
         self.parked.append(_Parked(code, mask, identity, expected))
@@ -259,17 +267,34 @@ class Batch:
             return
         lanes = self.lanes
         left = [p for p in self.parked if p not in chosen]
-        released = lanes.empty
+        released, gone = lanes.empty, []
         for parked in chosen:
             go = lanes.within(parked.mask, blocks[:, None])
             stay = lanes.without(parked.mask, go)
             released = lanes.union(released, go)
-            self.push(parked.code.block.targets[0], go)
             if stay.count:
-                left.append(_Parked(parked.code, stay, parked.barrier, parked.expected))
+                left.append(replace(parked, mask=stay))
+            if not parked.passing:
+                gone.append((parked.code, go))
         self.parked = left
-        if self.program.rt.watcher is not None and all(p.expected == 0 for p in chosen):
+        self.reduce(gone)
+        for code, go in gone:
+            self.push(code.block.targets[0], go)
+        if self.program.rt.watcher is not None:
             self.program.rt.watcher.barrier(released)
+
+    def reduce(self, gone: list[tuple[Code, Mask]]) -> None:
+        """Give threads that go on together what came of their ``bar.red``."""
+        lanes, yes = self.lanes, np.zeros(self.lanes.B, np.int64)
+        count = np.zeros_like(yes)
+        for code, mask in gone:
+            on = lanes.full(mask)
+            count += on.sum(axis=1)
+            if code.reduction is not None:
+                yes += code.reduction.yes(self.R, on).sum(axis=1)
+        for code, mask in gone:
+            if code.reduction is not None and mask.count:
+                code.reduction.put(self.R, mask, yes, count, lanes)
 
     def release(self) -> bool:
         """Nothing can run: every living thread waits. Let go what is complete; False: nothing.

@@ -38,7 +38,7 @@ Makers = Mapping[str, list[Instr]]
 _POLLS = frozenset(("exch", "or", "and", "xor", "min", "max"))
 #: Opcodes that change memory, or what a later wait sees, and do not tell `Runtime.changes`.
 _UNTOLD = frozenset(
-    ("cp", "wmma", "wgmma", "stmatrix", "mbarrier", "tensormap", "multimem", "setmaxnreg", "call")
+    ("cp", "wmma", "wgmma", "stmatrix", "mbarrier", "tensormap", "multimem", "setmaxnreg", "printf")
 )
 #: Iterations before a loop is looked at, and between two looks at most.
 _FIRST, _RARELY = 64, 4096

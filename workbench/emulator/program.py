@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure
+from workbench.emulator.ops.warp import Reduction
 from workbench.emulator.polling import polls_of, untold
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, results
 from workbench.emulator.ptx.inlining import FlatKernel
@@ -31,6 +32,7 @@ class Code:
     selector: int = -1  # slot of a switch's index
     barrier: int = -1  # slot of a barrier's id
     expected: int = -1  # slot of a barrier's thread count
+    reduction: Reduction | None = None  # of a barrier that has a result
     alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
     polls: bool = False  # such a block, of a loop that may wait for other threads
     untold: bool = False  # may change memory without a word to `Runtime.changes`
@@ -134,12 +136,15 @@ class Program:
         if code.block.kind == "switch":
             code.selector = self.ctx.slot(last.operands[0], 4)
         if code.block.kind == "barrier":
-            if "arrive" in last.parts or "red" in last.parts:
-                raise self.ctx.unsupported(last)
-            first = last.operands[0] if last.operands else None
-            code.barrier = self.ctx.slot(first, 4) if first else self.ctx.constant(0)
-            if len(last.operands) > 1:
-                code.expected = self.ctx.slot(last.operands[1], 4)
+            operands = list(last.operands)
+            if "red" in last.parts:
+                code.reduction = Reduction.of(last, self.ctx)
+                operands = operands[1:-1]
+            code.barrier = self.ctx.slot(operands[0], 4) if operands else self.ctx.constant(0)
+            if len(operands) > 1:
+                code.expected = self.ctx.slot(operands[1], 4)
+            elif "arrive" in last.parts:
+                raise self.ctx.unsupported(last, "without a number of threads")
 
     def fresh(self, lanes: Lanes) -> Registers:
         """Registers of a batch before its first instruction."""

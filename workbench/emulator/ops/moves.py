@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.emulator.faults.words import first_lane, who
+from workbench.emulator.ops import messages
 from workbench.emulator.ptx.instructions import SIZES, Imm, Instr, Operand, Sym, Vec, space_of
 from workbench.emulator.state.context import Context, Registers, Run, put
 from workbench.emulator.state.integers import add, boxed
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.spaces import LOCAL_WINDOW, SHARED_WINDOW
 from workbench.emulator.state.values import MASK, SIGNED, UNSIGNED, Array, Value, unsigned
-from workbench.errors import KernelError
 
 _WORD = UNSIGNED[4]
 
@@ -286,21 +285,6 @@ def _nothing(instr: Instr, ctx: Context) -> Run:
     return lambda R, M: None
 
 
-def _trap(instr: Instr, ctx: Context) -> Run:
-    """``trap`` and failed assertions: an error as soon as a thread gets there."""
-    what = "an assertion failed" if "assert" in instr.parts else "the kernel trapped"
-
-    def run(R: Registers, M: Mask) -> None:
-        lanes = ctx.rt.lanes
-        row, thread = first_lane(lanes, lanes.full(M))
-        raise KernelError(
-            f"{ctx.where(instr)}: {what} in {who(lanes, row, thread)}",
-            "The kernel's own check refused what it found.",
-        )
-
-    return run
-
-
 _SILENT = (
     "membar", "fence", "prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "pmevent",
     "griddepcontrol",
@@ -314,6 +298,7 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "prmt": _lanewise(_prmt, 4, 4, 4), "lop3": _lanewise(_lop3, 4, 4, 4),
     "shf": _lanewise(_shf, 4, 4, 4), "dp4a": _lanewise(_dot, 4, 4, 4),
     "dp2a": _lanewise(_dot, 4, 4, 4), "sad": _lanewise(_sad, 0, 0, 0),
-    "bmsk": _lanewise(_bmsk, 4, 4), "trap": _trap, "brkpt": _trap,
+    "bmsk": _lanewise(_bmsk, 4, 4),
+    "trap": messages.trap, "brkpt": messages.trap, "printf": messages.printf,
     **dict.fromkeys(_SILENT, _nothing),
 }  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.emulator.ptx.instructions import Instr, Pair
-from workbench.emulator.state.context import Context, Registers, Run, writes_both
+from workbench.emulator.state.context import Context, Registers, Run, put, writes_both
 from workbench.emulator.state.integers import boxed
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.values import UNSIGNED, Array, Value, signed, truth, unsigned
@@ -167,6 +167,40 @@ def _redux(instr: Instr, ctx: Context) -> Run:
         return _spread(out.view(UNSIGNED[4]), lanes)
 
     return run
+
+
+class Reduction:
+    """What ``bar.red`` gives every thread of a block: how many, whether all or any say so."""
+
+    def __init__(self, op: str, target: int, said: int, *, negated: bool) -> None:
+        self.op, self.target, self.said, self.negated = op, target, said, negated
+
+    @classmethod
+    def of(cls, instr: Instr, ctx: Context) -> Reduction:
+        """The reduction of an instruction.
+
+        Raises:
+            KernelError: one that is not known.
+        """
+        op = next((part for part in instr.parts if part in ("popc", "and", "or")), "")
+        source = instr.operands[-1]
+        if not op or len(instr.operands) < 3:
+            raise ctx.unsupported(instr)
+        negated = getattr(source, "negated", False)
+        return cls(op, ctx.target(instr.operands[0]), ctx.slot(source, 0), negated=negated)
+
+    def yes(self, R: Registers, on: Array) -> Array:
+        """Of the lanes `on`, (blocks, threads), those whose predicate is true."""
+        said = truth(R[self.said])
+        return on & (~said if self.negated else said)
+
+    def put(self, R: Registers, M: Mask, yes: Array, count: Array, lanes: Lanes) -> None:
+        """Give the lanes of a mask what comes of `yes` among `count` threads, by block."""
+        truths: Array = yes == count if self.op == "and" else yes > 0
+        value = yes.astype(np.uint32) if self.op == "popc" else truths
+        M.partial = True
+        size = 4 if self.op == "popc" else 0
+        put(R, M, self.target, np.broadcast_to(value[:, None], lanes.shape), size)
 
 
 def _activemask(instr: Instr, ctx: Context) -> Run:

@@ -27,6 +27,11 @@ from workbench.emulator.ptx.instructions import (
 from workbench.errors import KernelError
 
 _MAX_DEPTH = 32
+#: Functions that say something: the opcode they become, the types of its operands.
+_TOLD = {
+    "vprintf": (("printf", "b32"), ("b32", "b64", "b64")),
+    "__assertfail": (("trap", "assert"), ("b64", "b64", "b32", "b64")),
+}
 
 
 @dataclass(slots=True)
@@ -155,10 +160,8 @@ class _Inliner:
         assert isinstance(returns, Vec)
         where = self.module.where(instr.loc)
         name = target.name if isinstance(target, Sym) else ""
-        if name == "vprintf":
-            return
-        if name == "__assertfail":
-            self.flat.body.append(replace(instr, parts=("trap", "assert"), operands=()))
+        if name in _TOLD:
+            self.flat.body.append(self.told(instr, name, returns, arguments))
             return
         callee = self.module.functions.get(name)
         if callee is None or not callee.body:
@@ -173,6 +176,15 @@ class _Inliner:
         self.expand(place, instr.loc)
         self.flat.body.append(Label(place.leave))
         self.bind(callee.returns, returns, inner, instr, into=False)
+
+    def told(self, instr: Instr, name: str, returns: Vec, arguments: Vec) -> Instr:
+        """A call of the device's own library that says something, as an instruction."""
+        parts, kinds = _TOLD[name]
+        operands = [
+            self.slot(each.name, 0, kind) if isinstance(each, Reg | Sym) else each
+            for each, kind in zip((*returns.items, *arguments.items), kinds, strict=False)
+        ]
+        return replace(instr, parts=parts, operands=tuple(operands))
 
     def bind(
         self, formal: list[Variable], actual: Vec, inner: str, instr: Instr, *, into: bool

@@ -160,6 +160,7 @@ class Runtime:
         self.finding: KernelError | None = None  # raised at the end, unless worse comes first
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
+        self.said = 0  # bytes that the kernel has printed
         self.probing = False
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
