@@ -11,6 +11,7 @@ from workbench.emulator.ops import (
     atomics,
     comparisons,
     conversions,
+    float8,
     floats,
     halves,
     moves,
@@ -45,6 +46,8 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
+    if op == "cvt" and not set(float8.PAIRS).isdisjoint(instr.parts[-2:]):
+        return float8.convert(instr, ctx)
     if op in _COUNTED:
         return _COUNTED[op](instr, ctx, site)
     if op == "mma":
