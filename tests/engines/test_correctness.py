@@ -212,3 +212,15 @@ def test_pieces_say_what_the_whole_says(
         assert parts.error == pytest.approx(whole.error, rel=1e-12)
     for name in ("ok", "largest", "compared", "unwritten", "not_a_number", "far_off", "worst"):
         assert getattr(parts, name) == getattr(whole, name), name
+
+
+def test_a_tolerance_of_zero_wants_every_element() -> None:
+    want = {"y": np.arange(1000.0), "z": np.zeros(10)}
+    right = {"y": want["y"].astype("i4"), "z": np.zeros(10, "i4")}
+    check = compare(right, want, 0.0)
+    assert check.ok and check.error == 0 and check.far_off == 0
+    for name in want:
+        wrong = {key: value.copy() for key, value in right.items()}
+        wrong[name][7] += 1
+        check = compare(wrong, want, 0.0)
+        assert not check.ok and check.far_off == 1 and check.error is not None and check.error > 0

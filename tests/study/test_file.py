@@ -62,8 +62,8 @@ def test_problems_may_be_a_list(maker: Maker) -> None:
     [
         ("title = ", "titel = ", ":1: does not define `title`", "`titel`"),
         ('"Scale"', '""', "`title` must be a sentence", "docs/"),
-        ("1e-6", "'x'", "`tolerance` must be a number between 0 and 1", "docs/"),
-        ("1e-6", "0", "`tolerance` must be a number between 0 and 1", "docs/"),
+        ("1e-6", "'x'", "`tolerance` must be 0 or a number below 1", "docs/"),
+        ("1e-6", "-1e-9", "`tolerance` must be 0 or a number below 1", "docs/"),
         ('"one rounding"', "3", "`tolerance_why` must be a sentence", "docs/"),
         ('("x",)', '"x y"', "`input_names` must be a tuple of names", "docs/"),
         ('("x",)', '("x", "x")', "the name `x` is taken twice", "rename one"),

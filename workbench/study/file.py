@@ -103,11 +103,11 @@ class StudyFile:
         return " ".join(value.split())
 
     def tolerance(self) -> float:
-        """The tolerance: a number between 0 and 1."""
+        """The tolerance: 0, for results that are right to the bit, or a number below 1."""
         value = self._required("tolerance")
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < 1:
-            raise self.error(f"`tolerance` must be a number between 0 and 1, not {value!r}")
+        if not number or not 0 <= value < 1:
+            raise self.error(f"`tolerance` must be 0 or a number below 1, not {value!r}")
         return float(value)
 
     def names(self, name: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class VersionTable(Table, frozen=True):
     flags: tuple[str, ...] = ()
     requires: str = ""
     requires_why: str = ""
-    tolerance: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
+    tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
     tolerance_why: str = ""
 
 
@@ -84,7 +84,7 @@ _FORMS = {
     ),
     "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
     "defines": ("must be a table", "[defines] and TILE = 32"),
-    "tolerance": ("must be a number between 0 and 1, not {value!r}", "{key} = 1e-3"),
+    "tolerance": ("must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),
     "args": ("must hold strings or numbers, not {value!r}", "{key} = {example}"),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
     **dict.fromkeys(("launch", "scratch", "expect"), _TABLES),

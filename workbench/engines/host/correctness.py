@@ -227,7 +227,9 @@ def compare(
         parts.append(check)
 
     def rank(check: Check) -> float:
-        return float("inf") if check.error is None else check.error / tolerance
+        if check.error is None:
+            return float("inf")
+        return check.error / tolerance if tolerance else check.error
 
     lead = max(parts, key=rank)
     return Check(

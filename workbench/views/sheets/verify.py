@@ -113,7 +113,9 @@ def _finding(version: str, finding: Finding) -> dict[str, Any]:
 def _cells(row: VerifyRow) -> tuple[str, ...]:
     # An error of none and no comparison at all are different things.
     share = "—"
-    if row.error is not None:
+    if row.error is not None and not row.tolerance:
+        share = "exact" if row.error == 0 else "not exact"
+    elif row.error is not None:
         part = row.error / row.tolerance
         share = factor(part) if part > 1 else quantity(100 * part, "%")
     how_many = f"{count(row.compared)} sampled" if row.sampled else count(row.compared)
