@@ -385,3 +385,46 @@ def test_every_module_that_is_spoken_of_exists() -> None:
         for name in dotted(path.read_text(encoding="utf-8"))
         if not leads_somewhere(name)
     )
+
+
+# --- what writes -----------------------------------------------------------------------------
+
+#: Calls that write or remove, by their names; `replace` and `open` are looked at more closely.
+WRITING = re.compile(
+    r"(write_(text|bytes)|unlink|r?mk?dirs?|makedirs|rename|(sym|hard)link_to|rmtree|mkd?s?temp"
+    r"|copy(file|tree|2)|f?truncate)\Z"
+)
+#: Modules besides `workbench.disk` that write, each with the reason why it may: what they
+#: write into is a fresh folder of their own, which no checkout and no site can prepare.
+MAY_WRITE: Mapping[str, str] = {
+    "workbench.compile.build": "a temporary folder, and the user's own cache",
+    "workbench.compile.compilers": "the compiler's temporary folder",
+    "workbench.compile.nvrtc": "the compiler's temporary folder",
+    "workbench.ncurep.extract": "a temporary folder",
+    "workbench.ncurep.read": "a temporary folder",
+}
+
+
+def writes(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+    if name == "open":
+        return any(isinstance(text, str) and set(text) & set("wax+") for text in texts[-1:])
+    if name == "replace" and isinstance(node.func, ast.Attribute):
+        # Path.replace and os.replace; str.replace takes two, and structs.replace keywords.
+        module = getattr(node.func.value, "id", "")
+        return module == "os" or (len(node.args) == 1 and not node.keywords)
+    return bool(WRITING.match(name))
+
+
+def test_all_writing_and_removing_goes_through_one_room() -> None:
+    found = {
+        module: [node.lineno for node in ast.walk(tree(module)) if writes(node)]
+        for module in FILES
+        if not module.startswith("workbench.disk.")
+    }
+    found = {module: lines for module, lines in found.items() if lines}
+    none(f"{module}:{lines}" for module, lines in found.items() if module not in MAY_WRITE)
+    assert set(MAY_WRITE) <= set(found), "who no longer writes needs no leave"

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from workbench.commands.new import command
 from workbench.compile import compilers
 from workbench.compile.build import build
-from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.project import find_project
 from workbench.study.folder import Study, load_study, resolve_launches, source_hash
-from workbench.study.scaffold import start_project, write_new
+from workbench.study.scaffold import start_project
 
 
 @pytest.fixture
@@ -210,17 +210,6 @@ def test_a_study_without_versions_has_nothing_to_copy(root: Path) -> None:
     (root / "kernels/vadd/v0_one_element.cu").unlink()
     with pytest.raises(UsageError, match="no version to start from"):
         new("v1")
-
-
-def test_nothing_is_overwritten(root: Path) -> None:
-    path = root / "kernels" / "mine.cu"
-    path.write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
-        write_new(path, "theirs")
-    assert path.read_text() == "mine"
-    (root / "file").write_text("")
-    with pytest.raises(MissingError, match="cannot write"):
-        write_new(root / "file" / "below", "x")
 
 
 def test_outside_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

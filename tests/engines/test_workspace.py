@@ -53,7 +53,7 @@ def test_too_many_runs_and_no_room_are_missing_things(
         pass
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(MissingError, match="cannot be written to"), workspace(blocked, "a"):
+    with pytest.raises(MissingError, match="cannot write"), workspace(blocked, "a"):
         pass
-    with pytest.raises(MissingError, match="cannot be written to"):
+    with pytest.raises(MissingError, match="cannot write"):
         folder_for(blocked, "a")

@@ -6,7 +6,6 @@ The worker and ncu are stand-ins (tests/engines/stand_ins.py); the processes are
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -66,10 +65,10 @@ def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
     experiment.profile(subject, ProfileOptions(keep_raw="always"))
     before = records(experiment)
 
-    def full(path: Path, data: bytes) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("workbench.store.atomic._write_durable", full)
+    monkeypatch.setattr("workbench.disk.writing._written", full)
     with pytest.raises(MissingError, match="no space left"):
         experiment.profile(subject)
     assert records(experiment) == before

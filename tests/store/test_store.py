@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import H200, make_profile, make_timing
+from workbench.disk import writing
+from workbench.disk.lock import locked
 from workbench.errors import DataError, MissingError, UsageError
-from workbench.store import Store, atomic, device_slug, natural_key
+from workbench.store import Store, device_slug, natural_key
 from workbench.store.codec import unpack
 
 
@@ -180,10 +182,10 @@ def test_a_full_disk_keeps_the_earlier_profile_and_its_report(
     path = store.save(make_profile(), raw=b"old report")
     before = {name: (store.root / name).read_bytes() for name in files(store)}
 
-    def full(path: Path, data: bytes) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(atomic, "_write_durable", full)
+    monkeypatch.setattr(writing, "_written", full)
     with pytest.raises(MissingError, match="no space left"):
         store.save(make_profile(captured="2027-01-01T00:00:00Z"), raw=b"new report")
     assert {name: (store.root / name).read_bytes() for name in files(store)} == before
@@ -239,7 +241,7 @@ def test_a_writer_that_is_killed_at_any_time_loses_nothing(tmp_path: Path) -> No
 
 def test_a_writer_that_keeps_the_lock_ends_in_an_error(tmp_path: Path) -> None:
     store = Store(tmp_path, lock_timeout_s=0.1)
-    with atomic.locked(tmp_path, 1), pytest.raises(MissingError, match="another process"):
+    with locked(tmp_path, 1), pytest.raises(MissingError, match="another process"):
         store.save(make_profile())
     assert store.find() == []
 

@@ -705,17 +705,16 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_and_the_old_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.store import atomic
+    from workbench.disk import writing
 
     root = site_data.plain(tmp_path)
     build(root)
     before = (ladder(root) / "v2.html").read_bytes()
 
-    def full(path: Path, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
-    monkeypatch.setattr(atomic, "_write_durable", full)
+    monkeypatch.setattr(writing, "_written", full)
     with pytest.raises(MissingError, match="no space left"):
         build(root, force=True)
     assert (ladder(root) / "v2.html").read_bytes() == before

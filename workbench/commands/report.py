@@ -78,7 +78,7 @@ def command(
 
 def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, force: bool) -> None:
     from workbench.commands.singlepage import found_page
-    from workbench.store.atomic import write_files
+    from workbench.disk.writing import replace_file
     from workbench.views.html.single import is_page_of_ours, pack
 
     with found_page(targets, selection) as page:
@@ -90,7 +90,9 @@ def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, fo
                 f"{target} is there already and is no page of a report",
                 "Name another file with --out, or overwrite it with --force.",
             )
-        write_files({target: pack(page.path, page.root).encode("utf-8", "replace")})
+        data = pack(page.path, page.root).encode("utf-8", "replace")
+        # The folder was named by the user, wherever it leads.
+        replace_file(target.parent.resolve(), target.name, data, durable=True)
     click.echo(str(target))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
 
+from workbench.disk.writing import remove_file, replace_file
+from workbench.errors import WorkbenchError
 from workbench.model import SCHEMA_VERSION, Profile
 from workbench.project import cache_folder
 
@@ -37,16 +38,15 @@ def load(name: str) -> Profile | None:
 
 
 def save(name: str, data: bytes) -> None:
-    """Keep a profile's JSON; quietly does nothing where that cannot be done."""
-    with contextlib.suppress(OSError):
+    """Keep a profile's JSON; quietly does nothing where that cannot be done.
+
+    Args:
+        name: As `key` gives it.
+        data: The profile as JSON, which `load` checks when it reads it.
+    """
+    with contextlib.suppress(OSError, WorkbenchError):
         root = cache_folder("reports")
-        root.mkdir(parents=True, exist_ok=True)
-        temporary = root / f".{name}.{os.getpid()}"
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(root / name)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_file(root, name, data)
         _trim(root)
 
 
@@ -56,5 +56,5 @@ def _trim(root: Path) -> None:
     for _, size, entry in entries:
         if total <= _LIMIT:
             break
-        entry.unlink(missing_ok=True)
+        remove_file(root, entry.name)
         total -= size

@@ -7,21 +7,22 @@ Layout below the root (``profiles/`` of a project)::
     <device>/<study>/<version>/<problem>.time.json.zst          the timing
 
 What is in a file is the matter of `workbench.store.codec`; that nothing is lost while
-it is written, of `workbench.store.atomic`.
+it is written, of `workbench.disk`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from workbench.disk.lock import locked
+from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
 from workbench.places import folded
-from workbench.store.atomic import locked, write_files
 from workbench.store.codec import decode, encode, pack_raw
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
@@ -131,13 +132,13 @@ class Store:
         """
         path = self.profile_path(profile)
         data = encode(profile, path)
-        files: dict[Path, bytes | None] = {
-            _raw_path(path): None if raw is None else pack_raw(raw),
-            path: data,
-        }
-        with locked(self.root, self.lock_timeout_s):
-            write_files(files)
+        self._write({_raw_path(path): None if raw is None else pack_raw(raw), path: data})
         return path
+
+    def _write(self, files: Mapping[Path, bytes | None]) -> None:
+        below = {path.relative_to(self.root).as_posix(): data for path, data in files.items()}
+        with locked(self.root, self.lock_timeout_s):
+            write_files(self.root, below)
 
     def load(self, path: Path) -> Profile:
         """Read one profile; what its headers' lines cost stands at their callers (`places`).
@@ -213,8 +214,7 @@ class Store:
         folder = self._folder(timing.device.slug, timing.study, timing.version)
         path = folder / f"{_component(timing.problem, 'problem')}.{_TIME}{_SUFFIX}"
         data = encode(timing, path)
-        with locked(self.root, self.lock_timeout_s):
-            write_files({path: data})
+        self._write({path: data})
         return path
 
     def timings(

@@ -7,7 +7,9 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from workbench.errors import MissingError, UsageError
+from workbench.disk.opening import refused
+from workbench.disk.writing import create_files, replace_file
+from workbench.errors import UsageError
 from workbench.model import Version
 from workbench.project import Project
 from workbench.study import frontmatter
@@ -23,35 +25,6 @@ _EXPECT = """\
 # change  = "down"
 # why     = ""
 """
-
-
-def write_new(path: Path, text: str) -> None:
-    """Write a file that must not be there yet.
-
-    Raises:
-        UsageError: it is there.
-        MissingError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        # "x" refuses an existing file in the same step that makes a new one.
-        with path.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(
-            f"{path} is there already", "Nothing was overwritten; choose another name."
-        ) from None
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> MissingError:
-    return MissingError(
-        f"cannot write {path}: {error.strerror or error}", "Check the folder's permissions."
-    )
 
 
 def _template(name: str, study: str) -> str:
@@ -82,12 +55,11 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     written = []
     for folder in ("kernels", "profiles"):
         if not (root / folder).is_dir():
-            write_new(root / folder / ".gitkeep", "")
+            create_files(root, {f"{folder}/.gitkeep": b""})
             written.append(f"{folder}/.gitkeep")
-    ignore = root / "reports" / ".gitignore"
-    if not ignore.exists():
+    if not (root / "reports" / ".gitignore").exists():
         # The site is made from profiles/ at any time, so git need not keep it.
-        write_new(ignore, "*\n!.gitignore\n")
+        create_files(root, {"reports/.gitignore": b"*\n!.gitignore\n"})
         written.append("reports/.gitignore")
     if study:
         written += start_study(Project(root=root, default_study=study), study)
@@ -98,18 +70,17 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
 
 def _write_settings(root: Path, study: str, pyproject: bool) -> str:
     if not pyproject:
-        write_new(root / "workbench.toml", _template("workbench.toml.template", study))
+        settings = _template("workbench.toml.template", study)
+        create_files(root, {"workbench.toml": settings.encode()})
         return "workbench.toml"
     path = root / "pyproject.toml"
     table = f"[tool.workbench]\ndefault_study = {json.dumps(study)}\n"
-    temporary = root / ".pyproject.toml.new"
     try:
         before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
-        temporary.write_text(f"{before}\n\n{table}" if before else table, encoding="utf-8")
-        temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
+        raise refused(path, error) from error
+    text = f"{before}\n\n{table}" if before else table
+    replace_file(root, path.name, text.encode(), durable=True)
     return path.name
 
 
@@ -156,11 +127,12 @@ def start_study(project: Project, name: str) -> list[str]:
             f"there is a study `{name}` already, in {folder}",
             f"To add a version to it: workbench new v1 --study {name}.",
         )
-    written = []
-    for file in ("study.py", "v0_one_element.cu"):
-        write_new(folder / file, _template(f"study/{file}.template", name))
-        written.append(f"kernels/{name}/{file}")
-    return written
+    texts = {
+        f"kernels/{name}/{file}": _template(f"study/{file}.template", name).encode()
+        for file in ("study.py", "v0_one_element.cu")
+    }
+    create_files(project.root, texts)
+    return list(texts)
 
 
 # --- a version --------------------------------------------------------------------
@@ -240,5 +212,5 @@ def start_version(study: Study, project: Project, name: str, parent: Version, ti
     path = f"kernels/{study.name}/{stem}{suffix}"
     text = version_text(parent, title or f"{name}, to be named")
     frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
-    write_new(project.root / path, text)
+    create_files(project.root, {path: text.encode()})
     return path

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from workbench.disk.writing import replace_file
 from workbench.engines.host.failures import expect_result
 from workbench.engines.host.job import (
     Executable,
@@ -68,7 +69,7 @@ def stage(root: Path, folder: Path, jobs: Sequence[Job]) -> None:
             )
             for job in jobs
         ]
-        (root / folder / JOB).write_bytes(encode(staged))
+        replace_file(root, (folder / JOB).as_posix(), encode(staged))
     except OSError as error:
         raise MissingError(
             f"{root / folder}: cannot be written to: {error.strerror}",
@@ -81,7 +82,7 @@ def _staged(root: Path, folder: Path, program: Executable) -> Executable:
         return program
     cubin = folder / f"{program.version}.cubin"
     if not (root / cubin).exists():
-        shutil.copyfile(program.cubin, root / cubin)
+        replace_file(root, cubin.as_posix(), Path(program.cubin).read_bytes())
     return msgspec.structs.replace(program, cubin=cubin.as_posix())
 
 

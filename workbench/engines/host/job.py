@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from workbench.disk.writing import replace_file
 from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verification
 from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
@@ -182,9 +183,7 @@ def encode(records: Sequence[Job] | Sequence[Result]) -> bytes:
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
     """Write the results so far in one step, so that a reader never sees half of them."""
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(encode(results))
-    partial.replace(path)
+    replace_file(path.parent, path.name, encode(results))
 
 
 def read_jobs(path: Path) -> list[Job]:

@@ -8,16 +8,14 @@ a report. A lock file keeps a second run of the same version out; it takes the n
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.errors import MissingError
+from workbench.disk.lock import LOCK, BusyError, locked
+from workbench.disk.writing import clear_folder, replace_file
+from workbench.errors import MissingError, WorkbenchError
 
 RUNS = Path("build") / "runs"
-_LOCK = ".lock"
 _MAX_RUNS = 64
 
 
@@ -35,17 +33,19 @@ def folder_for(root: Path, name: str) -> Path:
         MissingError: the project folder cannot be written to.
     """
     relative = RUNS / _safe(name)
-    folder = root / relative
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # The folder is of no interest to version control, whatever the project ignores.
-        ignore = root / RUNS / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
-        clear(folder)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
+    # The folder is of no interest to version control, whatever the project ignores.
+    if not (root / RUNS / ".gitignore").exists():
+        replace_file(root, (RUNS / ".gitignore").as_posix(), b"*\n")
+    _clear(root, relative)
     return relative
+
+
+def _clear(root: Path, relative: Path) -> None:
+    """Remove everything in a run folder but its lock."""
+    try:
+        clear_folder(root, relative.as_posix(), keep=LOCK)
+    except OSError as error:
+        raise _unwritable(root / relative, error) from error
 
 
 def _unwritable(folder: Path, error: OSError) -> MissingError:
@@ -54,17 +54,6 @@ def _unwritable(folder: Path, error: OSError) -> MissingError:
         "A run needs a little room below the project's build folder: free some space, or "
         "correct the permissions.",
     )
-
-
-def clear(folder: Path) -> None:
-    """Remove everything in a run folder but its lock."""
-    for path in folder.iterdir():
-        if path.name == _LOCK:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 @contextlib.contextmanager
@@ -83,24 +72,17 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
     """
     for number in range(1, _MAX_RUNS + 1):
         relative = RUNS / _safe(name if number == 1 else f"{name}-{number}")
-        folder = root / relative
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise _unwritable(folder, error) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            continue
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(locked(root, 0.0, relative.as_posix(), keep=True))
+            except BusyError:
+                continue
             folder_for(root, relative.name)
-            yield relative
-        finally:
-            with contextlib.suppress(OSError):
-                clear(folder)
-            os.close(lock)
+            try:
+                yield relative
+            finally:
+                with contextlib.suppress(WorkbenchError):
+                    _clear(root, relative)
         return
     raise MissingError(
         f"{_MAX_RUNS} runs named {name} are going on in {root / RUNS}",

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from workbench.store.atomic import replace_file
+from workbench.disk.writing import replace_file
 from workbench.views.html.page import KeptPage, Page
 
 #: Below this, starting processes costs more than they bring.
@@ -88,10 +88,10 @@ def _write(out: Path, group: list[Page]) -> _Done:
     for page in group:
         result = page.render()
         html = result.html.encode("utf-8", "replace")
-        target = out / page.path
+        folder = page.path.rpartition("/")[0]
         for name, data in result.beside.items():
-            replace_file(target.with_name(name), data)
-        replace_file(target, html)
+            replace_file(out, f"{folder}/{name}" if folder else name, data)
+        replace_file(out, page.path, html)
         beside = {name: len(data) for name, data in result.beside.items()}
         kept = KeptPage(
             key=page.key, owner=page.owner, size=len(html), beside=beside, summary=result.summary

@@ -3,19 +3,32 @@
 Every page has a content key over all that it is made of. The keys of the pages on
 disk are kept in a manifest, so an unchanged page is not rendered again, and a page
 whose input is gone is removed. A folder that holds other people's files is refused.
+
+The manifest is read under the lock, and names a page before the page is written: a run that
+is killed leaves no page that the next one does not know, and that one goes on where it ended.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
-from workbench.errors import MissingError, UsageError
+from workbench.disk.lock import locked
+from workbench.disk.opening import parts_of
+from workbench.disk.writing import (
+    is_temporary,
+    remove_file,
+    replace_file,
+    tidy_folder,
+    write_files,
+)
+from workbench.errors import DataError, UsageError
 from workbench.model import Record
-from workbench.store.atomic import locked, write_files
 from workbench.views.html.page import KeptPage, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
@@ -23,6 +36,8 @@ _FORMAT = "workbench-report"
 #: Files that version control keeps in an otherwise empty folder, and our own lock.
 _HARMLESS = {".gitignore", ".gitkeep", ".lock"}
 _LOCK_TIMEOUT_S = 10.0
+#: How often the manifest is written while pages land, in seconds.
+_SAVE_EVERY_S = 0.5
 
 #: What `stat` says of a file (modified, in ns; size) and the digest of its content then.
 FileStamp = tuple[int, int, str]
@@ -33,6 +48,7 @@ class _Manifest(Record, frozen=True):
     pages: dict[str, KeptPage] = msgspec.field(default_factory=dict)
     assets: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
+    ended: bool = True  # False: of a run that was killed
 
 
 class Site:
@@ -49,26 +65,39 @@ class Site:
     def __init__(self, out: Path, *, force: bool = False) -> None:
         self.out = out
         self._force = force
-        self._manifest = _read_manifest(out)
-        self._pages = dict(self._manifest.pages)
-        self._assets = dict(self._manifest.assets)
-        self._files = self._manifest.files
+        self._manifest = _Manifest()
+        self._pages: dict[str, KeptPage] = {}
+        self._assets: dict[str, str] = {}
+        self._files: dict[str, FileStamp] = {}
         self._seen_files: dict[str, FileStamp] = {}
         self._relative: dict[Path, str] = {}
         self._owned: dict[str, dict[str, KeptPage]] | None = None
-        self._lock = locked(out, _LOCK_TIMEOUT_S)
+        self._saved = 0.0
+        self._held = ExitStack()
 
     def __enter__(self) -> Site:
-        self._lock.__enter__()
+        _read_manifest(self.out)  # a folder of somebody else is left without a lock, too
+        with ExitStack() as held:
+            held.enter_context(locked(self.out, _LOCK_TIMEOUT_S))
+            self._manifest = _read_manifest(self.out)
+            self._pages = dict(self._manifest.pages)
+            self._assets = dict(self._manifest.assets)
+            self._files = self._manifest.files
+            if not self._manifest.ended:
+                for folder in {"", "assets", *(path.rpartition("/")[0] for path in self._pages)}:
+                    tidy_folder(self.out, folder)
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            self._save()
-        finally:
-            self._lock.__exit__(None, None, None)
+        with self._held:
+            # What was to be written and never was.
+            for path in [path for path, kept in self._pages.items() if not kept.key]:
+                if not (self.out / path).exists():
+                    del self._pages[path]
+            self._save(ended=True)
 
-    def _save(self) -> None:
+    def _save(self, *, ended: bool) -> None:
         # Files that this run did not ask for are other studies', or they are gone.
         others = {
             name: stamp
@@ -76,11 +105,16 @@ class Site:
             if name not in self._seen_files and (self.out / name).exists()
         }
         files = {**others, **self._seen_files}
-        manifest = _Manifest(format=_FORMAT, pages=self._pages, assets=self._assets, files=files)
+        manifest = _Manifest(_FORMAT, dict(self._pages), dict(self._assets), files, ended)
         # Not an early return for speed alone: a run that changes nothing must not touch the disk.
         if manifest != self._manifest:
-            write_files({self.out / MANIFEST: msgspec.json.encode(manifest)})
+            data = msgspec.json.encode(manifest)
+            if ended:
+                write_files(self.out, {MANIFEST: data})
+            else:
+                replace_file(self.out, MANIFEST, data)
             self._manifest = manifest
+        self._saved = time.monotonic()
 
     def pages(self, owner: str) -> dict[str, KeptPage]:
         """The pages now on disk of an owner (or of all of one kind), by path."""
@@ -130,16 +164,28 @@ class Site:
                 groups.append([page])
         from workbench.views.html.pool import rendered  # processes: slow to load, rarely wanted
 
+        self._intend(page for group in groups for page in group)
         for done in rendered(self.out, groups) if groups else ():
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
                 written += 1
+            if time.monotonic() > self._saved + _SAVE_EVERY_S:
+                self._save(ended=False)
         self._owned = None
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)
         return PageCount(written=written, unchanged=unchanged, removed=len(gone))
+
+    def _intend(self, pages: Iterable[Page]) -> None:
+        """Note what is going to be written, by a key that no page has."""
+        before = dict(self._pages)
+        for page in pages:
+            kept = before.get(page.path) or KeptPage(key="", owner=page.owner)
+            self._pages[page.path] = msgspec.structs.replace(kept, key="")
+        if self._pages != before:
+            self._save(ended=False)
 
     def _is_fresh(self, page: Page) -> bool:
         kept = self._pages.get(page.path)
@@ -161,8 +207,8 @@ class Site:
 
     def _forget_beside(self, path: str, now: KeptPage) -> None:
         before = self._pages.get(path)
-        for name in set(before.beside if before else ()) - set(now.beside):
-            self._unlink((self.out / path).with_name(name))
+        for name in set(_beside(path, before) if before else ()) - set(_beside(path, now)):
+            remove_file(self.out, name)
 
     def fresh(self, owner: str, key: str) -> int:
         """How many pages `owner` has, if all of them are there with this key; else 0."""
@@ -176,33 +222,27 @@ class Site:
         target = self.out / "assets" / name
         if self._assets.get(name) == key and target.is_file():
             return
-        write_files({target: read()})
+        if not self._manifest.format:
+            self._save(ended=False)  # from here on the folder is a report
+        write_files(self.out, {f"assets/{name}": read()})
         self._assets[name] = key
 
     def forget_assets(self, wanted: Iterable[str]) -> None:
         """Remove the assets that an earlier version of the program needed."""
         for name in set(self._assets) - set(wanted):
-            self._unlink(self.out / "assets" / name)
+            remove_file(self.out, f"assets/{name}")
             del self._assets[name]
 
     def _remove(self, path: str) -> None:
-        for name in self._pages[path].beside:
-            self._unlink((self.out / path).with_name(name))
-        self._unlink(self.out / path)
+        for name in (*_beside(path, self._pages[path]), path):
+            remove_file(self.out, name)
         del self._pages[path]
 
-    def _unlink(self, target: Path) -> None:
-        try:
-            target.unlink(missing_ok=True)
-            for folder in target.relative_to(self.out).parents:
-                if folder != Path() and not any((self.out / folder).iterdir()):
-                    (self.out / folder).rmdir()
-        except FileNotFoundError:
-            pass  # somebody cleared the folder meanwhile, which is what was wanted
-        except OSError as error:
-            raise MissingError(
-                f"cannot remove {target}: {error.strerror}", "Check the folder's permissions."
-            ) from error
+
+def _beside(path: str, kept: KeptPage) -> list[str]:
+    """The files that belong to a page alone, by their names below the site."""
+    folder, slash, _ = path.rpartition("/")
+    return [f"{folder}{slash}{name}" for name in kept.beside]
 
 
 def _read_manifest(out: Path) -> _Manifest:
@@ -216,9 +256,23 @@ def _read_manifest(out: Path) -> _Manifest:
     except (OSError, msgspec.MsgspecError):
         # A cut or foreign manifest is no reason to fail: ours is rewritten as a whole.
         return _Manifest() if _is_empty(out, {MANIFEST}) else _ours_or_refuse(out)
-    if manifest.format == _FORMAT or _is_empty(out, set()):
-        return manifest
-    raise _foreign(out)
+    if manifest.format != _FORMAT and not _is_empty(out, set()):
+        raise _foreign(out)
+    _check_names(out, manifest)
+    return manifest
+
+
+def _check_names(out: Path, manifest: _Manifest) -> None:
+    """Refuse a manifest by which something outside of the site would be written or removed."""
+    names = [name for path, kept in manifest.pages.items() for name in (path, *_beside(path, kept))]
+    try:
+        for name in (*names, *(f"assets/{name}" for name in manifest.assets)):
+            parts_of(out, name)
+    except DataError as error:
+        raise DataError(
+            f"{out / MANIFEST} is not to be trusted: {error.message}",
+            f"Nothing was changed. Remove {out}; a report is made anew at any time.",
+        ) from error
 
 
 def _ours_or_refuse(out: Path) -> _Manifest:
@@ -230,7 +284,8 @@ def _ours_or_refuse(out: Path) -> _Manifest:
 def _is_empty(out: Path, besides: set[str]) -> bool:
     if not out.is_dir():
         return True
-    return all(entry.name in _HARMLESS | besides for entry in out.iterdir())
+    names = _HARMLESS | besides
+    return all(entry.name in names or is_temporary(entry.name) for entry in out.iterdir())
 
 
 def _foreign(out: Path) -> UsageError:

@@ -1,0 +1,133 @@
+"""One writer at a time below a folder, by a lock that dies with its owner.
+
+The lock is the kernel's, on a small file in the folder, so a writer that is killed lets go of
+it. Children that a writer forked would hold it on: each closes its copy before it does
+anything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from workbench.disk.opening import Opened, folder, parts_of, refused
+from workbench.disk.writing import open_locked
+from workbench.errors import MissingError
+
+LOCK = ".lock"
+_TAKEN = {errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}
+#: What this process holds; its children let go of them.
+_held: set[int] = set()
+
+
+class BusyError(MissingError):
+    """Another process writes there."""
+
+
+@contextlib.contextmanager
+def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) -> Iterator[None]:
+    """Exclude other writers for the length of the block.
+
+    The lock file itself is removed at the end, unless it is to be kept; a waiter that then
+    holds the lock of a removed file notices by its inode and tries again.
+
+    Args:
+        root: The folder; made where it is missing.
+        timeout_s: How long to wait for another writer, in seconds.
+        name: A folder below `root`, to lock that one alone.
+        keep: Leave the lock file there, in a folder that nobody reads.
+
+    Raises:
+        BusyError: another writer kept the lock for `timeout_s` seconds.
+        MissingError: the folder cannot be written.
+        DataError: the folder or its lock is a link.
+    """
+    home = root / name
+    deadline = time.monotonic() + timeout_s
+    with contextlib.ExitStack() as held:
+        try:
+            place = held.enter_context(
+                folder(root, parts_of(root, name) if name else [], create=True)
+            )
+            handle = _taken(place, deadline, timeout_s)
+        except OSError as error:
+            raise refused(home / LOCK, error) from error
+        _held.add(handle)
+        try:
+            # Only for the waiter's message: a full disk must not stop us here.
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, 0)
+                os.lseek(handle, 0, os.SEEK_SET)
+                os.write(handle, str(os.getpid()).encode())
+            yield
+        finally:
+            if handle in _held:  # not in a child that was forked within the block
+                with contextlib.suppress(OSError):
+                    if not keep:
+                        os.unlink(place.at(LOCK), dir_fd=place.handle)
+                _held.discard(handle)
+                os.close(handle)
+
+
+def _taken(place: Opened, deadline: float, timeout_s: float) -> int:
+    """The handle of the lock file, locked."""
+    take = _way()
+    while True:
+        handle = open_locked(place, LOCK)
+        try:
+            take(handle)
+            if _is_same_file(handle, place):
+                return handle
+            os.close(handle)
+        except OSError as error:
+            holder = _holder(handle)
+            os.close(handle)
+            if error.errno not in _TAKEN:
+                raise
+            if time.monotonic() >= deadline:
+                raise BusyError(
+                    f"another process{holder} is writing below {place.path}",
+                    f"Wait for it to end and repeat the command (waited {timeout_s:g} s).",
+                ) from error
+            time.sleep(0.02)
+
+
+def _way() -> Callable[[int], None]:
+    """How this system locks an open file without waiting; nothing where it has no locks."""
+    with contextlib.suppress(ImportError):
+        posix = importlib.import_module("fcntl")
+        return lambda handle: posix.flock(handle, posix.LOCK_EX | posix.LOCK_NB)
+    with contextlib.suppress(ImportError):
+        windows = importlib.import_module("msvcrt")
+        return lambda handle: windows.locking(handle, windows.LK_NBLCK, 1)
+    return lambda _handle: None
+
+
+def _is_same_file(handle: int, place: Opened) -> bool:
+    status = place.status(LOCK)
+    return status is not None and os.path.samestat(os.fstat(handle), status)
+
+
+def _holder(handle: int) -> str:
+    with contextlib.suppress(OSError):
+        os.lseek(handle, 0, os.SEEK_SET)
+        text = os.read(handle, 20).decode("ascii", "replace").strip()
+        if text.isdigit():
+            return f" (pid {text})"
+    return ""
+
+
+def _let_go() -> None:
+    for handle in _held:
+        with contextlib.suppress(OSError):
+            os.close(handle)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

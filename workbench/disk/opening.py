@@ -1,0 +1,163 @@
+"""Reaching a file below a folder by its name, so that no link leads elsewhere.
+
+Every folder on the way is opened by itself, relative to the one above and with
+``O_NOFOLLOW``: what is opened is what was looked at, whatever is exchanged meanwhile. Where
+the system knows no such opening (Windows), each is looked at before it is used.
+
+The folder that everything is relative to is taken as the user named it, but for its last
+part: ``profiles`` of a checkout may not be a link either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.errors import DataError, MissingError, WorkbenchError
+
+#: Whether this system opens relative to a folder, and can refuse to follow links.
+RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+#: For files: neither a link nor a wait for the other end of a pipe.
+FILE = _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
+class Opened(NamedTuple):
+    """An open folder: its handle (None where there are none), and its path for messages."""
+
+    handle: int | None
+    path: Path
+
+    def at(self, name: str) -> str:
+        """What to pass, along with ``dir_fd=handle``, to reach an entry of it."""
+        return name if self.handle is not None else str(self.path / name)
+
+    def status(self, name: str) -> os.stat_result | None:
+        """What is there under a name, a link as a link; None: nothing.
+
+        Raises:
+            OSError: it cannot be looked at.
+        """
+        try:
+            return os.stat(self.at(name), dir_fd=self.handle, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """Its entries."""
+        # By the handle, which a path object cannot hold.
+        return os.listdir(self.path if self.handle is None else self.handle)  # noqa: PTH208
+
+
+def refused(path: Path, error: OSError) -> WorkbenchError:
+    """The error for a file that cannot be written."""
+    if error.errno in _FULL:
+        return MissingError(
+            f"no space left to write {path}",
+            "Free some space and repeat the command; what was there before is untouched.",
+        )
+    return MissingError(
+        f"cannot write {path}: {error.strerror or error}",
+        "Check the folder's permissions; what was there before is untouched.",
+    )
+
+
+def linked(path: Path, status: os.stat_result) -> DataError:
+    """The error for what stands where a folder or file of our own is to be."""
+    kind = stat.S_IFMT(status.st_mode)
+    what = "a link" if _is_link(status) else _KINDS.get(kind, "a second name of another file")
+    return DataError(
+        f"{path} is {what}, and nothing is written through it",
+        "Look where it leads, and remove it or put what it stands for in its place.",
+    )
+
+
+def parts_of(root: Path, name: str) -> list[str]:
+    """The folders and the file of a relative name, none of which leads out of `root`.
+
+    Raises:
+        DataError: it is absolute, empty, climbs, or holds what only some systems part names by.
+    """
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts) or (
+        os.name == "nt" and ":" in name
+    ):
+        raise DataError(
+            f"{name!r} is no name of a file below {root}",
+            "Nothing was changed. What names it is damaged, or was made to do harm.",
+        )
+    return parts
+
+
+@contextlib.contextmanager
+def folder(root: Path, parts: list[str], *, create: bool = False) -> Iterator[Opened]:
+    """Open the folder `parts` below `root`.
+
+    Args:
+        root: The folder that all is relative to.
+        parts: Checked names (`parts_of`), perhaps none.
+        create: Make folders that are missing.
+
+    Raises:
+        DataError: one of them is a link.
+        FileNotFoundError, OSError: it is not there, is no folder, or may not be entered.
+    """
+    above = root.parent
+    if create:
+        above.mkdir(parents=True, exist_ok=True)
+    names = [*([root.name] if root.name else []), *parts]
+    opened = Opened(os.open(above, _FOLDER) if RELATIVE else None, above)
+    try:
+        for name in names:
+            opened = _entered(opened, name, create)
+        yield opened
+    finally:
+        if opened.handle is not None:
+            os.close(opened.handle)
+
+
+def _entered(above: Opened, name: str, create: bool) -> Opened:
+    """The folder of that name; the one above is closed once it is open."""
+    path = above.path / name
+    if create:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(above.at(name), dir_fd=above.handle)
+    if above.handle is None or name == "..":  # a root that was named so: ../reports
+        status = path.stat() if name == ".." else above.status(name)
+        if status is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        if _is_link(status):
+            raise linked(path, status)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        if above.handle is None:
+            return Opened(None, path)
+    try:
+        handle = os.open(name, _FOLDER | _NO_FOLLOW, dir_fd=above.handle)
+    except OSError as error:
+        status = above.status(name)
+        if status is not None and _is_link(status):
+            raise linked(path, status) from error
+        raise
+    os.close(above.handle)
+    return Opened(handle, path)
+
+
+def _is_link(status: os.stat_result) -> bool:
+    # A junction of Windows is no symbolic link, and leads elsewhere all the same.
+    tag = getattr(status, "st_reparse_tag", 0)
+    return stat.S_ISLNK(status.st_mode) or tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)

@@ -1,0 +1,269 @@
+"""Writing files so that a crash, a full disk or a second writer loses nothing.
+
+A file is written beside its target under a random name that nobody had, flushed to the
+disk, and only then renamed over the target: a reader sees the old content or the new one,
+never a part. All names are relative to a folder, and no link is followed (`opening`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from workbench.disk.opening import FILE, Opened, folder, linked, parts_of, refused
+from workbench.errors import UsageError
+
+_BEFORE, _AFTER = ".workbench-", ".tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of that name is one that a killed writer left half written."""
+    return name.startswith(_BEFORE) and name.endswith(_AFTER)
+
+
+def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -> None:
+    """Replace one file: whole or not at all.
+
+    Args:
+        root: The folder that `name` is relative to; made where it is missing.
+        name: With forward slashes.
+        data: The new content.
+        durable: It is on the disk before the old one goes. Without, a crash of the machine may
+            leave it empty: for files that can be made again, and whose sizes are kept.
+
+    Raises:
+        MissingError: no space, or no permission; the old file is still there.
+        DataError: a link on the way, or a name that leads out of `root`.
+    """
+    with _at(root, name) as (place, file):
+        temporary = _temporary()
+        try:
+            _written(place, temporary, data, durable=durable)
+            _renamed(place, temporary, file)
+        except OSError:
+            _drop(place, temporary)
+            raise
+
+
+def create_files(root: Path, files: Mapping[str, bytes]) -> None:
+    """Write files that must not be there yet: all of them whole, or none.
+
+    Raises:
+        UsageError: one of them is there.
+        MissingError, DataError: as `replace_file`.
+    """
+    made: list[str] = []
+    try:
+        for name, data in files.items():
+            _created(root, name, data)
+            made.append(name)
+    except BaseException:
+        for done in made:
+            remove_file(root, done)
+        _prune(root, name.split("/")[:-1])
+        raise
+
+
+def _created(root: Path, name: str, data: bytes) -> None:
+    with _at(root, name) as (place, file):
+        taken = UsageError(
+            f"{root / name} is there already", "Nothing was overwritten; choose another name."
+        )
+        if place.status(file) is not None:
+            raise taken
+        temporary = _temporary()
+        try:
+            _written(place, temporary, data, durable=True)
+            old, new = place.at(temporary), place.at(file)
+            try:
+                # Unlike a renaming, a second name refuses one that somebody took meanwhile.
+                os.link(old, new, src_dir_fd=place.handle, dst_dir_fd=place.handle)
+            except FileExistsError:
+                raise taken from None
+            except (OSError, NotImplementedError):  # a file system without second names
+                _renamed(place, temporary, file)
+        finally:
+            _drop(place, temporary)
+
+
+def write_files(root: Path, files: Mapping[str, bytes | None]) -> None:
+    """Replace several files together; None removes one.
+
+    All new content is on the disk before the first rename, so that what can run
+    out of space has happened before anything is replaced. Renames follow the
+    mapping's order. Temporary files that a killed writer left in the same folders
+    are removed; call under `locked`, which is what makes them surely stale.
+
+    Raises:
+        MissingError: no space, or no permission; every old file is still there.
+        DataError: a link on the way, or a name that leads out of `root`.
+    """
+    with contextlib.ExitStack() as held:
+        places: dict[str, Opened] = {}
+        targets = {}
+        for name in files:
+            home, _, file = name.rpartition("/")
+            if home not in places:
+                places[home] = held.enter_context(_at(root, name))[0]
+                _tidy(places[home])
+            targets[name] = places[home], parts_of(root, name)[-1]
+        written: dict[str, str] = {}
+        name = ""
+        try:
+            for name, data in files.items():
+                if data is not None:
+                    place = targets[name][0]
+                    written[name] = _temporary()
+                    _written(place, written[name], data, durable=True)
+            for name, data in files.items():
+                place, file = targets[name]
+                if data is None:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(place.at(file), dir_fd=place.handle)
+            for name, temporary in written.items():
+                place, file = targets[name]
+                _renamed(place, temporary, file)
+            for place in places.values():
+                _sync_folder(place)
+        except OSError as error:
+            for each, temporary in written.items():
+                _drop(targets[each][0], temporary)
+            raise refused(root / name, error) from error
+
+
+def remove_file(root: Path, name: str) -> None:
+    """Remove a file, and the folders below `root` that it leaves empty.
+
+    That it is not there is no error: somebody cleared the folder meanwhile.
+
+    Raises:
+        MissingError: no permission.
+        DataError: a link on the way, or a name that leads out of `root`.
+    """
+    parts = parts_of(root, name)
+    try:
+        with folder(root, parts[:-1]) as place:
+            os.unlink(place.at(parts[-1]), dir_fd=place.handle)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise refused(root / name, error) from error
+    _prune(root, parts[:-1])
+
+
+def _prune(root: Path, parts: list[str]) -> None:
+    """Remove a folder below `root`, and those above it, as far as they are empty."""
+    for depth in range(len(parts), 0, -1):
+        try:
+            with folder(root, parts[: depth - 1]) as place:
+                os.rmdir(place.at(parts[depth - 1]), dir_fd=place.handle)
+        except OSError:
+            return  # not empty, which is how it mostly is
+
+
+def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
+    """Make the folder `name` below `root`, and remove all that is in it.
+
+    Args:
+        root: The folder that `name` is relative to.
+        name: With forward slashes.
+        keep: An entry that stays.
+
+    Raises:
+        DataError: a link on the way; links inside are removed, and not followed.
+        OSError: it cannot be made or cleared.
+    """
+    with folder(root, parts_of(root, name), create=True) as place:
+        for entry in place.names():
+            if entry == keep:
+                continue
+            status = place.status(entry)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(place.at(entry), dir_fd=place.handle)
+            elif status is not None:
+                os.unlink(place.at(entry), dir_fd=place.handle)
+
+
+def tidy_folder(root: Path, name: str = "") -> None:
+    """Remove what killed writers left half written in one folder; call under its lock."""
+    with contextlib.suppress(OSError), folder(root, parts_of(root, name) if name else []) as place:
+        _tidy(place)
+
+
+def open_locked(place: Opened, name: str) -> int:
+    """Open (or make) a small file of a folder for reading and writing, such as a lock.
+
+    Raises:
+        DataError: it is a link, or no file of its own.
+        OSError: it cannot be opened.
+    """
+    try:
+        handle = os.open(place.at(name), os.O_RDWR | os.O_CREAT | FILE, 0o666, dir_fd=place.handle)
+    except OSError as error:
+        status = place.status(name)
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            raise linked(place.path / name, status) from error
+        raise
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(handle)
+        raise linked(place.path / name, status)
+    return handle
+
+
+# --- one file in an open folder ------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _at(root: Path, name: str) -> Iterator[tuple[Opened, str]]:
+    """The folder of a file, made where it is missing, and the file's name in it."""
+    parts = parts_of(root, name)
+    try:
+        with folder(root, parts[:-1], create=True) as place:
+            yield place, parts[-1]
+    except OSError as error:
+        raise refused(root / name, error) from error
+
+
+def _temporary() -> str:
+    return f"{_BEFORE}{secrets.token_hex(8)}{_AFTER}"
+
+
+def _written(place: Opened, name: str, data: bytes, *, durable: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+    handle = os.open(place.at(name), flags, 0o666, dir_fd=place.handle)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        if durable:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _renamed(place: Opened, old: str, new: str) -> None:
+    os.replace(place.at(old), place.at(new), src_dir_fd=place.handle, dst_dir_fd=place.handle)
+
+
+def _drop(place: Opened, name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(place.at(name), dir_fd=place.handle)
+
+
+def _tidy(place: Opened) -> None:
+    for name in filter(is_temporary, place.names()):
+        _drop(place, name)
+
+
+def _sync_folder(place: Opened) -> None:
+    # Without this the rename itself may be lost in a power cut. Some network file
+    # systems refuse to sync a folder; the file's content is safe there all the same.
+    if place.handle is not None:
+        with contextlib.suppress(OSError):
+            os.fsync(place.handle)
