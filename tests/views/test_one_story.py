@@ -26,7 +26,7 @@ from workbench.views.html.parts.common import Head
 from workbench.views.html.render import render as render_page
 from workbench.views.terminal.console import clean, render
 from workbench.views.terminal.diff import diff_view as terminal_diff
-from workbench.views.terminal.hunks import hunks_view
+from workbench.views.terminal.hunks import hunks_view, words_view
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import step_markdown
 from workbench.views.text.step import step_document
@@ -220,9 +220,11 @@ def in_html(page: str) -> Told:
 
 def told_by(step: Step) -> Iterator[tuple[str, Told, str]]:
     story = step.story
-    terminal = render(Group(*hunks_view(step.old, step.new, story, width=80)), 80)
+    terminal = render(
+        Group(*words_view(story), *hunks_view(step.old, step.new, story, width=80)), 80
+    )
     yield "terminal", in_terminal(terminal), terminal
-    wide = render(Group(*hunks_view(step.old, step.new, story, width=120)), 120)
+    wide = render(Group(*words_view(story), *hunks_view(step.old, step.new, story, width=120)), 120)
     assert {line.strip() for line in terminal.splitlines() if "at most" in line} == {
         line.strip() for line in wide.splitlines() if "at most" in line
     }

@@ -96,7 +96,7 @@ def command(
 
         from workbench.views.terminal.console import print_view
         from workbench.views.terminal.diff import diff_view
-        from workbench.views.terminal.hunks import hunks_view
+        from workbench.views.terminal.hunks import hunks_view, words_view
 
         width = Console().width
         print_view(
@@ -105,6 +105,7 @@ def command(
                 title=title,
                 change=change,
                 notes=notes,
+                words=words_view(story),
                 extras=hunks_view(
                     before.profile, after.profile, story, width=width, codes=codes or ()
                 ),

@@ -42,6 +42,7 @@ def diff_view(
     title: str = "",
     change: str = "",
     notes: Sequence[str] = (),
+    words: Sequence[RenderableType] = (),
     extras: Sequence[RenderableType] = (),
     everything: bool = False,
     width: int = 80,
@@ -53,6 +54,7 @@ def diff_view(
         title: The new version's title.
         change: What its author says was changed.
         notes: Warnings beside those of the comparison (a stale source).
+        words: What is told of the step, before any counter.
         extras: Further sections, shown after the counters.
         everything: Also the counters that did not move, and the missing ones.
         width: Columns of the terminal.
@@ -70,7 +72,7 @@ def diff_view(
         parts.append(Text(clean(change), style="italic"))
     refused = [f"not comparable, compared by force: {reason}" for reason in comparison.reasons]
     parts += notes_block([*refused, *notes, *comparison.warnings])
-    parts += [Text(), _time(comparison)]
+    parts += [Text(), _time(comparison), *words]
     parts += _kernels(comparison, width)
     moved = [delta for delta in comparison.counters if delta.moved]
     shown = [d for d in comparison.counters if d.verdict != "missing"] if everything else moved

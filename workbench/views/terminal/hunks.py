@@ -29,6 +29,12 @@ _TIME = "time (estimate)"
 _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 
+def words_view(story: Story) -> list[RenderableType]:
+    """What is told first of a step: the causal strip, and the sentence."""
+    told = [Text(clean(line(story.strip)), style="bold"), Text(clean(story.sentence))]
+    return [section("In words", Group(*told))] if story.sentence else []
+
+
 def hunks_view(
     old: Profile,
     new: Profile,
@@ -47,9 +53,6 @@ def hunks_view(
         codes: What the compiler made of the hunks, where that is to be shown.
     """
     out: list[RenderableType] = []
-    if story.sentence:
-        told = [Text(clean(line(story.strip)), style="bold"), Text(clean(story.sentence))]
-        out.append(section("In words", Group(*told)))
     blocks: list[RenderableType] = []
     hidden = 0
     for place, chapter in enumerate(story.chapters):
