@@ -324,6 +324,27 @@ def test_kernels_come_near_their_machine_code(cuda: Compile, kernel: str) -> Non
     assert outcome.machine_code().total == pytest.approx(executed, rel=0.15)
 
 
+#: Threads of the block, and instructions as above, of kernels on 128 by 128 matrices.
+COUNTED_MATRICES = {
+    "wmma_rows": (32, 306),
+    "wmma_columns": (32, 439),
+    "wmma_shared": (128, 4 * 2_637),
+    "ldmatrix_tile": (256, 8 * 447),
+}
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("kernel", COUNTED_MATRICES)
+def test_kernels_on_matrix_units_come_near_their_machine_code(cuda: Compile, kernel: str) -> None:
+    source = REPO / "tests" / "data" / "machinecode" / "matrices.cu"
+    threads, executed = COUNTED_MATRICES[kernel]
+    buffers = {name: np.zeros(1 << 16, np.float32) for name in "abc"}
+    module = cuda(source.read_text(encoding="utf-8"))
+    sizes = [128, 128, 128]
+    _, outcome = execute(module, kernel, buffers, [*"abc", *sizes], block=threads)
+    assert outcome.machine_code().total == pytest.approx(executed, rel=0.08)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["conv2d_direct", "conv2d_tile", "scale_add"])
 def test_recorded_launches_come_within_15_percent(study: str) -> None:

@@ -94,7 +94,7 @@ def loads(graph: ControlFlow, params: Sequence[Variable], host: Mapping[int, int
         start: each.size for each, start in zip(params, layout(params)[0].values(), strict=True)
     }
     loop = innermost(graph)
-    above = _above(graph)
+    passed = above(graph)
     ahead: dict[int, set[int]] = defaultdict(set)  # header -> words loaded before the loop
     here: list[tuple[int, int, bool, Instr]] = []
     for block, instr in walk(blocks):
@@ -109,25 +109,25 @@ def loads(graph: ControlFlow, params: Sequence[Variable], host: Mapping[int, int
             else:
                 # An address is added in registers, so that a shared copy does not serve.
                 here.append((index, word, size.get(start, 4) < _WORD, instr))
-    out = [instr for head, words in ahead.items() for instr in _entries(graph, head) for _ in words]
+    out = [instr for head, words in ahead.items() for instr in entries(graph, head) for _ in words]
     there: set[tuple[int, int]] = set()  # (block, word) that the way through the block loads
     there.update((index, word) for index, word, _, _ in here if index not in host)
     seen: set[tuple[int, int]] = set()
     for index, word, shares, instr in here:
         if index in host:
-            around = {host[index], *above[host[index]]}
+            around = {host[index], *passed[host[index]]}
             found = shares and (
                 word in ahead[loop.get(index, -1)] or any((each, word) in there for each in around)
             )
         else:
-            found = any((each, word) in there for each in above[index])
+            found = any((each, word) in there for each in passed[index])
         if not found and (index, word) not in seen:
             seen.add((index, word))
             out.append(instr)
     return out
 
 
-def _above(graph: ControlFlow) -> dict[int, set[int]]:
+def above(graph: ControlFlow) -> dict[int, set[int]]:
     """Blocks that every way to a block has passed, with no loop begun or ended since."""
     passed: dict[int, set[int]] = {}
     part: dict[int, int] = {}  # number of the stretch of code without loops in it
@@ -148,7 +148,7 @@ def _above(graph: ControlFlow) -> dict[int, set[int]]:
     }
 
 
-def _entries(graph: ControlFlow, head: int) -> list[Instr]:
+def entries(graph: ControlFlow, head: int) -> list[Instr]:
     """The last instructions of the blocks from which a loop is entered."""
     return [
         last

@@ -19,6 +19,7 @@ from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Operand, Reg
 from workbench.emulator.ptxas.constants import joined_blocks, loads
 from workbench.emulator.ptxas.divergence import exits, fences, hammocks, varying
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
+from workbench.emulator.ptxas.fragments import fragments
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies
 from workbench.emulator.ptxas.unrolling import unrolled
@@ -84,6 +85,8 @@ class Weights:
                 # BSSY, the branch and, where the warp comes together again, BSYNC.
                 weight = 3.0 if block.index in fenced else 1.0
                 self._of[id(block.last)] = 0.0 if block.index in predicated else weight
+        for place, more in fragments(graph, self.host, self._names).items():
+            self._of[place] += more
         never, once = exits(blocks)
         for place in never:
             self._of[place] = 0.0
@@ -162,7 +165,7 @@ class Weights:
         if op == "add" and kind in WORDS and literal(instr) and self._only_addresses(instr):
             return 0.0  # becomes the offset in the address
         if op == "wmma":
-            return _fragment(instr)
+            return 0.0  # see `fragments`
         if op == "cp" and "wait_all" in instr.parts:
             return 2.0
         if kind in WIDE and op in _BY_HALVES:
@@ -232,7 +235,7 @@ class Weights:
         name = results(instr)[0]
         users = self._names.users[name]
         if literal(instr):
-            if users and all(user.op in ("ld", "st") for user in users):
+            if users and all(user.op in ("ld", "st", "wmma") for user in users):
                 return 0.0  # becomes the offset in the address
             return 2.0
         makers = [
@@ -250,16 +253,6 @@ def _cuts(instr: Instr) -> bool:
     kinds = instr.parts[-2:]
     whole = all(kind[0] in "us" for kind in kinds) and "sat" not in instr.parts
     return whole and SIZES.get(kinds[0], 0) < SIZES.get(kinds[1], 0)
-
-
-def _fragment(instr: Instr) -> float:
-    """Memory instructions and turns of a ``wmma`` load or store; the halves of a product."""
-    if instr.parts[1] == "mma":
-        return 2.0
-    turned = "col" in instr.parts
-    if instr.parts[2] in ("a", "b"):
-        return 4.0 if "global" in instr.parts else 1.0
-    return 8.0 if turned else 4.0
 
 
 def _is_global(instr: Instr) -> bool:
