@@ -31,12 +31,12 @@ ret;
 """
 
 
-def widths(loads: str, shift: int = 4) -> list[int | None]:
+def widths(loads: str, shift: int = 4, op: str = "ld") -> list[int | None]:
     """What each load is charged: its joined width, 0 where another has it, None if alone."""
     flat = flatten(parse(KERNEL.format(loads=loads, shift=shift)), "k")
     graph = control_flow(flat)
     found = merged(graph, lambda name: 0)
-    every = [each for block in graph.blocks for each in block.instrs if each.op == "ld"]
+    every = [each for block in graph.blocks for each in block.instrs if each.op == op]
     return [found.get(id(each)) for each in every]
 
 
@@ -85,3 +85,31 @@ def test_a_load_behind_a_branch_is_joined_if_there_is_no_other_way_to_it() -> No
     other = "bra end;\nafter:\n" + two.replace("f2", "f5") + "end:\n"
     found = widths(one + skip + two + most + other)
     assert found == [8, 0, 8, 0, 0]
+
+
+ONE, TWO = "st.shared.f32 [%r2], %f1;\n", "st.shared.f32 [%r2+4], %f2;\n"
+#: Stores, and what ptxas 13.0 makes of them for compute capability 9.0.
+STORES = {
+    "two": (ONE + TWO, [8, 0]),  # STS.64
+    "descending": (TWO + ONE, [8, 0]),
+    "four": (ONE + TWO + TWO.replace("+4", "+8") + TWO.replace("+4", "+12"), [16, 0, 0, 0]),
+    "three": (ONE + TWO + TWO.replace("+4", "+8"), [8, 0, None]),
+    "pairs": (
+        "st.shared.v2.f32 [%r2], {%f1, %f2};\nst.shared.v2.f32 [%r2+8], {%f3, %f4};\n", [16, 0]
+    ),
+    "guarded": ("@%p1 " + ONE + "@%p1 " + TWO, [None, None]),
+    "behind a branch": ("@%p1 bra after;\n" + ONE + TWO + "after:\n", [8, 0]),
+    "another between": (ONE + "st.shared.f32 [%r1+512], %f3;\n" + TWO, [None] * 3),
+    "one far off between": (ONE + TWO.replace("+4", "+512") + TWO, [None] * 3),
+    "a load between": (ONE + "ld.shared.f32 %f5, [%r1];\n" + TWO, [None] * 2),
+    "a global store between": (ONE + "st.global.f32 [%rd1], %f3;\n" + TWO, [8, None, 0]),
+    "a barrier between": (ONE + "bar.sync 0;\n" + TWO, [None] * 2),
+    "volatile": ((ONE + TWO).replace("st.", "st.volatile."), [None] * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_stores_that_follow_one_another_are_joined(name: str) -> None:
+    text, charged = STORES[name]
+    assert widths(text, op="st") == charged
+    assert widths(text, shift=2, op="st") == [None] * len(charged)

@@ -1,9 +1,10 @@
-"""What ptxas does to memory instructions after the PTX: joining loads and leaving some out.
+"""What ptxas does to memory instructions after the PTX: joining some, leaving others out.
 
 ptxas joins loads from shared (or local) memory that read neighbouring words from one base
 register into a 64- or 128-bit load, if it can prove the alignment. The proof here is the
 same kind: the number of low zero bits of a register, followed through its definitions.
-Pointers that come from outside are aligned to nothing, so global loads stay as they are. A
+Pointers that come from outside are aligned to nothing, so global loads stay as they are. So
+it does with stores that follow one another. A
 load of shared memory that has been made already on every way to it, with nothing written
 since, is not made again.
 """
@@ -11,7 +12,7 @@ since, is not made again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, makers, results
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym, space_of
@@ -92,6 +93,9 @@ def merged(graph: ControlFlow, symbol: Callable[[str], int | None]) -> dict[int,
             behind[before[0]].append(block.index)
         else:
             waiting.append((block.index, {}))
+    for block in graph.blocks:
+        for stores in _runs(block):
+            _close([stores], alignment, out)
     while waiting:
         index, groups = waiting.pop()
         _collect(graph.blocks[index], groups, alignment, out)
@@ -108,7 +112,7 @@ def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[
     for instr in block.instrs:
         if id(instr) in out:
             continue
-        key = _key(instr)
+        key = _key(instr) if instr.op == "ld" else None
         if key is not None:
             groups.setdefault(key, []).append(instr)
         elif instr.op in _BREAKS:
@@ -119,12 +123,48 @@ def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[
             _close([groups.pop(k) for k in stale], alignment, out)
 
 
+def _runs(block: BasicBlock) -> Iterator[list[Instr]]:
+    """Stores that ptxas may join: neighbours of one form, no other use of such memory between.
+
+    So ptxas 13.0 compiles them for compute capability 9.0: a store under a guard stays alone,
+    though one behind a branch does not.
+    """
+    run: list[Instr] = []
+    for instr in block.instrs:
+        key = _key(instr) if instr.op == "st" else None
+        if key is not None:
+            if run and not (_key(run[0]) == key and _extends(run, instr)):
+                yield run
+                run = []
+            run.append(instr)
+        elif run and (
+            (instr.op in (*_BREAKS, "ld") and space_of(instr) != "global")
+            or _base_name(run[0]) in results(instr)
+        ):
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _base_name(instr: Instr) -> str:
+    base = _address(instr).base
+    return base.name if base is not None else ""
+
+
+def _extends(run: list[Instr], store: Instr) -> bool:
+    """Does a store lie right before or behind a run, and is it of the same size?"""
+    size, start = _bytes(store), _address(store).offset
+    places = [_address(each).offset for each in run]
+    return size == _bytes(run[0]) and start in (min(places) - size, max(places) + size)
+
+
 Loaded = frozenset[tuple[object, ...]]
 
 
 def _base(instr: Instr) -> Addr | None:
-    """The address of a load that nothing but the PTX's order decides on."""
-    where = instr.operands[1] if instr.op == "ld" else None
+    """The address of a load or store that nothing but the PTX's order decides on."""
+    where = _address(instr) if instr.op in ("ld", "st") else None
     if instr.guard is not None or "volatile" in instr.parts or not isinstance(where, Addr):
         return None
     return where if where.base is not None else None
@@ -132,7 +172,7 @@ def _base(instr: Instr) -> Addr | None:
 
 def _again(instr: Instr) -> tuple[object, ...] | None:
     """Loads of shared memory with the same key read the same, if nothing is written."""
-    where = _base(instr)
+    where = _base(instr) if instr.op == "ld" else None
     if where is None or where.base is None or space_of(instr) != "shared":
         return None
     return (where.base.name, where.offset, instr.parts)
@@ -175,7 +215,7 @@ def _repeated(graph: ControlFlow) -> set[int]:
 
 
 def _key(instr: Instr) -> tuple[object, ...] | None:
-    """Loads with the same key may be joined."""
+    """Loads with the same key may be joined, and so may stores."""
     where, space = _base(instr), space_of(instr)
     width = SIZES.get(instr.parts[-1], 0)
     if where is None or where.base is None or space not in ("shared", "local"):
@@ -229,7 +269,7 @@ def _row(at: dict[int, Instr], start: int, total: int, taken: Mapping[int, int])
     return pieces if end == start + total else []
 
 
-def _address(load: Instr) -> Addr:
-    where = load.operands[1]
+def _address(instr: Instr) -> Addr:
+    where = instr.operands[0 if instr.op == "st" else 1]
     assert isinstance(where, Addr)
     return where
