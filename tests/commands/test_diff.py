@@ -37,6 +37,8 @@ KEYS = [
     "attribution",
     "expectations",
     "sentence",
+    "strip",
+    "cause",
     "side_effects",
     "time_split",
     "occupancy",
@@ -45,6 +47,7 @@ KEYS = [
     "story",
     "kernels",
     "launch_words",
+    "machine_code",
 ]
 COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict"]
 

@@ -93,14 +93,15 @@ def shown(text: str) -> str:
 # --- what it says -----------------------------------------------------------------------
 
 
-def test_the_sentence_comes_first_and_the_origin_last() -> None:
+def test_strip_and_sentence_come_first_and_the_origin_last() -> None:
     old, new = padded()
     times = (make_timing(310e-6), make_timing(206e-6, version="v3"))
     text = step(old, new, times=times, title="Padded tile", change="One float more a row.")
     blocks = text.rstrip("\n").split("\n\n")
-    assert blocks[0].startswith("v3 is 1.50× faster than v2.")
-    assert blocks[1] == "310 µs → 206 µs: **1.50×** (between 1.49× and 1.52×)"
-    assert blocks[2] == "**Padded tile**: One float more a row."
+    assert blocks[0].startswith("**The same kernel twice → now ")
+    assert blocks[1].startswith("The same kernel twice: the compiler made the same machine code")
+    assert blocks[2] == "310 µs → 206 µs: **1.50×** (between 1.49× and 1.52×)"
+    assert blocks[3] == "**Padded tile**: One float more a row."
     last = blocks[-1]
     assert last.startswith("<sub>demo: n1024 on NVIDIA H200, by ncu; v2 captured 2026-11-20 10:00")
     assert last.endswith("workbench 0.1.0</sub>")
