@@ -392,7 +392,7 @@ def test_every_module_that_is_spoken_of_exists() -> None:
 #: Calls that write or remove, by their names; `replace` and `open` are looked at more closely.
 WRITING = re.compile(
     r"(write_(text|bytes)|unlink|r?mk?dirs?|makedirs|rename|(sym|hard)link_to|rmtree|mkd?s?temp"
-    r"|copy(file|tree|2)|f?truncate)\Z"
+    r"|copy(file|tree|2)|ftruncate)\Z"
 )
 #: Modules besides `workbench.disk` that write, each with the reason why it may: what they
 #: write into is a fresh folder of their own, which no checkout and no site can prepare.
@@ -412,6 +412,8 @@ def writes(node: ast.AST) -> bool:
     texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
     if name == "open":
         return any(isinstance(text, str) and set(text) & set("wax+") for text in texts[-1:])
+    if name == "truncate":
+        return getattr(getattr(node.func, "value", None), "id", "") == "os"
     if name == "replace" and isinstance(node.func, ast.Attribute):
         # Path.replace and os.replace; str.replace takes two, and structs.replace keywords.
         module = getattr(node.func.value, "id", "")

@@ -293,7 +293,7 @@ def test_a_launch_that_was_never_measured_is_no_kernel_of_the_comparison() -> No
     comparison = compare(report(ran("k", 1e-3), ghost), report(ran("k", 1e-3)))
     assert [kernel.name for kernel in comparison.kernels] == ["k"]
     assert comparison.launch_words == ()
-    assert "1 launches were listed but never profiled, and are left out" in comparison.warnings
+    assert "1 launch listed but never profiled, and left out" in comparison.warnings
 
 
 def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from tests.factories import (
     make_instructions,
     make_launch,
@@ -21,6 +23,18 @@ from workbench.ncurep.read import read_report, select_kernels
 
 
 def story(old: Profile, new: Profile, **times: Any) -> Story:
+    """The step's story; what the compiler made of the new side is not what it made of the old."""
+    launches = tuple(
+        structs.replace(
+            launch,
+            instructions=structs.replace(
+                launch.instructions,
+                text=tuple(text.replace("R4", "R14") for text in launch.instructions.text),
+            ),
+        )
+        for launch in new.launches
+    )
+    new = structs.replace(new, launches=launches)
     times.setdefault("old_time", None)
     times.setdefault("new_time", None)
     comparison = compare(old, new, labels=("v2", "v3"), **times)
@@ -56,6 +70,19 @@ def test_nothing_changed() -> None:
         "Under the profiler v3 and v2 are equally fast within the noise. The limit"
     )
     assert "linked" not in text
+
+
+def test_the_same_machine_code_is_no_step_whatever_the_clock_says() -> None:
+    comparison = compare(
+        make_profile(),
+        make_profile(),
+        labels=("v2", "v3"),
+        old_time=make_timing(200e-6),
+        new_time=make_timing(300e-6, version="v3"),
+    )
+    text = explain(make_profile(), make_profile(), comparison).sentence
+    assert text.startswith("The same kernel twice: ")
+    assert text.endswith("v3 is 1.50× slower than v2.")
 
 
 def test_only_noise_moves_nothing() -> None:
@@ -130,14 +157,14 @@ def at(seconds: float, instructions: float, table: InstructionTable, **metrics: 
     return make_profile(launches=(make_launch(metrics=given, instructions=table),))
 
 
-def test_code_that_only_moved_from_hunk_to_hunk_is_no_cause() -> None:
-    # Line 3 (row 1) gives to line 5 (row 3) what line 5 takes; line 3 lost 1,000 besides.
+def test_code_that_moved_from_hunk_to_hunk_is_one_edit_of_both() -> None:
+    # Line 3 (row 1) gives to line 5 (row 3) most of what it loses: one move of both hunks.
     old = at(1e-3, 51_000.0, make_instructions(inst_executed={1: 41_000, 3: 10_000}))
     new = at(0.9e-3, 45_900.0, make_instructions(inst_executed={1: 5_900, 3: 40_000}))
     changed = edited(edited(new, "in[threadIdx.y", "in[1 + threadIdx.y"), "2.0f", "3.0f")
     found = story(old, changed)
     assert [proof.counter.id for proof in found.cause.proofs] == ["instructions"]
-    assert len(found.cause.proofs[0].place.hunks) == 1
+    assert found.cause.proofs[0].place.hunks == (1, 2)
     assert "Instructions executed fell 51.0 k → 45.9 k" in found.sentence
 
 

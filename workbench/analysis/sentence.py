@@ -47,7 +47,9 @@ def tell(
         time: The split of the duration, if there is one.
     """
     if headline := headline_of(cause.doubts):
-        return headline
+        # Of one machine code a difference in time is the machine's, and worth a word.
+        same = all(doubt.kind == "same-code" for doubt in cause.doubts)
+        return f"{headline} {_speed(comparison)}" if same else headline
     clauses = [_speed(comparison), _by_kernel(comparison), _one_without_the_other(comparison)]
     speed = comparison.speed
     if speed is None or speed.moved:
