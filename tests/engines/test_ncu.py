@@ -116,7 +116,7 @@ def test_a_hang_leaves_no_process_of_any_kind(
     pids = tmp_path / "pids"
     monkeypatch.setenv("FAKE_NCU", "hang")
     monkeypatch.setenv("FAKE_NCU_PIDS", str(pids))
-    monkeypatch.setattr("workbench.engines.host.process.GRACE_S", 1.0)
+    monkeypatch.setattr("workbench.processes.ending.GRACE_S", 1.0)
     hasty = experiment_on(experiment.project, experiment.study, timeout_s=3.0, ncu=str(fake_ncu))
     begin = time.monotonic()
     with pytest.raises(KernelError, match="did not end within 3 s"):

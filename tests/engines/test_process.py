@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import runs
-from workbench.engines.host import process
+from tests.processes import runs, until
 from workbench.engines.host.process import run_group
 from workbench.errors import MissingError
+from workbench.processes import ending
 
 
 def python(code: str) -> list[str]:
@@ -43,7 +43,7 @@ def test_output_that_is_no_text_is_kept_all_the_same(tmp_path: Path) -> None:
 
 
 def test_only_the_last_lines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "KEPT_LINES", 3)
+    monkeypatch.setattr("workbench.engines.host.process.KEPT_LINES", 3)
     done = run_group(python("[print(i) for i in range(100)]"), cwd=tmp_path)
     assert done.output == "97\n98\n99"
 
@@ -67,12 +67,12 @@ def test_waiting_works_without_a_process_handle(
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
     assert run_group(["/bin/sh", "-c", "exit 3"], cwd=tmp_path, timeout_s=60).code == 3
-    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    monkeypatch.setattr(ending, "GRACE_S", 0.5)
     assert run_group(["/bin/sh", "-c", "sleep 60"], cwd=tmp_path, timeout_s=0.3).timed_out
 
 
 def test_a_time_limit_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    monkeypatch.setattr(ending, "GRACE_S", 0.5)
     code = (
         "import subprocess, sys, time, pathlib\n"
         "stubborn = 'import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(99)'\n"
@@ -91,7 +91,7 @@ def test_a_time_limit_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.M
 def test_a_helper_that_outlives_its_leader_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "GRACE_S", 1.0)
+    monkeypatch.setattr(ending, "GRACE_S", 1.0)
     done = run_group(["/bin/sh", "-c", "sleep 99 & echo $! > pid; exit 0"], cwd=tmp_path)
     assert done.code == 0 and done.seconds < 10
     assert not runs(int((tmp_path / "pid").read_text()))
@@ -101,7 +101,8 @@ def test_a_second_ctrl_c_does_not_spare_a_stubborn_child(tmp_path: Path) -> None
     code = (
         "from pathlib import Path\n"
         "from workbench.engines.host import process\n"
-        "process.GRACE_S = 1.0\n"
+        "from workbench.processes import ending\n"
+        "ending.GRACE_S = 1.0\n"
         "process.run_group(['/bin/sh', '-c', \"trap '' TERM; echo $$ > pid; while :; do sleep 1; "
         "done\"], cwd=Path('.'))\n"
     )
@@ -131,3 +132,58 @@ def test_sigterm_to_us_ends_the_child(tmp_path: Path) -> None:
     ours.terminate()
     assert ours.wait(20) == 128 + signal.SIGTERM
     assert not runs(int(pid.read_text()))
+
+
+def test_a_kill_of_us_ends_the_child_and_its_children(tmp_path: Path) -> None:
+    """Nothing of ours runs any more then: the guard has to do it."""
+    code = (
+        "from pathlib import Path\n"
+        "from workbench.engines.host.process import run_group\n"
+        "run_group(['/bin/sh', '-c', 'sleep 99 & echo $! > child; echo $$ > pid; wait'], "
+        "cwd=Path('.'))\n"
+    )
+    ours = subprocess.Popen(python(code), cwd=tmp_path)
+    pid = tmp_path / "pid"
+    until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+    left = [int((tmp_path / name).read_text()) for name in ("pid", "child")]
+    assert all(map(runs, left))
+    ours.kill()
+    ours.wait()
+    until(lambda: not any(map(runs, left)))
+
+
+def test_a_kill_of_us_ends_what_was_forked(tmp_path: Path) -> None:
+    code = (
+        "import multiprocessing, os, time\n"
+        "import workbench.processes.following\n"
+        "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(99,))\n"
+        "child.start()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(99)\n"
+    )
+    ours = subprocess.Popen(python(code), stdout=subprocess.PIPE, text=True)
+    assert ours.stdout is not None
+    child = int(ours.stdout.readline())
+    assert runs(child)
+    ours.kill()
+    ours.communicate()
+    until(lambda: not runs(child))
+
+
+def test_a_system_without_that_signal_has_a_thread_that_looks() -> None:
+    code = (
+        "import multiprocessing, os, time\n"
+        "from workbench.processes import following\n"
+        "following._LIBC, following._LOOK_EVERY_S = None, 0.02\n"
+        "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(99,))\n"
+        "child.start()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(99)\n"
+    )
+    ours = subprocess.Popen(python(code), stdout=subprocess.PIPE, text=True)
+    assert ours.stdout is not None
+    child = int(ours.stdout.readline())
+    assert runs(child)
+    ours.kill()
+    ours.communicate()
+    until(lambda: not runs(child))

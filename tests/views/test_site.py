@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -174,3 +176,24 @@ def test_two_writers_lose_no_entry_of_each_other(tmp_path: Path) -> None:
     with second as site:
         site.write([page("b.html", owner="b")], owners=("b",))
     assert set(manifest(out)) == {"a.html", "b.html"} == on_disk(out)
+
+
+def test_a_process_that_the_system_ends_is_an_error_and_not_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel does it where memory runs out."""
+    monkeypatch.setattr("workbench.views.html.pool._processes", lambda _: 2)
+    here = os.getpid()
+
+    def die() -> Rendered:
+        assert os.getpid() != here
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+        return Rendered(html="")
+
+    pages = [page("a/p.html"), Page(path="b/p.html", key="k", owner="o", render=die)]
+    with pytest.raises(MissingError, match="was ended from outside"), Site(tmp_path / "s") as site:
+        site.write(pages, owners=("o",))
+    with Site(tmp_path / "s") as site:
+        site.write([page("a/p.html"), page("b/p.html")], owners=("o",))
+    assert set(manifest(tmp_path / "s")) == on_disk(tmp_path / "s") == {"a/p.html", "b/p.html"}

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from workbench.errors import MissingError
 from workbench.model import Record
+from workbench.processes.ending import end_group, guarded
 
 #: No kernel file takes this long; a compiler that hangs must not hang the program.
 TIMEOUT_S = 600.0
@@ -82,24 +83,33 @@ def _nvcc_version(nvcc: Path) -> str:
 def _run(
     argv: list[str], folder: Path, env: dict[str, str], text: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            argv,
-            cwd=folder,
-            env=env,
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(
-            argv, 124, "", f"the compiler was stopped after {TIMEOUT_S:.0f} s"
-        )
-    except OSError as error:
-        raise MissingError(f"{argv[0]} does not run: {error}", "Repair it.") from error
+    with guarded() as guard:
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # nvcc starts others, which are to end with it
+            )
+        except OSError as error:
+            raise MissingError(f"{argv[0]} does not run: {error}", "Repair it.") from error
+        guard(process.pid)
+        try:
+            output, errors = process.communicate(text, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            output, errors = "", f"the compiler was stopped after {TIMEOUT_S:.0f} s"
+        finally:
+            if timed_out := process.poll() is None:
+                end_group(process.pid, process.poll)
+                process.wait()
+    return subprocess.CompletedProcess(
+        argv, 124 if timed_out else process.returncode, output, errors
+    )
 
 
 def neutral_path(path: str, folder: Path, toolkit: Path | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import workbench.processes.following  # noqa: F401 - the emulator's processes end with us
 from workbench.engines import Engine, RunOptions, Say, silent
 from workbench.errors import MissingError
 from workbench.project import Project

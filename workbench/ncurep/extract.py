@@ -42,6 +42,7 @@ from workbench.ncurep.instructions import read_table
 from workbench.ncurep.names import kernel_name
 from workbench.ncurep.notices import lacks
 from workbench.ncurep.values import clean, is_static, read_metrics
+from workbench.processes.following import follow_parent
 from workbench.store import device_slug
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
@@ -343,6 +344,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    follow_parent()
     code = main(sys.argv[1:])
     sys.stderr.flush()
     # The output is written: what Python and the reader would tidy up, the kernel does at once.

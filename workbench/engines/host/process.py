@@ -2,12 +2,11 @@
 
 ncu starts helpers and the application, the application may start more. All of them
 share the session that we give the first one, so ending the group ends them all: on a
-time limit, on Ctrl-C, on SIGTERM to us, and after a normal end as well.
+time limit, on Ctrl-C, on SIGTERM to us, after a normal end, and where we are killed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -22,12 +21,10 @@ from typing import IO, Any
 
 from workbench.errors import MissingError
 from workbench.model import Record
+from workbench.processes.ending import end_group, guarded, members
 
 #: Lines of output that are kept: the last ones, which hold the error.
 KEPT_LINES = 4000
-#: Seconds between SIGTERM and SIGKILL: ncu needs a few to let go of the driver.
-GRACE_S = 5.0
-_POLL_S = 0.02
 
 
 class Finished(Record, frozen=True):
@@ -37,89 +34,6 @@ class Finished(Record, frozen=True):
     output: str
     timed_out: bool
     seconds: float
-
-
-def _members(group: int) -> list[int]:
-    """Processes of a group that still run; zombies only wait to be reaped."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return []  # what nearly always holds, without a walk through /proc
-    except PermissionError:
-        pass
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:
-            continue
-        # The command name stands in parentheses and may itself hold some.
-        state, _parent, group_of, *_rest = text.rpartition(")")[2].split()
-        if int(group_of) == group and state not in ("Z", "X"):
-            found.append(int(stat.parent.name))
-    return found
-
-
-def _descendants(root: int) -> set[tuple[int, str]]:
-    """(pid, start time) of all children of a process, and of theirs."""
-    children: dict[int, list[tuple[int, str]]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        # Field 4 of proc(5) is the parent, field 22 the start time; two are cut off here.
-        children.setdefault(int(fields[1]), []).append((int(stat.parent.name), fields[19]))
-    found: set[tuple[int, str]] = set()
-    queue = [root]
-    while queue:
-        for child in children.get(queue.pop(), []):
-            if child not in found:
-                found.add(child)
-                queue.append(child[0])
-    return found
-
-
-def _started(pid: int) -> str:
-    """Start time of a process that runs; empty where it is gone or only waits to be reaped."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in ("Z", "X") else fields[19]
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process, its group, and children that left the group.
-
-    SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace.
-    """
-    group = process.pid  # it leads the session that it was started in
-    strangers = _descendants(group)
-    _signal_group(group, signal.SIGTERM)
-    end = time.monotonic() + GRACE_S
-    while time.monotonic() < end:
-        process.poll()  # reap it, or it would count as running
-        if not _members(group):
-            break
-        time.sleep(_POLL_S)
-    _signal_group(group, signal.SIGKILL)
-    for pid, start in strangers:
-        if _started(pid) == start:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-    process.wait()
-    # A process in the kernel's hands (the driver's, often) dies a moment later.
-    end = time.monotonic() + GRACE_S
-    while time.monotonic() < end and (
-        _members(group) or any(_started(pid) == start for pid, start in strangers)
-    ):
-        time.sleep(_POLL_S)
 
 
 class _Interrupts:
@@ -249,8 +163,9 @@ def run_group(
 
     timed_out = False
     # Before the program starts: a signal right after must already end it.
-    with _Interrupts() as interrupts:
+    with guarded() as guard, _Interrupts() as interrupts:
         process = _start(argv, cwd, env)
+        guard(process.pid)
         try:
             interrupts.release()
             reader = threading.Thread(target=pump, args=(process.stdout,), daemon=True)
@@ -261,8 +176,9 @@ def run_group(
         finally:
             interrupts.hold()
             # After a normal end too: the leader may be gone while a helper lingers.
-            if timed_out or process.poll() is None or _members(process.pid):
-                end_group(process)
+            if timed_out or process.poll() is None or members(process.pid):
+                end_group(process.pid, process.poll)
+                process.wait()
         # A stranger may still hold the pipe; it must not hold us.
         reader.join(timeout=2.0)
     return Finished(

@@ -13,9 +13,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import workbench.processes.following  # noqa: F401 - what is forked here follows its parent
 from workbench.disk.writing import replace_file
+from workbench.errors import MissingError
 from workbench.views.html.page import KeptPage, Page
 
 #: Below this, starting processes costs more than they bring.
@@ -52,6 +55,12 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
             try:
                 for done in as_completed(waiting):
                     yield done.result()
+            except BrokenProcessPool as error:
+                raise MissingError(
+                    "a process that writes pages was ended from outside, as a system does that "
+                    "is short of memory",
+                    "Repeat the command: it goes on with the pages that are not written yet.",
+                ) from error
             finally:
                 pool.shutdown(cancel_futures=True)
     finally:

@@ -1,0 +1,157 @@
+"""Ending a program with all that it started; as a program, the guard that does so after our end.
+
+The guard waits at the end of a pipe whose other end we hold. Where we are killed, the kernel
+closes that, and the guard ends the group that it was told of. It runs without
+``site-packages``, so that it is there in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+#: Seconds between SIGTERM and SIGKILL: ncu needs a few to let go of the driver.
+GRACE_S = 5.0
+_POLL_S = 0.02
+
+
+def members(group: int) -> list[int]:
+    """Processes of a group that still run; zombies only wait to be reaped."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return []  # what nearly always holds, without a walk through /proc
+    except PermissionError:
+        pass
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        # The command name stands in parentheses and may itself hold some.
+        state, _parent, group_of, *_rest = text.rpartition(")")[2].split()
+        if int(group_of) == group and state not in ("Z", "X"):
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _descendants(root: int) -> set[tuple[int, str]]:
+    """(pid, start time) of all children of a process, and of theirs."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        # Field 4 of proc(5) is the parent, field 22 the start time; two are cut off here.
+        children.setdefault(int(fields[1]), []).append((int(stat.parent.name), fields[19]))
+    found: set[tuple[int, str]] = set()
+    queue = [root]
+    while queue:
+        for child in children.get(queue.pop(), []):
+            if child not in found:
+                found.add(child)
+                queue.append(child[0])
+    return found
+
+
+def _started(pid: int) -> str:
+    """Start time of a process that runs; empty where it is gone or only waits to be reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in ("Z", "X") else fields[19]
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
+    """End the leader of a group, its group, and children that left the group.
+
+    SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace.
+
+    Args:
+        group: The leader's pid; it leads the session that it was started in.
+        reap: Called while waiting: an ended child of ours counts as running until then.
+    """
+    strangers = _descendants(group)
+    _signal_group(group, signal.SIGTERM)
+    end = time.monotonic() + GRACE_S
+    while time.monotonic() < end:
+        reap()
+        if not members(group):
+            break
+        time.sleep(_POLL_S)
+    _signal_group(group, signal.SIGKILL)
+    for pid, start in strangers:
+        if _started(pid) == start:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+    # A process in the kernel's hands (the driver's, often) dies a moment later.
+    end = time.monotonic() + GRACE_S
+    while time.monotonic() < end and (
+        members(group) or any(_started(pid) == start for pid, start in strangers)
+    ):
+        reap()
+        time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[Callable[[int], None]]:
+    """See to it that a program which is started in the block ends, even if we are killed.
+
+    Yields:
+        What to call with its pid; it must lead a group of its own.
+    """
+    reading, writing = os.pipe()
+    try:
+        # Started before what it guards: from then on, telling it takes no time.
+        guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(writing)
+        yield lambda _pid: None  # no more processes to be had: what matters says so itself
+        return
+    finally:
+        os.close(reading)
+
+    def tell(pid: int) -> None:
+        with contextlib.suppress(OSError):  # somebody ended the guard
+            os.write(writing, f"{pid}\n".encode())
+
+    try:
+        yield tell
+    finally:
+        guard.kill()
+        guard.wait()
+        os.close(writing)
+
+
+def _guard() -> None:
+    told = sys.stdin.readline()
+    group = int(told) if told.strip().isdigit() else 0
+    start = _started(group) if group else ""
+    sys.stdin.read()
+    # Another process has the number only after the leader and its whole group are gone.
+    if group and _started(group) in ("", start):
+        end_group(group)
+
+
+if __name__ == "__main__":
+    _guard()

@@ -1,0 +1,60 @@
+"""Children of our own code that die with their parent, also where that is killed.
+
+On Linux the kernel does it, whatever the child is busy with (``PR_SET_PDEATHSIG``); elsewhere
+a thread of the child looks whether it was adopted. Whoever imports this has it for every
+process that is forked afterwards; a program that is started calls `follow_parent` itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+
+#: Of <sys/prctl.h>.
+_PR_SET_PDEATHSIG = 1
+_LOOK_EVERY_S = 0.5
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+#: The process that forks at this moment.
+_forking = 0
+
+
+def follow_parent(parent: int | None = None) -> None:
+    """End this process as soon as its parent has ended.
+
+    The kernel means the thread that started us, so a thread must not end before what it
+    forked; who waits for its children, as all here do, need not think of it.
+
+    Args:
+        parent: Who it is, where that is known: it may have ended before this is called.
+    """
+    here = os.getppid() if parent is None else parent
+    if _LIBC is not None and _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
+        if os.getppid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+    elif os.name == "posix":
+        threading.Thread(target=_look, args=(here,), daemon=True).start()
+
+
+def _look(parent: int) -> None:
+    # Who is orphaned is adopted: by init, or by whoever asked to be given such processes.
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY_S)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before() -> None:
+    """In the parent: the child cannot ask who it was."""
+    global _forking
+    _forking = os.getpid()
+
+
+def _in_child() -> None:
+    follow_parent(_forking)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_child=_in_child)
