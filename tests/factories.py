@@ -335,9 +335,10 @@ def padded(profile: Profile) -> Profile:
 def record_demo(project: Project) -> None:
     """Record v2, v3 and the baseline's time, as if captured from the files on disk."""
     from workbench.store import Store
-    from workbench.study.folder import load_study, source_hash
+    from workbench.study.folder import source_hash
+    from workbench.study.seen import run_study
 
-    study, store = load_study(project, "demo"), Store(project.profiles)
+    study, store = run_study(project, "demo"), Store(project.profiles)
     for name, seconds in (("v2", 310e-6), ("v3", 206e-6), ("library", 100e-6)):
         version = study.version(name)
         digest = source_hash(project, version)

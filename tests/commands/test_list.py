@@ -14,7 +14,9 @@ from tests.factories import emulate_demo, make_profile, make_project, make_timin
 from workbench.cli import app
 from workbench.errors import DataError, UsageError
 from workbench.model import Device, Estimate
+from workbench.project import require_project
 from workbench.store import Store
+from workbench.study.seen import run_study
 
 
 @pytest.fixture
@@ -120,6 +122,7 @@ def test_a_project_with_nothing_recorded_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_project(tmp_path, recorded=False)
+    run_study(require_project(tmp_path), "demo")
     monkeypatch.chdir(tmp_path)
     assert "workbench profile" in run()
     assert json.loads(run("--format", "json"))["studies"][0]["versions"][1]["profiles"] == []

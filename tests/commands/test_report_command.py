@@ -208,15 +208,15 @@ def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
     assert plan.sources() == (project / "kernels", project / "profiles")
     assert plan.folder == project / "reports"
     alone = ReportPlan.of(("x.ncu-rep::softmax",), None)
-    assert alone.sources() == (Path("x.ncu-rep"),) and alone.broken_studies() == []
+    assert alone.sources() == (Path("x.ncu-rep"),) and alone.of_studies() == ([], [])
     both = ReportPlan.of(("demo", "x.ncu-rep"), Path("out"))
     assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
 
 
 def test_a_pair_is_of_its_study(project: Path) -> None:
-    (project / "kernels" / "demo" / "study.py").write_text("title = ")
+    (project / "kernels" / "demo" / "v2_tile.cu").write_text("no front matter")
     for text in ("demo", "v2..v3", "demo/v2..v3"):
-        assert len(ReportPlan.of((text,), None).broken_studies()) == 1
+        assert len(ReportPlan.of((text,), None).of_studies()[0]) == 1
 
 
 def attempt(plan: ReportPlan, *, debug: bool = False) -> tuple[bool, list[str]]:

@@ -22,6 +22,7 @@ import pytest
 from tests.engines.stand_ins import THERE, Cli
 from workbench.project import Project
 from workbench.store import Store
+from workbench.study.seen import run_study
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 QUICK = (*THERE, "--limit", "0.2")
@@ -36,6 +37,7 @@ def sizes(project: Project, project_file: Edit) -> None:
     project_file(
         "study.py", '("verify", "profile")},', f'("verify", "profile", "sweep")}}, {sweep},'
     )
+    run_study(project, "double")
 
 
 def kept(project: Project) -> dict[tuple[str, str], str]:

@@ -20,6 +20,7 @@ from workbench.measure.experiment import Experiment
 from workbench.model import Build, SourceFile, Version
 from workbench.project import Project, require_project
 from workbench.study.folder import Study, load_study
+from workbench.study.seen import run_study
 
 HERE = Path(__file__).resolve().parent
 
@@ -107,6 +108,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     (kernels / "v0_plain.cu").write_text(VERSION)
     (kernels / "library.py").write_text(BASELINE)
     monkeypatch.chdir(folder)
+    run_study(require_project(folder), "double")  # so that views know it
     return require_project(folder)
 
 

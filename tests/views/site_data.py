@@ -18,7 +18,8 @@ from tests.factories import (
 )
 from workbench.model import Estimate, Notice, Profile, RuleFocus, SourceFile, Verification
 from workbench.store import Store
-from workbench.study.folder import load_study, source_hash
+from workbench.study.folder import source_hash
+from workbench.study.seen import run_study
 
 #: Ends a script element, starts one, and runs code from an attribute.
 INJECTION = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>'\"&{{7*7}}"
@@ -51,7 +52,7 @@ def wide(root: Path) -> Path:
     text = study.read_text(encoding="utf-8").replace('("verify",)', '("verify", "sweep")')
     text = text.replace("problems = {\n", f"problems = {{\n{sizes}", 1)
     study.write_text(text, encoding="utf-8")
-    demo, store = load_study(project, "demo"), Store(project.profiles)
+    demo, store = run_study(project, "demo"), Store(project.profiles)
     for n in (64, 256, 4096):
         for version, rate in (("v0", 1e11), ("v2", 2e11), ("v3", 4e11), ("library", 8e11)):
             if (version, n) == ("v0", 4096):

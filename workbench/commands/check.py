@@ -101,7 +101,8 @@ def _gates(
     from workbench.analysis.gates import inconclusive
     from workbench.project import require_project
     from workbench.store import Store
-    from workbench.study.folder import load_study, parse_target
+    from workbench.study.folder import parse_target
+    from workbench.study.seen import view_study
 
     project = require_project()
     store = Store(project.profiles)
@@ -111,9 +112,9 @@ def _gates(
     wanted: list[tuple[str, str]] = []
     for text in versions:
         study_name, name = parse_target(text, default)
-        wanted.append((study_name, load_study(project, study_name).version(name).id))
+        wanted.append((study_name, view_study(project, study_name).version(name).id))
     if not versions:
-        loaded = load_study(project, default)
+        loaded = view_study(project, default)
         recorded = {entry.version for entry in store.find(study=loaded.name)}
         wanted = [
             (loaded.name, version.id)
@@ -122,7 +123,7 @@ def _gates(
         ]
     gates: list[Gate] = []
     for study_name, name in wanted:
-        version = load_study(project, study_name).version(name)
+        version = view_study(project, study_name).version(name)
         label = f"{study_name}/{version.id}"
         if version.parent is None:
             gates.append(inconclusive(label, version.path, "it has no parent to compare with"))

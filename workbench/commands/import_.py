@@ -45,10 +45,8 @@ def command(
     from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
     from workbench.project import require_project
     from workbench.store import Store, device_slug
-    from workbench.study.folder import (
-        load_study,
-        parse_target,
-    )
+    from workbench.study.folder import parse_target
+    from workbench.study.seen import run_study
 
     project = require_project()
     study_name, version_id = parse_target(version_name, study or project.default_study)
@@ -57,7 +55,7 @@ def command(
             f"--study {study} and --version {version_name} name two studies",
             "Write the study once.",
         )
-    found = load_study(project, study_name)
+    found = run_study(project, study_name)
     version = found.version(version_id)
     chosen = found.problem(problem)
     path, inner = split_target(report)

@@ -90,10 +90,10 @@ def _study_list(
     from workbench.errors import UsageError
     from workbench.measure.ladder import Family, Ladder, find_ladders
     from workbench.store import Store, device_slug
-    from workbench.study.folder import load_study
+    from workbench.study.seen import view_study
     from workbench.views.sheets.list import StudyList
 
-    study = load_study(project, name)
+    study = view_study(project, name)
     if problem is not None:
         study.problem(problem)
     store = Store(project.profiles)
@@ -116,6 +116,8 @@ def _study_list(
     wanted = problem or next(iter([*first, *recorded]), "")
     here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
     empty = Ladder(Family(store, project, name, slug, study), wanted)
+    if study.note:
+        click.echo(f"note: {study.note}", err=True)
     return StudyList(study, ladders, recorded, next(here, empty), where)
 
 

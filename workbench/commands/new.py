@@ -48,8 +48,9 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
 
 def _start_version(version: str, parent: str | None, study: str | None, title: str) -> None:
     from workbench.project import require_project
-    from workbench.study.folder import load_study, parse_target
+    from workbench.study.folder import parse_target
     from workbench.study.scaffold import start_version
+    from workbench.study.seen import view_study
 
     project = require_project()
     study_name, name = parse_target(version, study or project.default_study)
@@ -57,7 +58,7 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
         raise UsageError(
             f"`{version}` lies in study {study_name}, not in {study}", "Name one study only."
         )
-    loaded = load_study(project, study_name)
+    loaded = view_study(project, study_name)
     if parent is None:
         ladder = [each for each in loaded.versions.values() if not each.baseline]
         if not ladder:
@@ -70,7 +71,7 @@ def _start_version(version: str, parent: str | None, study: str | None, title: s
         _, parent = parse_target(parent, study_name)
         source = loaded.version(parent)
     path = start_version(loaded, project, name, source, title)
-    load_study(project, study_name)  # what was written must be readable
+    view_study(project, study_name)  # what was written must be readable
     new_id = name.partition("_")[0]
     prefix = "" if study_name == project.default_study else f"{study_name}/"
     click.echo(f"wrote {path}, a copy of {source.id} ({source.title})")

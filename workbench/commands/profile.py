@@ -123,12 +123,12 @@ def command(
     from workbench.measure.experiment import Experiment
     from workbench.measure.plan import chosen
 
-    project, study, versions = named.pick()
     run = msgspec.structs.replace(run, instruction_limit=limit)
     options = msgspec.structs.replace(options, blocks=blocks)
     if dry_run:
         _print_commands(named, engine, options, run)
         return
+    project, study, versions = named.pick()
     progress = Progress()
     taken = choose(engine, project, run, progress.say, profiling=True)
     click.echo(taken.profile_line + (", by `workbench time`" if taken.gpu and not timed else ""))
@@ -172,7 +172,7 @@ def _print_commands(named: Named, engine: str, options: ProfileOptions, run: Run
             "--dry-run prints the command of ncu, and the emulator has none",
             "Leave out one of them; --engine ncu --dry-run needs no GPU.",
         )
-    project, study, versions = named.pick()
+    project, study, versions = named.pick(run=False)
     say = functools.partial(click.echo, err=True)
     gpu = on_gpu(project, run, say, profiling=True, known=True)
     runner = Experiment(project, study, gpu)

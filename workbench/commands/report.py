@@ -69,8 +69,11 @@ def command(
         result = plan.build(force=force)
         click.echo(told(result))
         click.echo(str(result.index))
-        for broken in plan.broken_studies():
-            click.echo(f"note: {broken.message}; its pages show what is recorded of it", err=True)
+        broken, notes = plan.of_studies()
+        for error in broken:
+            click.echo(f"note: {error.message}; its pages show what is recorded of it", err=True)
+        for note in notes:
+            click.echo(f"note: {note}", err=True)
 
 
 # --- --single-file -------------------------------------------------------------------
@@ -174,21 +177,23 @@ class ReportPlan(Record, frozen=True):
         project = self._of_project
         return (project.kernels, project.profiles, *files) if project else files
 
-    def broken_studies(self) -> list[WorkbenchError]:
-        """Why a study cannot be loaded; the report shows what is recorded of it all the same."""
-        from workbench.study.folder import load_study, study_names
+    def of_studies(self) -> tuple[list[WorkbenchError], list[str]]:
+        """Why a study cannot be read, and what is not known of one; pages show what is recorded."""
+        from workbench.study.folder import study_names
+        from workbench.study.seen import view_study
 
         problems: list[WorkbenchError] = []
+        notes: list[str] = []
         project = self._of_project
         if project is None:
-            return problems
+            return problems, notes
         asked = dict.fromkeys(_study(text, project) for text in self.studies)
         for name in asked or study_names(project):
             try:
-                load_study(project, name)
+                notes += filter(None, [view_study(project, name).note])
             except WorkbenchError as error:
                 problems.append(error)
-        return problems
+        return problems, notes
 
 
 def _study(text: str, project: Project) -> str:
@@ -215,7 +220,7 @@ def attempt(plan: ReportPlan, *, force: bool = False) -> tuple[BuiltReport | Non
     result = None
     try:
         result = plan.build(force=force)
-        problems = plan.broken_studies()
+        problems, _ = plan.of_studies()
         click.echo(told(result))
     except WorkbenchError as error:
         problems.append(error)

@@ -181,9 +181,9 @@ def _on_hardware(ladder: Ladder) -> bool:
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study.folder import load_study
+    from workbench.study.seen import view_study
 
     try:
-        return load_study(project, name).problem().name
+        return view_study(project, name).problem().name
     except (UsageError, MissingError):
         return ""

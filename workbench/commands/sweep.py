@@ -89,7 +89,9 @@ def command(
         )
     if device and not recorded:
         raise UsageError("--device chooses among recorded times", "Add --recorded.")
-    project, study, versions, named = _chosen(scope)
+    project, study, versions, named = _chosen(scope, run=not recorded)
+    if recorded:
+        study = _seen(project, study.name)
     combinations = plan(study, versions, sweep_problems(study, scope.patterns))
     cache = timing.cache
     if recorded:
@@ -175,7 +177,32 @@ def _command_line(targets: tuple[str, ...], options: Mapping[str, object]) -> st
     return shlex.join(words)
 
 
-def _chosen(scope: SweepScope) -> tuple[Project, Study, list[Version], bool]:
+def _seen(project: Project, name: str) -> Study:
+    """The study unrun; without a record of it, with the problems that its times are of."""
+    from workbench.model import Problem
+    from workbench.store import Store
+    from workbench.study.seen import ProblemFacts, view_study
+
+    study = view_study(project, name)
+    if study.note:
+        click.echo(f"note: {study.note}", err=True)
+    if study.problems:
+        return study
+    times = {each.problem: each for each in Store(project.profiles).timings(study=name)}
+    known = [
+        ProblemFacts(
+            problem=Problem(name=each.problem, parameters=each.parameters, uses=("sweep",)),
+            derived=each.parameters,
+            outputs={},
+            flops=each.flops,
+            bytes=each.bytes,
+        )
+        for each in times.values()
+    ]
+    return view_study(project, name, known)
+
+
+def _chosen(scope: SweepScope, *, run: bool) -> tuple[Project, Study, list[Version], bool]:
     """Project, study, versions, and whether versions were named."""
     from workbench.commands.targets import Named
     from workbench.errors import UsageError, nearest
@@ -186,9 +213,9 @@ def _chosen(scope: SweepScope) -> tuple[Project, Study, list[Version], bool]:
     if words and study is None and words[0] in study_names(require_project()):
         study = words.pop(0)
     try:
-        project, loaded, versions = Named(
-            versions=tuple(words), every=not words, study=study
-        ).pick()
+        project, loaded, versions = Named(versions=tuple(words), every=not words, study=study).pick(
+            run=run
+        )
     except UsageError as error:
         if study is None and words and "/" not in words[0]:
             # The first word may be meant for a study.

@@ -40,16 +40,21 @@ class Named(Record, frozen=True):
     study: str | None = None
     problem: str | None = None
 
-    def pick(self) -> tuple[Project, Study, list[Version]]:
+    def pick(self, *, run: bool = True) -> tuple[Project, Study, list[Version]]:
         """The project, the study and the versions that are meant.
+
+        Args:
+            run: Run ``study.py``, because the versions are going to be run as well.
 
         Raises:
             UsageError: no version named, versions of several studies, an unknown name.
         """
         from workbench.project import require_project
-        from workbench.study.folder import load_study, parse_target
+        from workbench.study.folder import parse_target
+        from workbench.study.seen import run_study, view_study
 
         project = require_project()
+        load = run_study if run else view_study
         default = self.study or project.default_study
         if self.every and self.versions:
             raise UsageError("versions and --all cannot stand together", "Leave one of them out.")
@@ -60,7 +65,7 @@ class Named(Record, frozen=True):
         if self.every:
             if not default:
                 raise UsageError("--all of which study?", "Add --study NAME.")
-            study = load_study(project, default)
+            study = load(project, default)
             return project, study, list(study.versions.values())
         pairs = [parse_target(target, default) for target in self.versions]
         names = list(dict.fromkeys(name for name, _ in pairs))
@@ -68,7 +73,7 @@ class Named(Record, frozen=True):
             raise UsageError(
                 f"versions of several studies: {', '.join(names)}", "Run the command once a study."
             )
-        study = load_study(project, names[0])
+        study = load(project, names[0])
         versions = {version.id: version for version in (study.version(name) for _, name in pairs)}
         return project, study, list(versions.values())
 
@@ -207,12 +212,13 @@ class _Candidates:
     def __init__(self, text: str, selection: Selection) -> None:
         from workbench.project import require_project
         from workbench.store import Store
-        from workbench.study.folder import load_study, parse_target
+        from workbench.study.folder import parse_target
+        from workbench.study.seen import view_study
 
         self.project: Project = require_project()
         default = selection.study or self.project.default_study
         self.study_name, name = parse_target(_without_path(text), default)
-        self.study: Study = load_study(self.project, self.study_name)
+        self.study = view_study(self.project, self.study_name)
         self.version = self.study.version(name)
         if selection.problem is not None:
             self.study.problem(selection.problem)

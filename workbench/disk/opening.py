@@ -161,3 +161,29 @@ def _is_link(status: os.stat_result) -> bool:
     # A junction of Windows is no symbolic link, and leads elsewhere all the same.
     tag = getattr(status, "st_reparse_tag", 0)
     return stat.S_ISLNK(status.st_mode) or tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The content of a file, told at once where it is none or holds too much.
+
+    Args:
+        path: A link is followed: what is only read may lie elsewhere.
+        most: The most bytes that it may hold.
+
+    Raises:
+        DataError: a pipe, a device, a folder, or a file of more than `most` bytes.
+        OSError: it is not there, or may not be read.
+    """
+    # Without waiting: a pipe that nobody writes to would hold us for ever.
+    handle = os.open(path, os.O_RDONLY | (FILE & ~_NO_FOLLOW))
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            what = _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+            raise DataError(f"{path} is {what}, and not a file", "Look what it is there for.")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise DataError(
+            f"{path} holds more than {most:,} bytes", "No file of this kind is that large."
+        )
+    return data

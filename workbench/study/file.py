@@ -31,6 +31,20 @@ _FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
 _DOCS = "docs/front-matter.md shows a whole study.py."
 
 
+def compiled(text: str, path: Path, shown: str) -> types.CodeType:
+    """A ``study.py`` as code, of which nothing is run.
+
+    Raises:
+        UsageError: it is no Python.
+    """
+    try:
+        return compile(text, str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        line = error.lineno or 1 if isinstance(error, SyntaxError) else 1
+        why = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
+        raise UsageError(f"{shown}:{line}: not valid Python: {why}", "Correct it.") from error
+
+
 class StudyFile:
     """The names that a ``study.py`` defines, behind checks.
 
@@ -43,12 +57,13 @@ class StudyFile:
         self.path = path
         self.shown = shown
         text = read_source(path, shown)
+        code = compiled(text, path, shown)
         module = types.ModuleType(f"study_{path.parent.name}")
         module.__file__ = str(path)
         self._names: dict[str, Any] = module.__dict__
         try:
             with contextlib.redirect_stdout(sys.stderr):
-                exec(compile(text, str(path), "exec", dont_inherit=True), self._names)
+                exec(code, self._names)
         except (Exception, SystemExit) as error:
             raise self._raised(error, "while it was loaded") from error
 
@@ -57,8 +72,6 @@ class StudyFile:
         return UsageError(f"{self.shown}:{line}: {what}", hint)
 
     def _raised(self, error: BaseException, when: str) -> UsageError:
-        if isinstance(error, SyntaxError) and error.filename == str(self.path):
-            return self.error(f"not valid Python: {error.msg}", "Correct it.", error.lineno or 1)
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(self.path)]
         line = (lines[-1] if lines else None) or 1

@@ -45,6 +45,7 @@ __all__ = [
     "load_study",
     "local_sources",
     "parse_target",
+    "require_study",
     "resolve_launches",
     "resolve_scratch",
     "source_hash",
@@ -266,12 +267,11 @@ def study_names(project: Project) -> list[str]:
     return studies_in(project.kernels)
 
 
-def load_study(project: Project, name: str) -> Study:
-    """Load and check a study with all its versions.
+def require_study(project: Project, name: str) -> None:
+    """Refuse a name that is no study's.
 
     Raises:
-        UsageError: no such study; or study.py or the front matter of a version is
-            wrong, with file, line and the nearest right name.
+        UsageError: there is none of that name; names the nearest one.
     """
     if (
         not name
@@ -284,6 +284,18 @@ def load_study(project: Project, name: str) -> Study:
             did_you_mean(name, study_names(project), "studies")
             + " `workbench new --study NAME` starts one.",
         )
+
+
+def load_study(project: Project, name: str) -> Study:
+    """Load and check a study with all its versions; this runs ``study.py``.
+
+    What only looks at a study takes `workbench.study.seen.view_study` instead.
+
+    Raises:
+        UsageError: no such study; or study.py or the front matter of a version is
+            wrong, with file, line and the nearest right name.
+    """
+    require_study(project, name)
     return Study(project, name)
 
 

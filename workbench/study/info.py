@@ -8,7 +8,8 @@ from __future__ import annotations
 from workbench.errors import WorkbenchError
 from workbench.model import Version
 from workbench.project import Project
-from workbench.study.folder import Study, load_study, source_hash
+from workbench.study.folder import Study, source_hash
+from workbench.study.seen import view_study
 
 
 class StudyInfo:
@@ -37,15 +38,13 @@ class StudyInfo:
         ):
             return
         try:
-            study = load_study(project, name)
-            outputs = study.outputs(next(iter(study.problems.values())))
+            study = view_study(project, name)
         except WorkbenchError as error:
             # A study that is broken today is no reason to withhold what was measured.
             self.problem = error.message
             return
         self.study = study
-        if all(kind.startswith(("int", "uint")) for _, kind in outputs.values()):
-            self.work = "op"
+        self.work = study.work
 
     @property
     def title(self) -> str:

@@ -22,6 +22,7 @@ from workbench.measure.ladder import Ladder, Rung, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
+from workbench.study.seen import facts_path
 from workbench.views.html.page import KeptPage, Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import ReportFile as ReportFile
 from workbench.views.html.render import ladder_folder, step_page, version_page
@@ -165,7 +166,8 @@ def _study_key(project: Project, name: str) -> str:
     parts: list[str | bytes] = []
     for path in files:
         parts += [str(path.relative_to(folder)), path.read_bytes()]
-    return digest(*parts)
+    record = facts_path(project, name)
+    return digest(*parts, record.read_bytes() if record.is_file() else b"")
 
 
 def _ladder_key(site: Site, ladder: Ladder, *, of_files: bool) -> str:
