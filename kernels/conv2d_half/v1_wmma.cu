@@ -1,5 +1,5 @@
 /* ---
-title  = "WMMA: a 16×16 tile a warp, gathered element by element"
+title  = "WMMA: a 16×16 tile per warp, gathered element by element"
 parent = "v0"
 change = "Each warp multiplies 16×16 tiles on the tensor cores (WMMA). It unrolls its patches of the input (im2col) in shared memory first, one element after the other."
 requires     = "max(N*H*W*max(C, K), 9*K*C, N*H*W*K + 8*N*H*W) < 2**31"

@@ -1,5 +1,5 @@
 /* ---
-title  = "4-byte loads a lane, a warp along the channels"
+title  = "4-byte loads per lane, a warp along the channels"
 parent = "v7"
 change = "A lane loads four channels as one word and its neighbour the next four, so that a warp reads the 128 channels of one pixel in a row. Where a pixel lies in its image is worked out once and kept in shared memory."
 requires     = "max((N*H*W + 127) * max(C, K), 9*(K + 127)*C) < 2**31 and 9*C < 2**17 and C % 4 == 0"
