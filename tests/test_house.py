@@ -405,9 +405,7 @@ MAY_WRITE: Mapping[str, str] = {
 }
 
 
-def writes(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
+def writes(node: ast.Call) -> bool:
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
     texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
     if name == "open":
@@ -423,7 +421,11 @@ def writes(node: ast.AST) -> bool:
 
 def test_all_writing_and_removing_goes_through_one_room() -> None:
     found = {
-        module: [node.lineno for node in ast.walk(tree(module)) if writes(node)]
+        module: [
+            node.lineno
+            for node in ast.walk(tree(module))
+            if isinstance(node, ast.Call) and writes(node)
+        ]
         for module in FILES
         if not module.startswith("workbench.disk.")
     }
