@@ -27,9 +27,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all records: frozen, keyword-only, defaults left out on disk."""
 
 
-# --- studies -----------------------------------------------------------------
-
-
 class Problem(Record, frozen=True):
     """A named size of a study.
 
@@ -70,6 +67,16 @@ class ScratchSpec(Record, frozen=True):
     line: int = 0
 
 
+class FillSpec(Record, frozen=True):
+    """One ``[[fill]]``: an input to copy, or expressions to repeat (of `dtype` in a symbol)."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    input: str = ""
+    dtype: str = ""
+    line: int = 0
+
+
 class Expectation(Record, frozen=True):
     """What the author predicted, before measuring, that a version would move.
 
@@ -94,6 +101,7 @@ class Description(Record, frozen=True):
     baseline: bool = False
     launches: tuple[LaunchSpec, ...] = ()
     scratch: tuple[ScratchSpec, ...] = ()
+    fills: tuple[FillSpec, ...] = ()
     defines: dict[str, str] = {}
     flags: tuple[str, ...] = ()
     requires: str = ""  # integer expression that must be true for a problem
@@ -112,9 +120,6 @@ class Version(Description, frozen=True, kw_only=True):
     path: str  # relative to the project root, forward slashes
     kind: Literal["cuda", "python"]
     text: str  # the whole file
-
-
-# --- builds --------------------------------------------------------------------
 
 
 class SourceFile(Record, frozen=True):
@@ -151,9 +156,6 @@ class Build(Record, frozen=True):
     resources: tuple[KernelResources, ...] = ()
     ptx: str = ""
     log: str = ""  # compiler warnings
-
-
-# --- what an engine says -----------------------------------------------------
 
 
 class Device(Record, frozen=True):
@@ -310,9 +312,6 @@ class Profile(Record, frozen=True):
     build: Build | None = None
     verification: Verification | None = None
     notices: tuple[Notice, ...] = ()
-
-
-# --- times -----------------------------------------------------------------------
 
 
 class Estimate(Record, frozen=True):

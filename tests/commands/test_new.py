@@ -78,6 +78,16 @@ NAME = 'a "quoted" one'
 name = "tmp"
 dtype = "int32"
 shape = ["N", 2]
+[[fill]]
+name = "tmp"
+value = [0, "N"]
+[[fill]]
+name = "table"
+dtype = "float32"
+value = 0.5
+[[fill]]
+name = "copy"
+input = "a"
 [[launch]]
 kernel = "first"
 grid = ["cdiv(N, TILE)", 1]

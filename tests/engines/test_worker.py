@@ -13,6 +13,8 @@ from workbench.engines import Subject
 from workbench.engines.host.job import TimeOptions
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.measure.experiment import Experiment
+from workbench.project import Project
+from workbench.study.folder import load_study
 
 Manner = Callable[[str], None]
 
@@ -86,6 +88,65 @@ def test_a_hang_is_ended_with_all_its_processes(experiment: Experiment, stand_in
     assert "did not end within 3 s" in verdict.error.message
     assert time.monotonic() - begin < 60
     assert not _workers(experiment.project.root)
+
+
+FILL = "[[fill]]\nname = "
+
+
+@pytest.mark.parametrize(
+    ("manner", "fill"),
+    [
+        ("add", '"y"\nvalue = 0'),  # bytes alike: a memset
+        ("table", '"table"\ndtype = "float32"\nvalue = 1.0'),  # one word
+        ("table", '"table"\ndtype = "float32"\nvalue = [0.5, 1.5]'),  # copied
+        ("table", '"table"\ndtype = "int64"\nvalue = "0x3F800000 + 2**32 * 0x3F800000"'),
+    ],
+)
+def test_fills_stand_before_the_launches(
+    project: Project, stand_in: Manner, manner: str, fill: str
+) -> None:
+    stand_in(manner)
+    path = project.kernels / "double" / "v0_plain.cu"
+    text = path.read_text()
+    found = []
+    for more in ("", FILL + fill + "\n"):
+        path.write_text(text.replace("[[launch]]", more + "[[launch]]"))
+        experiment = experiment_on(project, load_study(project, "double"))
+        (verdict,) = experiment.verify(subjects(experiment, "n1000"))
+        found.append(verdict.error is None)
+    assert found == [False, True]
+
+
+def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manner) -> None:
+    stand_in("add")
+    path = project.kernels / "double" / "v0_plain.cu"
+    path.write_text(path.read_text().replace("[[launch]]", FILL + '"y"\nvalue = 0\n[[launch]]'))
+    experiment = experiment_on(project, load_study(project, "double"))
+    (subject,) = subjects(experiment, "n1000")
+    timing = experiment.time(subject, TimeOptions(limit_s=0.2, max_samples=40))
+    assert set(timing.launches) == {"fill y", "scale"}
+
+
+@pytest.mark.parametrize(
+    ("fill", "said"),
+    [
+        ('"tabel"\ndtype = "float32"\nvalue = 1.0', "`tabel` is no output, no scratch buffer"),
+        ('"table"\ninput = "x"', "input `x` has 4,000 bytes, `table` has room for 8"),
+        ('"y"\nvalue = 1\ndtype = "float32"', ""),
+    ],
+)
+def test_a_fill_that_cannot_be_is_told_at_its_line(
+    project: Project, stand_in: Manner, fill: str, said: str
+) -> None:
+    stand_in("ok")
+    path = project.kernels / "double" / "v0_plain.cu"
+    path.write_text(path.read_text().replace("[[launch]]", FILL + fill + "\n[[launch]]"))
+    experiment = experiment_on(project, load_study(project, "double"))
+    (verdict,) = experiment.verify(subjects(experiment, "n1000"))
+    assert (verdict.error is None) == (not said)
+    if verdict.error is not None:
+        assert isinstance(verdict.error, KernelError) and said in verdict.error.message
+        assert "kernels/double/v0_plain.cu:4: " in verdict.error.message
 
 
 def _workers(root: Path) -> list[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.engines.ncu.engine import GpuEngine
     from workbench.engines.ncu.raw import Keep
     from workbench.model import Problem, Profile, Version
+    from workbench.study.fills import ResolvedFill
     from workbench.study.folder import Study
     from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
@@ -83,16 +84,18 @@ class Subject(Record, frozen=True):
     built: BuildResult | None
     launches: tuple[ResolvedLaunch, ...] = ()
     scratch: tuple[ResolvedScratch, ...] = ()
+    fills: tuple[ResolvedFill, ...] = ()
 
     @classmethod
     def of(
         cls, study: Study, version: Version, problem: Problem, built: BuildResult | None
     ) -> Subject:
-        """Settle a version's launches for a problem that it was found able to do.
+        """Settle a version's launches and buffers for a problem that it was found able to do.
 
         Raises:
-            UsageError: a launch that no chip can run.
+            UsageError: a launch that no chip can run, or a fill that cannot be.
         """
+        from workbench.study.fills import resolve_fills
         from workbench.study.launches import resolve_launches, resolve_scratch
 
         ours = version.kind == "cuda"  # what a library launches is its own affair
@@ -103,6 +106,7 @@ class Subject(Record, frozen=True):
             built=built,
             launches=resolve_launches(study, version, problem) if ours else (),
             scratch=resolve_scratch(study, version, problem) if ours else (),
+            fills=resolve_fills(study, version, problem) if ours else (),
         )
 
 

@@ -16,8 +16,16 @@ from typing import Literal
 import msgspec
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Description, Expectation, LaunchSpec, Record, ScratchSpec, Version
-from workbench.study.keys import ExpectTable, Keys, LaunchTable, ScratchTable
+from workbench.model import (
+    Description,
+    Expectation,
+    FillSpec,
+    LaunchSpec,
+    Record,
+    ScratchSpec,
+    Version,
+)
+from workbench.study.keys import ExpectTable, FillTable, Keys, LaunchTable, ScratchTable
 from workbench.study.predictions import parse as parse_prediction
 
 Kind = Literal["cuda", "python"]
@@ -26,8 +34,8 @@ _OPEN = re.compile(r"\A\s*/\*[ \t]*---[ \t]*\n")
 _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
 #: Keys that only code compiled by nvcc has.
-_CUDA_ONLY = ("launch", "scratch", "defines", "flags")
-#: Element types of scratch buffers, by their NumPy names.
+_CUDA_ONLY = ("launch", "scratch", "fill", "defines", "flags")
+#: Element types of scratch buffers and of what symbols are filled with, by their NumPy names.
 DTYPES = (
     *(f"float{bits}" for bits in (16, 32, 64)),
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
@@ -184,13 +192,38 @@ def _scratch(keys: Keys, index: int, table: ScratchTable, taken: set[str]) -> Sc
             "Give every scratch buffer a name of its own, of letters, digits and _.",
         )
     taken.add(name)
-    dtype = keys.required(f"{key}.dtype", table.dtype)
-    if dtype not in DTYPES:
-        keys.fail(f"{key}.dtype", f"unknown dtype `{dtype}`", did_you_mean(dtype, DTYPES, "types"))
+    dtype = _dtype(keys, key, keys.required(f"{key}.dtype", table.dtype))
     if not table.shape:
         keys.fail(f"{key}.shape", "`shape` is missing in [[scratch]]", 'Add shape = ["M", "N"].')
     shape = keys.texts(f"{key}.shape", table.shape, None)
     return ScratchSpec(name=name, dtype=dtype, shape=shape, line=keys.line(key))
+
+
+def _dtype(keys: Keys, key: str, dtype: str) -> str:
+    if dtype not in DTYPES:
+        keys.fail(f"{key}.dtype", f"unknown dtype `{dtype}`", did_you_mean(dtype, DTYPES, "types"))
+    return dtype
+
+
+def _fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> FillSpec:
+    key = f"fill[{index}]"
+    name = keys.required(f"{key}.name", table.name)
+    if name in taken:
+        keys.fail(f"{key}.name", f"`{name}` is filled twice", "Keep one [[fill]] of each name.")
+    taken.add(name)
+    if (table.value == ()) == (not table.input.strip()):
+        keys.fail(
+            key,
+            f"[[fill]] of `{name}` takes either `value` or `input`",
+            "Write value = 0, value = [1, 0] to repeat several, or input = the name of an input.",
+        )
+    return FillSpec(
+        name=name,
+        values=keys.texts(f"{key}.value", table.value, None),
+        input=table.input.strip(),
+        dtype=_dtype(keys, key, table.dtype) if table.dtype else "",
+        line=keys.line(key),
+    )
 
 
 def _expectation(keys: Keys, index: int, table: ExpectTable) -> Expectation:
@@ -279,6 +312,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
             "Say why this version may be further off than the study's tolerance.",
         )
     taken: set[str] = set()
+    filled: set[str] = set()
     return FrontMatter(
         title=keys.required("title", said.title),
         parent=None if said.parent is None else said.parent.strip(),
@@ -286,6 +320,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         baseline=said.baseline,
         launches=tuple(_launch(keys, *each) for each in enumerate(said.launch)),
         scratch=tuple(_scratch(keys, *each, taken) for each in enumerate(said.scratch)),
+        fills=tuple(_fill(keys, *each, filled) for each in enumerate(said.fill)),
         defines={name: _define(keys, name, value) for name, value in said.defines.items()},
         flags=said.flags,
         requires=said.requires.strip(),

@@ -40,6 +40,15 @@ class ScratchTable(Table, frozen=True):
     shape: Size | tuple[Size, ...] = ()
 
 
+class FillTable(Table, frozen=True):
+    """``[[fill]]``."""
+
+    name: str = ""
+    value: Scalar | tuple[Scalar, ...] = ()
+    input: str = ""
+    dtype: str = ""
+
+
 class ExpectTable(Table, frozen=True):
     """``[[expect]]``."""
 
@@ -59,6 +68,7 @@ class VersionTable(Table, frozen=True):
     launch: tuple[LaunchTable, ...] = ()
     expect: tuple[ExpectTable, ...] = ()
     scratch: tuple[ScratchTable, ...] = ()
+    fill: tuple[FillTable, ...] = ()
     defines: dict[str, object] = {}
     flags: tuple[str, ...] = ()
     requires: str = ""
@@ -72,6 +82,7 @@ TABLES: dict[str, type[Table]] = {
     "": VersionTable,
     "launch": LaunchTable,
     "scratch": ScratchTable,
+    "fill": FillTable,
     "expect": ExpectTable,
 }
 _SIZES = ("must hold integers or expressions, not {value!r}", "{key} = {example}")
@@ -85,9 +96,11 @@ _FORMS = {
     "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
     "defines": ("must be a table", "[defines] and TILE = 32"),
     "tolerance": ("must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),
-    "args": ("must hold strings or numbers, not {value!r}", "{key} = {example}"),
+    **dict.fromkeys(
+        ("args", "value"), ("must hold strings or numbers, not {value!r}", "{key} = {example}")
+    ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
-    **dict.fromkeys(("launch", "scratch", "expect"), _TABLES),
+    **dict.fromkeys(("launch", "scratch", "fill", "expect"), _TABLES),
 }
 _STRING = ("must be a string, not {value!r}", '{key} = "…"')
 #: msgspec's messages: what is wrong, and the path to it, `$.launch[0].grid[1]`.

@@ -78,7 +78,7 @@ class Scope(Protocol):
         ...
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     """A key of a version's front matter, by its path: ``launch[0].grid``."""
 
     version: Version
@@ -86,10 +86,17 @@ class _Key(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Its last part: ``grid``."""
         return self.path.rpartition(".")[2]
 
+    @property
+    def where(self) -> str:
+        """``kernels/sgemm/v3_padded.cu:7``: its file and line."""
+        return place(self.version, self.path)
+
     def error(self, what: str, hint: str) -> UsageError:
-        return UsageError(f"{place(self.version, self.path)}: {what}", hint)
+        """The error for it, at its line."""
+        return UsageError(f"{self.where}: {what}", hint)
 
     def names_in(self, text: str) -> list[str]:
         """What an expression of the key uses; a complaint names the key's line."""
@@ -117,9 +124,14 @@ def defined_integers(version: Version) -> dict[str, int]:
     return found
 
 
+def is_float(text: str) -> bool:
+    """Whether it is a number with a point or an exponent, an infinity or a NaN."""
+    return _FLOAT.match(text) is not None
+
+
 def split_cast(text: str) -> tuple[str, str]:
     """An argument's C type and the expression in it: ``long(M*N)`` -> ("long", "M*N")."""
-    if _FLOAT.match(text):
+    if is_float(text):
         return "float", text
     try:
         node = ast.parse(text, mode="eval").body
@@ -152,8 +164,10 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
             if text in buffers:
                 continue
             ctype, text = split_cast(text)
-            if _FLOAT.match(text) and CTYPES[ctype] is None:
+            if is_float(text) and CTYPES[ctype] is None:
                 continue
+        if key.name == "value" and is_float(text):
+            continue
         for used in key.names_in(text):
             if used not in names:
                 known = [*names, *(sorted(buffers) if key.name == "args" else ())]
@@ -162,22 +176,25 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
                 )
 
 
-def _expressions(version: Version) -> Iterator[tuple[_Key, str]]:
+def _expressions(version: Version) -> Iterator[tuple[Key, str]]:
     """Every expression of a version's front matter, and its key."""
     for index, launch in enumerate(version.launches):
         for name in ("grid", "block", "args", "cluster"):
             for text in getattr(launch, name):
-                yield _Key(version, f"launch[{index}].{name}"), text
-        yield _Key(version, f"launch[{index}].dynamic_shared"), launch.dynamic_shared
+                yield Key(version, f"launch[{index}].{name}"), text
+        yield Key(version, f"launch[{index}].dynamic_shared"), launch.dynamic_shared
     for index, buffer in enumerate(version.scratch):
         for text in buffer.shape:
-            yield _Key(version, f"scratch[{index}].shape"), text
+            yield Key(version, f"scratch[{index}].shape"), text
+    for index, fill in enumerate(version.fills):
+        for text in fill.values:
+            yield Key(version, f"fill[{index}].value"), text
     if version.requires:
-        yield _Key(version, "requires"), version.requires
+        yield Key(version, "requires"), version.requires
 
 
 def _extent(
-    key: _Key, texts: tuple[str, ...], names: dict[str, int], limits: Dim3, problem: Problem
+    key: Key, texts: tuple[str, ...], names: dict[str, int], limits: Dim3, problem: Problem
 ) -> Dim3:
     values = [key.value(text, names) for text in texts]
     for axis, value, text, limit in zip("xyz", values, texts, limits, strict=False):
@@ -191,14 +208,14 @@ def _extent(
 
 
 def _argument(
-    key: _Key, text: str, names: dict[str, int], buffers: set[str]
+    key: Key, text: str, names: dict[str, int], buffers: set[str]
 ) -> BufferArg | ScalarArg:
     if text in buffers:
         return BufferArg(name=text)
     ctype, inner = split_cast(text)
     bounds = CTYPES[ctype]
     if bounds is None:
-        number = float(inner) if _FLOAT.match(inner) else float(key.value(inner, names))
+        number = float(inner) if is_float(inner) else float(key.value(inner, names))
         return ScalarArg(value=number, ctype=ctype)
     value = key.value(inner, names)
     low, high = bounds
@@ -225,7 +242,7 @@ def resolve_launches(
     launches = []
     for index, spec in enumerate(version.launches):
         grid_key, block_key, args_key, shared_key, cluster_key = (
-            _Key(version, f"launch[{index}].{name}")
+            Key(version, f"launch[{index}].{name}")
             for name in ("grid", "block", "args", "dynamic_shared", "cluster")
         )
         grid = _extent(grid_key, spec.grid, names, MAX_GRID, problem)
@@ -261,7 +278,7 @@ def resolve_launches(
     return tuple(launches)
 
 
-def _check_cluster(key: _Key, cluster: Dim3, grid: Dim3, problem: Problem) -> None:
+def _check_cluster(key: Key, cluster: Dim3, grid: Dim3, problem: Problem) -> None:
     blocks = math.prod(cluster)
     uneven = any(size % part for size, part in zip(grid, cluster, strict=True))
     if blocks > MAX_CLUSTER or uneven:
@@ -283,7 +300,7 @@ def resolve_scratch(
     names = study.names(version, problem)
     buffers = []
     for index, spec in enumerate(version.scratch):
-        key = _Key(version, f"scratch[{index}].shape")
+        key = Key(version, f"scratch[{index}].shape")
         shape = tuple(key.value(text, names) for text in spec.shape)
         if any(size < 1 for size in shape):
             raise key.error(

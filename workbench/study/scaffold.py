@@ -157,6 +157,11 @@ def _inherited(parent: Version) -> str:
     for buffer in parent.scratch:
         text += "\n[[scratch]]\n" + _pair("name", buffer.name, 5) + _pair("dtype", buffer.dtype, 5)
         text += _pair("shape", list(buffer.shape), 5)
+    for fill in parent.fills:
+        text += "\n[[fill]]\n" + _pair("name", fill.name, 5)
+        text += _pair("dtype", fill.dtype, 5) if fill.dtype else ""
+        text += _pair("input", fill.input, 5) if fill.input else ""
+        text += _pair("value", list(fill.values), 5) if fill.values else ""
     for launch in parent.launches:
         text += "\n[[launch]]\n" + _pair("kernel", launch.kernel, 6)
         for key in ("grid", "block", "args", "cluster"):

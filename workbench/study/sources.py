@@ -104,7 +104,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
 def source_hash(project: Project, version: Version) -> str:
     """SHA-256 over all that decides what a version computes and how fast.
 
-    That is its code after the front matter, its launches and scratch buffers, its
+    That is its code after the front matter, its launches, scratch buffers and fills, its
     defines and flags, and the text of the project files that it includes. Title,
     change, expectations and requirements are prose: editing them leaves a recorded
     profile valid. Line ends, trailing blanks and blank lines around the code do
@@ -129,6 +129,12 @@ def source_hash(project: Project, version: Version) -> str:
             for launch in version.launches
         ],
         "scratch": [[each.name, each.dtype, each.shape] for each in version.scratch],
+        # As with `cooperative`: versions without one keep their hash.
+        **(
+            {"fills": [[each.name, each.dtype, each.values, each.input] for each in version.fills]}
+            if version.fills
+            else {}
+        ),
         "defines": version.defines,
         "flags": version.flags,
     }

@@ -76,6 +76,13 @@ class Arena:
         """Where an array starts."""
         return next(allocation.start for allocation in self.allocations if allocation.name == name)
 
+    def fill(self, name: str, content: NDArray[np.uint8]) -> None:
+        """Write the first bytes of an array."""
+        start = self.address(name) - GLOBAL_BASE
+        self.bytes[start : start + len(content)] = content
+        if self.written is not None:
+            self.written[start : start + len(content)] = 1
+
     def read(self, name: str, like: Array) -> Array:
         """A copy of an array's present content."""
         start = self.address(name) - GLOBAL_BASE

@@ -27,6 +27,7 @@ from workbench.engines.emulated.blame import Blame
 from workbench.engines.emulated.record import resident
 from workbench.engines.host.correctness import compare, poison_byte, random_places
 from workbench.engines.host.failures import describe_check
+from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 from workbench.model import Build
@@ -106,6 +107,26 @@ def launch_of(resolved: ResolvedLaunch, build: Build, limits: Limits) -> KernelL
     )
 
 
+def fill(subject: Subject, memory: Arrays, module: Module, arena: Arena) -> None:
+    """Carry out the version's fills, as the GPU's worker does before every run.
+
+    Raises:
+        UsageError: a name that the build lacks, or an input that does not fit.
+    """
+    own = {name for name, each in module.variables.items() if each.space in ("global", "const")}
+    for each in subject.fills:
+        if each.symbol and each.name not in own:
+            raise no_symbol(each, sorted({*own, *memory.outputs, *memory.scratch}))
+        size = module.variables[each.name].size if each.symbol else memory.all[each.name].nbytes
+        if each.input:
+            content = np.ascontiguousarray(memory.inputs[each.input]).reshape(-1).view(np.uint8)
+            check_copy(each, content.nbytes, size)
+        else:
+            check_whole(each, size)
+            content = repeated(each, size)
+        arena.fill(each.name, content)
+
+
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> Module:
     """The same PTX is run on one problem after another."""
@@ -139,12 +160,14 @@ def emulate(
 
     Raises:
         KernelError: it does wrong, or needs what is not supported.
+        UsageError: a fill that the build has no room for.
     """
     limits = Limits.within(seconds, instructions)
     module = _parsed(built_of(subject).build.ptx)
     memory = arrays_of(subject, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()
     arena = arena_for(module, memory.all, blank)
+    fill(subject, memory, module, arena)
     begin = time.perf_counter()
     outcomes = []
     for resolved in subject.launches:
@@ -170,6 +193,7 @@ def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame
     """The version once more, with the lines behind every value followed."""
     memory = arrays_of(subject, seed)
     arena = arena_for(module, memory.all)
+    fill(subject, memory, module, arena)
     origins = Origins(module, arena)
     for resolved in subject.launches:
         run(module, launch_of(resolved, built_of(subject).build, limits), arena, origins=origins)

@@ -142,18 +142,42 @@ class Driver:
             self._lib.cuGraphDestroy(graph)
         return CudaGraph(self, executable)
 
-    def extended_kernel(
-        self, cubin: bytes, resolved: ResolvedLaunch, stream: int, values: Sequence[np.generic]
-    ) -> Callable[[], None]:
-        """A launch with attributes (clusters, cooperative), ready to be called again and again.
+    def load(self, cubin: bytes) -> ctypes.c_void_p:
+        """Load a module into the current context, where it stays.
 
-        PyCUDA keeps its module and function handles to itself, so the cubin is
-        loaded a second time here, into the same context.
+        PyCUDA keeps its module and function handles to itself, so a cubin whose launches
+        have attributes is loaded a second time, with variables of its own.
         """
         module = ctypes.c_void_p()
-        function = ctypes.c_void_p()
         image = ctypes.create_string_buffer(cubin, len(cubin))
         self.call("cuModuleLoadData", ctypes.byref(module), image)
+        return module
+
+    def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
+        """Address and bytes of a variable of a module.
+
+        Raises:
+            DriverError: it has none of that name.
+        """
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self.call(
+            "cuModuleGetGlobal_v2",
+            ctypes.byref(address),
+            ctypes.byref(size),
+            module,
+            name.encode(),
+        )
+        return address.value, size.value
+
+    def extended_kernel(
+        self,
+        module: ctypes.c_void_p,
+        resolved: ResolvedLaunch,
+        stream: int,
+        values: Sequence[np.generic],
+    ) -> Callable[[], None]:
+        """A launch with attributes (clusters, cooperative), ready to be called again and again."""
+        function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, resolved.kernel.encode())
         shared = resolved.dynamic_shared
         if shared:
@@ -177,8 +201,8 @@ class Driver:
         parameters = (ctypes.c_void_p * max(1, len(cells)))(*(ctypes.addressof(c) for c in cells))
 
         def launch() -> None:
-            # `image` and `cells` are named so that they live as long as the closure.
-            _ = (image, cells, attributes)
+            # They are named so that they live as long as the closure.
+            _ = (cells, attributes)
             self.call(
                 "cuLaunchKernelEx", ctypes.byref(config), function, parameters, ctypes.c_void_p()
             )

@@ -6,19 +6,25 @@ verified.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import struct
 import sys
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
-from workbench.engines.host.job import Executable
+from workbench.engines.gpu.libcuda import Driver, DriverError
+from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated, unit
+from workbench.engines.host.job import BufferSpec, Executable
+from workbench.errors import UsageError
 from workbench.model import Problem
+from workbench.study.fills import ResolvedFill
 from workbench.study.launches import BufferArg, ResolvedLaunch
 
 #: The C types of `workbench.study.launches.CTYPES` -> NumPy type and format of `struct`.
@@ -56,12 +62,78 @@ class CudaProgram:
         self._cubin = Path(program.cubin).read_bytes()
         with session.doing(f"loading {program.version}"):
             self._module = session.cuda.module_from_buffer(self._cubin)
+        #: The driver and the module of launches with attributes, where there are any.
+        self._extended: tuple[Driver, ctypes.c_void_p] | None = None
+        self._staged: dict[tuple[str, int], DeviceArray] = {}
 
     def bind(self, buffers: Buffers) -> tuple[Step, ...]:
-        """Pack the arguments of every launch once."""
-        return tuple(
+        """Pack the arguments of every launch once; before the launches stand the fills.
+
+        Raises:
+            WorkerError: a launch or a fill that cannot be.
+        """
+        launches = [
             (launch.kernel, self._step(launch, buffers)) for launch in self._program.launches
-        )
+        ]
+        # Behind the launches, because these may load the code a second time.
+        fills = [(f"fill {fill.name}", self._fill(fill, buffers)) for fill in self._program.fills]
+        return (*fills, *launches)
+
+    def _fill(self, fill: ResolvedFill, buffers: Buffers) -> Callable[[], None]:
+        try:
+            if fill.symbol:
+                places = self._symbols(fill)
+            else:
+                places = [(buffers[fill.name].address, buffers[fill.name].nbytes)]
+            calls = [self._write(fill, address, size, buffers) for address, size in places]
+        except UsageError as error:
+            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
+
+        def step() -> None:
+            for call in calls:
+                call()
+
+        return step
+
+    def _symbols(self, fill: ResolvedFill) -> list[tuple[int, int]]:
+        """Address and bytes of a variable, in each module that was loaded of the cubin."""
+        try:
+            address, size = self._module.get_global(fill.name)
+            places = [(int(address), int(size))]
+            if self._extended is not None:
+                driver, module = self._extended
+                places.append(driver.symbol(module, fill.name))
+        except (self._session.cuda.LogicError, DriverError) as error:
+            raise no_symbol(fill) from error
+        return places
+
+    def _write(
+        self, fill: ResolvedFill, address: int, size: int, buffers: Buffers
+    ) -> Callable[[], None]:
+        cuda, stream = self._session.cuda, self._session.stream
+        if fill.input:
+            source = buffers[fill.input]
+            check_copy(fill, source.nbytes, size)
+        else:
+            check_whole(fill, size)
+            once = unit(fill)
+            if (once == once[0]).all():
+                return partial(cuda.memset_d8_async, address, int(once[0]), size, stream)
+            if 4 % len(once) == 0 and size % 4 == 0:
+                word = int(np.resize(once, 4).view(np.uint32)[0])
+                return partial(cuda.memset_d32_async, address, word, size // 4, stream)
+            source = self._stage(fill, size)
+        return partial(cuda.memcpy_dtod_async, address, source.address, source.nbytes, stream)
+
+    def _stage(self, fill: ResolvedFill, size: int) -> DeviceArray:
+        """What no memset writes, in device memory; once for all sets of buffers."""
+        key = (fill.name, size)
+        if key not in self._staged:
+            name = f"what {fill.name} is filled with"
+            spec = BufferSpec(name=name, role="scratch", shape=(size,), dtype="uint8")
+            self._staged[key] = self._session.allocate(spec)
+            self._session.upload(self._staged[key], repeated(fill, size))
+        return self._staged[key]
 
     def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
@@ -102,12 +174,12 @@ class CudaProgram:
     def _extended_step(
         self, launch: ResolvedLaunch, values: list[np.generic]
     ) -> Callable[[], None]:
-        from workbench.engines.gpu.libcuda import Driver, DriverError
-
         try:
-            return Driver().extended_kernel(
-                self._cubin, launch, int(self._session.stream.handle), values
-            )
+            if self._extended is None:
+                driver = Driver()
+                self._extended = driver, driver.load(self._cubin)
+            driver, module = self._extended
+            return driver.extended_kernel(module, launch, int(self._session.stream.handle), values)
         except DriverError as error:
             what = ["a cooperative launch"] if launch.cooperative else []
             if launch.cluster is not None:

@@ -17,6 +17,7 @@ import msgspec
 
 from workbench.disk.writing import replace_file
 from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verification
+from workbench.study.fills import ResolvedFill
 from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
 Task = Literal["verify", "time", "profile", "describe"]
@@ -59,6 +60,7 @@ class Executable(Record, frozen=True):
     cubin: str = ""
     launches: tuple[ResolvedLaunch, ...] = ()
     scratch: tuple[ResolvedScratch, ...] = ()
+    fills: tuple[ResolvedFill, ...] = ()
 
 
 class TimeOptions(Record, frozen=True):

@@ -263,4 +263,5 @@ def _executable(subject: Subject) -> Executable:
         cubin=str(built.cubin) if built else "",
         launches=subject.launches,
         scratch=subject.scratch,
+        fills=subject.fills,
     )

@@ -3,7 +3,8 @@
 `FAKE_KERNEL` chooses how the one kernel, ``scale`` (y = 2·x), behaves:
 ``ok``, ``wrong``, ``half`` (writes half of y), ``stray`` (writes behind y), ``nan``,
 ``crash``, ``crash-later`` (from the third launch on), ``hang``, ``die`` (the process ends),
-``slow``, ``oom``. With a version behind it (``crash v1``) only that version's does.
+``slow``, ``oom``, ``add`` (y += 2·x), ``table`` (y = x times the sum of the symbol ``table``,
+two floats). With a version behind it (``crash v1``) only that version's does.
 Calls are checked as the driver would: a launch needs a context and a live module.
 """
 
@@ -20,6 +21,7 @@ _lost = False
 _launches = 0
 busied = 0  # bytes of asynchronous memsets: what a device is kept busy with
 _concerned = not ONLY  # whether the version at work is the one that misbehaves
+_table = ctypes.create_string_buffer(8)
 _begin = time.perf_counter()
 
 
@@ -142,6 +144,13 @@ def memset_d8_async(address: int, value: int, size: int, stream: "Stream") -> No
     global busied
     _need_context()
     busied += size
+    if size < 1 << 20:  # larger ones only keep a device busy
+        ctypes.memset(address, value, size)
+
+
+def memset_d32_async(address: int, value: int, count: int, stream: "Stream") -> None:
+    _need_context()
+    np.ctypeslib.as_array((ctypes.c_uint32 * count).from_address(address))[:] = value
 
 
 def memcpy_htod(address: int, host: np.ndarray) -> None:
@@ -157,6 +166,10 @@ def memcpy_dtoh(host: np.ndarray, address: int) -> None:
 def memcpy_dtod(target: int, source: int, size: int) -> None:
     _need_context()
     ctypes.memmove(target, source, size)
+
+
+def memcpy_dtod_async(target: int, source: int, size: int, stream: "Stream") -> None:
+    memcpy_dtod(target, source, size)
 
 
 class Stream:
@@ -208,6 +221,12 @@ class Function:
         source = np.ctypeslib.as_array((ctypes.c_float * n).from_address(x))
         extra = 1 if mode == "stray" else 0
         target = np.ctypeslib.as_array((ctypes.c_float * (n + extra)).from_address(y))
+        if mode == "add":
+            target += source * 2
+            return
+        if mode == "table":
+            target[:] = source * sum(struct.unpack("ff", _table.raw))
+            return
         end = n // 2 if mode == "half" else n
         target[:end] = source[:end] * 2
         if mode == "wrong" and n > 100:
@@ -226,6 +245,11 @@ class Module:
         if name != "scale":
             raise LogicError("cuModuleGetFunction failed: named symbol not found")
         return Function(self._version)
+
+    def get_global(self, name: str) -> tuple[int, int]:
+        if name != "table":
+            raise LogicError("cuModuleGetGlobal failed: named symbol not found")
+        return ctypes.addressof(_table), 8
 
 
 def module_from_buffer(data: bytes) -> Module:

@@ -1,0 +1,133 @@
+"""Fills under the emulator: constants copied from inputs, buffers that start as they should."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ladders import emulated, needs_compiler
+from tests.study_maker import Maker
+from workbench.engines import RunOptions
+from workbench.engines.emulated.emulation import verified
+from workbench.errors import KernelError, UsageError
+
+pytestmark = [pytest.mark.nvcc, needs_compiler]
+
+STUDY = """
+title = "Three taps, and the sum of what they give"
+input_names = ("x", "taps")
+problems = {"n1000": {"N": 1000, "T": 3, "uses": ("profile", "verify")}}
+tolerance = 1e-6
+tolerance_why = "a few roundings"
+
+def inputs(problem, rng):
+    return {
+        "x": rng.random(problem["N"] + 2, dtype="float32"),
+        "taps": rng.random(problem["T"], dtype="float32"),
+    }
+
+def outputs(problem):
+    return {"y": ((problem["N"],), "float32"), "most": ((1,), "float32")}
+
+def reference(problem, inputs):
+    import numpy as np
+    y = np.convolve(inputs["x"].astype("float64"), inputs["taps"][::-1].astype("float64"), "valid")
+    return {"y": y, "most": y.max(keepdims=True)}
+
+def flops(problem):
+    return 6 * problem["N"]
+
+def bytes(problem):
+    return 8 * problem["N"]
+"""
+
+VERSION = """/* ---
+title = "Taps in constant memory"
+[[scratch]]
+name = "most_bits"
+dtype = "int32"
+shape = [1]
+[[fill]]
+name = "weights"
+input = "taps"
+[[fill]]
+name = "most_bits"
+value = "-T"
+[[fill]]
+name = "signs"
+dtype = "float64"
+value = [1.0, -1.0]
+[[launch]]
+kernel = "filter"
+grid = ["cdiv(N, 128)"]
+block = [128]
+args = ["x", "y", "most_bits", "N"]
+[[launch]]
+kernel = "finish"
+grid = [1]
+block = [32]
+args = ["most", "most_bits"]
+--- */
+__constant__ float weights[3];
+__device__ double signs[4];
+
+extern "C" __global__ void filter(const float* x, float* y, int* most_bits, int N) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i >= N) return;
+    float sum = 0;
+    for (int t = 0; t < 3; ++t) sum += x[i + t] * weights[t];
+    y[i] = sum * float(signs[2] * signs[1] * signs[3]);
+    atomicMax(most_bits, __float_as_int(y[i]));
+}
+
+extern "C" __global__ void finish(float* most, const int* most_bits) {
+    if (threadIdx.x == 0) *most = __int_as_float(*most_bits);
+}
+"""
+
+
+def ran(maker: Maker, text: str) -> None:
+    maker.write("study.py", STUDY)
+    maker.write("v0.cu", text)
+    study = maker.load()
+    options = RunOptions(seed=3)
+    version, problem = study.version("v0"), study.problem()
+    verified(*emulated(study, version, problem, options, maker.project))
+
+
+def test_what_is_filled_is_there_before_the_first_launch(maker: Maker) -> None:
+    ran(maker, VERSION)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('[[fill]]\nname = "weights"\ninput = "taps"\n', "", "wrong result"),
+        ('input = "taps"', 'dtype = "float32"\nvalue = 1', "wrong result"),
+        ("value = [1.0, -1.0]", "value = [1.0, 1.0, -1.0]", "wrong result"),
+        ('[[fill]]\nname = "most_bits"\nvalue = "-T"\n', "", "uninitialised memory"),
+    ],
+)
+def test_without_a_fill_the_result_is_another(
+    maker: Maker, right: str, wrong: str, said: str
+) -> None:
+    assert right in VERSION
+    with pytest.raises(KernelError, match=said):
+        ran(maker, VERSION.replace(right, wrong))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('name = "weights"', 'name = "weigths"', "8: `weigths` is no output, no scratch buffer"),
+        ("weights[3]", "weights[2]", "8: input `taps` has 12 bytes, `weights` has room for 8"),
+        ("double signs[4]", "float signs[5]", "14: `signs` has 20 bytes, which is no whole number"),
+    ],
+)
+def test_a_fill_that_the_build_has_no_room_for(
+    maker: Maker, right: str, wrong: str, said: str
+) -> None:
+    line, _, words = said.partition(": ")
+    with pytest.raises(UsageError) as caught:
+        ran(maker, VERSION.replace(right, wrong))
+    assert words in caught.value.message and caught.value.hint
+    assert caught.value.message.startswith(f"kernels/s/v0.cu:{line}: ")
