@@ -28,6 +28,18 @@ _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.build, "cp": asynccopy.build,
 }  # fmt: skip
 
+_TABLES = (
+    moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
+    arithmetic.BUILDERS,
+)  # fmt: skip
+#: Opcodes of which some form runs; those of control flow end blocks and have no builder.
+OPCODES = frozenset(
+    (
+        *_COUNTED, "mma", "addc", "subc", "madc", "bra", "brx", "call", "ret", "exit",
+        *(op for table in (*_TABLES, halves.BUILDERS, floats.BUILDERS) for op in table),
+    )
+)  # fmt: skip
+
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """The closure that runs one instruction.
@@ -54,10 +66,7 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return mma.mma(instr, ctx)
     if arithmetic.uses_carry(instr):
         return arithmetic.with_carry(instr, ctx)
-    tables = [
-        moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
-        arithmetic.BUILDERS,
-    ]  # fmt: skip
+    tables = list(_TABLES)
     if kind in halves.KINDS:
         tables.insert(0, halves.BUILDERS)
     elif kind in _FLOATS:
