@@ -94,6 +94,15 @@ def test_unwritten_elements_fail_even_where_the_reference_is_never_compared() ->
     assert check.sampled == 3 and check.compared == 3
 
 
+def test_a_byte_that_is_the_poison_by_right_was_written() -> None:
+    want = np.arange(256, dtype=np.float64)
+    got = want.astype("uint8")
+    assert compare({"y": got}, {"y": want}, 1e-12).ok
+    got[5] = poison_byte("u1")
+    check = compare({"y": got}, {"y": want}, 1.0)
+    assert check.unwritten == 1 and not check.ok
+
+
 def test_the_worst_of_a_sample_is_named_by_its_place_in_the_output() -> None:
     want = np.ones((10, 10))
     got = want.copy()
