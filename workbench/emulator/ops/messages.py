@@ -13,6 +13,7 @@ import sys
 import numpy as np
 
 from workbench.emulator.faults.words import first_lane, triple, who
+from workbench.emulator.ptx.frames import STACK_BYTES
 from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.state.context import Context, Registers, Run
 from workbench.emulator.state.lanes import Lanes, Mask
@@ -132,6 +133,22 @@ def printf(instr: Instr, ctx: Context) -> Run:
     return run
 
 
+#: What became of a thread that traps, and what to do about it.
+_TRAPS = {
+    "trap": ("the kernel trapped", "The kernel's own check refused what it found."),
+    "stack": (
+        "the stack overflowed",
+        "A recursion is too deep, or does not end; the emulator keeps "
+        f"{STACK_BYTES:,} bytes of frames a thread.",
+    ),
+    "pointer": (
+        "a call through a pointer that is no function of its signature",
+        "Look at what wrote the pointer: a table of functions that was never filled, or an index "
+        "beyond its end.",
+    ),
+}
+
+
 def trap(instr: Instr, ctx: Context) -> Run:
     """``trap`` and failed assertions: an error as soon as a thread gets there."""
     sizes = (8, 8, 4, 8)  # of condition, file, line and function
@@ -140,13 +157,10 @@ def trap(instr: Instr, ctx: Context) -> Run:
     def run(R: Registers, M: Mask) -> None:
         lanes = ctx.rt.lanes
         row, thread = first_lane(lanes, lanes.full(M))
-        what = "the kernel trapped"
+        what, hint = _TRAPS.get(instr.parts[-1], _TRAPS["trap"])
         if slots:
             what = f"assertion `{_assertion(R, M)}` failed"
-        raise KernelError(
-            f"{ctx.where(instr)}: {what} in {who(lanes, row, thread)}",
-            "The kernel's own check refused what it found.",
-        )
+        raise KernelError(f"{ctx.where(instr)}: {what} in {who(lanes, row, thread)}", hint)
 
     def _assertion(R: Registers, M: Mask) -> str:
         """Print what CUDA prints of every thread; the condition of the first."""

@@ -150,6 +150,17 @@ def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
     return places, at
 
 
+#: Bytes of each result and of each parameter of a function.
+Signature = tuple[tuple[int, ...], tuple[int, ...]]
+#: Where functions lie, for pointers to them; nothing can be read there.
+CODE_BASE, CODE_STEP = 0x7C00_0000_0000, 16
+
+
+def signature_of(returns: Iterable[Variable], params: Iterable[Variable]) -> Signature:
+    """The signature of a function with these results and parameters."""
+    return tuple(v.size for v in returns), tuple(v.size for v in params)
+
+
 @dataclass(slots=True)
 class Function:
     """An entry or device function."""
@@ -163,6 +174,12 @@ class Function:
     body: list[Instr | Label] = field(default_factory=list)
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # maxntid, reqntid …
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    prototypes: dict[str, Signature] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> Signature:
+        """Bytes of its results and of its parameters."""
+        return signature_of(self.returns, self.params)
 
 
 @dataclass(slots=True, eq=False)
@@ -174,6 +191,19 @@ class Module:
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+
+    def address_of(self, function: str) -> int:
+        """What a pointer to a function holds."""
+        return CODE_BASE + CODE_STEP * list(self.functions).index(function)
+
+    def point_to_functions(self) -> None:
+        """Write the addresses of functions into the initial values that hold them."""
+        for variable in self.variables.values():
+            init = bytearray(variable.init)
+            for at, name in variable.symbols:
+                if name in self.functions:
+                    init[at : at + 8] = self.address_of(name).to_bytes(8, "little")
+            self.variables[variable.name] = replace(variable, init=bytes(init))
 
     def located(self, loc: Loc, call: Loc) -> Loc:
         """A position in a function that is called: without one, the call's."""

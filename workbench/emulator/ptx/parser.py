@@ -26,6 +26,7 @@ from workbench.emulator.ptx.instructions import (
     Sym,
     Variable,
     Vec,
+    signature_of,
 )
 from workbench.emulator.ptx.lexer import Cursor, float_of, integer_of
 
@@ -68,6 +69,7 @@ class _Parser(Cursor):
             else:
                 raise self.error(f"unknown directive {word!r}")
             linkage = ""
+        self.module.point_to_functions()
         return self.module
 
     def parameters(self) -> list[Variable]:
@@ -257,7 +259,12 @@ class _Parser(Cursor):
                     targets.append(word)
             function.branch_tables[name] = tuple(targets)
         elif self.peek() == ".callprototype":
+            self.next()
+            returns = self.parameters() if self.peek() == "(" else []
+            self.next()  # its name, which is nobody's
+            params = self.parameters() if self.peek() == "(" else []
             self.skip_until(";")
+            function.prototypes[name] = signature_of(returns, params)
         else:
             # Labels of inline assembly are made unique by their author (%=), or scoped.
             if len(self.scopes) > 1:
