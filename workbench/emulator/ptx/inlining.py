@@ -223,10 +223,9 @@ class _Inliner:
             self.named(target.name, site)
         self.flat.body.append(Label(past))
 
-    def through(
-        self, instr: Instr, pointer: Reg, signature: Signature | None, call: _CallSite
-    ) -> None:
+    def through(self, pointer: Reg, signature: Signature | None, call: _CallSite) -> None:
         """A call through a pointer: of the functions that it may mean, the one that it does."""
+        instr = call.instr
         done, other = f"call{self.calls}:done", Reg(f"call{self.calls}:other")
         self.flat.registers[other.name] = "pred"
         for number, function in enumerate(frames.candidates(self.module, signature)):
