@@ -19,6 +19,7 @@ from workbench.model import Build, Estimate, SourceFile, Timing
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.info import StudyInfo
+from workbench.study.seen import run_study
 from workbench.views.html.build import build_report
 from workbench.views.html.charts.lines import Axis, Point, Series, lines
 from workbench.views.html.charts.whatif import what_if
@@ -295,6 +296,7 @@ def test_integer_work_is_no_floating_point_work(tmp_path: Path) -> None:
     text = study.read_text(encoding="utf-8")
     assert StudyInfo(project, "demo").work == "flop"
     study.write_text(text.replace('"float32")}', '"int32")}'), encoding="utf-8")
+    run_study(project, "demo")
     info = StudyInfo(project, "demo")
     assert (info.problem, info.work) == ("", "op")
 

@@ -37,7 +37,7 @@ from workbench.commands.list_ import _study_list
 from workbench.errors import WorkbenchError
 from workbench.model import Device, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
-from workbench.study.folder import load_study, source_hash
+from workbench.study.folder import source_hash
 from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
@@ -77,7 +77,8 @@ def listed(root: Path) -> list[StudyList]:
             front = VERSION.format(title=words, more=f'parent = "{parent}"' if parent else "")
             (folder / f"{version}_kernel.cu").write_text(front + SOURCE)
             parent = version
-    store, study = Store(project.profiles), load_study(project, "demo")
+    run_study(project, "other")
+    store, study = Store(project.profiles), run_study(project, "demo")
     for version, _, seconds in RUNGS:
         if seconds is not None:
             digest = source_hash(project, study.version(version))
