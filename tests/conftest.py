@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,16 @@ def chromium() -> Iterator[Any]:
         )
         yield browser
         browser.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the attacks (tests/attacks) have done, summed over all processes of the run."""
+    counts: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "attacks" and getattr(report, "when", "") == "teardown":
+                    counts.update(value)
+    if counts:
+        words = ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
+        terminalreporter.write_line(f"attacks: {words}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import errno
 import importlib
+import io
 import os
 import sys
+from typing import NoReturn
 
 import click
 
 from workbench import __version__
-from workbench.errors import WorkbenchError
+from workbench.errors import MissingError, WorkbenchError
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
 #: mistaken for a verdict on a kernel.
@@ -83,20 +88,72 @@ def app(ctx: click.Context, debug: bool) -> None:
 
 def _print_error(error: WorkbenchError) -> None:
     # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
+    from workbench.views.text.escaping import visible  # names in it may be somebody else's
+
     color = False if os.environ.get("NO_COLOR") else None
-    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True, color=color)
-    if error.hint:
-        click.echo(click.style("  hint: ", fg="cyan") + error.hint, err=True, color=color)
+    told = [(click.style("error: ", fg="red", bold=True), error.message)]
+    told += [(click.style("  hint: ", fg="cyan"), error.hint)] if error.hint else []
+    # Where standard error takes nothing either, the exit code says what it can.
+    with contextlib.suppress(OSError, ValueError):
+        for head, text in told:
+            click.echo(head + visible(text), err=True, color=color)
+
+
+def _ready_streams() -> None:
+    """See to it that there are three streams, which take every character.
+
+    A closed one would have its number given to the next file that is opened, a lock or a
+    page, and a program that we start would write its output into that.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - until we end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+            # JSON reads the escape as the character; on a terminal one sign is as long as one.
+            stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
+
+
+def _unwritten(error: OSError) -> WorkbenchError | None:
+    """The error for output that could not be written; None where it is something else."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return MissingError(
+            f"cannot write the answer: {error.strerror}",
+            "Free some space, or send standard output somewhere else.",
+        )
+    try:
+        os.getcwd()  # noqa: PTH109 - what a path would ask for as well
+    except OSError:
+        return MissingError("the working folder is gone", "Change to another one (`cd`).")
+    return None
+
+
+def _leave(code: int) -> NoReturn:
+    """End, and leave nothing in a buffer that Python would fail to write on its way out."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
+    _ready_streams()
     try:
         # Not click's own standalone mode: it would turn Ctrl-C into exit code 1.
         # `ctx.exit(code)` comes back as the returned value.
-        code = app.main(args=arguments, prog_name="workbench", standalone_mode=False)
+        try:
+            code = app.main(args=arguments, prog_name="workbench", standalone_mode=False)
+        finally:
+            if not isinstance(sys.exception(), Exception):  # also where a command exits itself
+                sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show()
@@ -105,7 +162,7 @@ def main(argv: list[str] | None = None) -> int:
         if debug:
             raise
         _print_error(error)
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         _print_error(WorkbenchError("interrupted", "What was finished before is kept."))
         sys.exit(130)
@@ -116,6 +173,10 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
+        known = _unwritten(error) if isinstance(error, OSError) else None
+        if known is not None:
+            _print_error(known)
+            _leave(known.exit_code)
         _print_error(
             WorkbenchError(
                 f"a fault in workbench itself: {type(error).__name__}: {error}",

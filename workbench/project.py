@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.errors import UsageError
+from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 
 
@@ -53,8 +53,14 @@ def _settings(folder: Path) -> dict[str, object] | None:
             continue
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
+        except (ValueError, RecursionError) as error:
+            # An integer of thousands of digits, or a depth of thousands, is no TOML for us.
+            why = str(error) if isinstance(error, ValueError) else "nested too deeply"
+            raise UsageError(f"{path}: not valid TOML: {why}", "Correct the file.") from error
+        except OSError as error:
+            raise MissingError(
+                f"cannot read {path}: {error.strerror}", "Check the file's permissions."
+            ) from error
         if inner:
             table = table.get("tool", {}).get("workbench")
             if table is None:
@@ -72,7 +78,7 @@ def find_project(start: Path | None = None) -> Project | None:
     Raises:
         UsageError: the settings file is not valid TOML or has a wrong type.
     """
-    here = (start or Path.cwd()).resolve()
+    here = _here(start)
     for folder in (here, *here.parents):
         settings = _settings(folder)
         if settings is None:
@@ -90,6 +96,15 @@ def find_project(start: Path | None = None) -> Project | None:
     return None
 
 
+def _here(start: Path | None) -> Path:
+    try:
+        return (start or Path.cwd()).resolve()
+    except FileNotFoundError as error:
+        raise MissingError(
+            "the working folder is gone", "Somebody removed it: change to another one (`cd`)."
+        ) from error
+
+
 def require_project(start: Path | None = None) -> Project:
     """Like `find_project`, but a missing project is an error that says what to do.
 
@@ -99,7 +114,7 @@ def require_project(start: Path | None = None) -> Project:
     project = find_project(start)
     if project is None:
         raise UsageError(
-            f"no workbench project at or above {(start or Path.cwd()).resolve()}",
+            f"no workbench project at or above {_here(start)}",
             "Run `workbench init` in the folder of your kernels, or name a report file: "
             "`workbench show x.ncu-rep`.",
         )

@@ -32,9 +32,7 @@ from workbench.store import codec as packed
 from workbench.store.codec import contradiction, decode, encode, pack, unpack
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-numbers = st.one_of(
-    st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False)
-)
+numbers = st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(-1e30, 1e30))
 names = st.dictionaries(text, st.builds(Metric, value=numbers | text, unit=text), max_size=5)
 
 
@@ -295,3 +293,17 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         decode(tmp_path / "none.json.zst", Profile)
     with pytest.raises(DataError, match="is damaged"):
         decode(tmp_path, Profile)
+
+
+@pytest.mark.parametrize("value", [1e308, -1e31, 1e-320])
+def test_a_number_that_nothing_counts_to_is_damage(tmp_path: Path, value: float) -> None:
+    """Its square or its sum would overflow somewhere far from the file; a tiny one is a number."""
+    profile = make_profile()
+    launch = profile.launches[0]
+    odd = msgspec.structs.replace(launch, metrics={**launch.metrics, "odd": Metric(value=value)})
+    profile = msgspec.structs.replace(profile, launches=(odd,))
+    if abs(value) < 1:
+        assert encode(profile, tmp_path / "x")
+        return
+    with pytest.raises(DataError, match=r"odd is .*, which nothing counts to"):
+        encode(profile, tmp_path / "x")

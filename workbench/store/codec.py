@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 import zstandard
 
+from workbench.disk.opening import read_regular
 from workbench.errors import DataError, MissingError
 from workbench.model import SCHEMA_VERSION, Launch, Profile, Timing
 
@@ -23,6 +24,9 @@ _LEVEL = 17
 _MAGIC = b"\x28\xb5\x2f\xfd"
 #: A damaged frame may announce any size; no record of ours comes near this many bytes.
 _MAX_JSON = 1 << 30
+
+#: No counter comes near it, and a sum of many still is a number.
+_MOST = 1e30
 
 _REPORT = "This is a fault of the engine that made the record; nothing was written."
 
@@ -129,7 +133,9 @@ def decode(path: Path, type_: type[T]) -> T:
         DataError: the file is damaged, foreign, or of a newer schema.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _MAX_JSON)
+    except DataError as error:
+        raise _damaged(path, error.message) from error
     except OSError as error:
         if error.errno in (errno.EIO, errno.EISDIR):
             raise _damaged(path, str(error.strerror)) from error
@@ -183,6 +189,9 @@ def contradiction(record: Profile | Timing) -> str:
 
 
 def _table_fault(launch: Launch, files: int) -> str:
+    for name, metric in launch.metrics.items():
+        if not isinstance(metric.value, str) and not -_MOST <= metric.value <= _MOST:
+            return f"launch {launch.index}: {name} is {metric.value:g}, which nothing counts to"
     table = launch.instructions
     n = len(table.address)
     where = f"launch {launch.index} ({launch.kernel[:60]})"
@@ -195,6 +204,8 @@ def _table_fault(launch: Launch, files: int) -> str:
     for name, column in table.columns.items():
         if len(column.rows) != len(column.values):
             return f"{where}: {name} has {len(column.rows)} rows and {len(column.values)} values"
+        if column.values and not -_MOST <= min(column.values) <= max(column.values) <= _MOST:
+            return f"{where}: {name} holds values that nothing counts to"
         if column.rows and not 0 <= min(column.rows) <= max(column.rows) < n:
             return f"{where}: {name} speaks of instructions that the table does not have"
     return ""

@@ -97,9 +97,9 @@ def _docstring(text: str, path: str) -> ast.Expr | None:
             # Python itself warns of "\\d" in a docstring when it runs the file.
             warnings.simplefilter("ignore")
             body = ast.parse(text).body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
-        reason = getattr(error, "msg", None) or str(error)
+        reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
         raise UsageError(
             f"{path}:{line}: not valid Python: {reason}", "Correct the file."
         ) from None
@@ -256,8 +256,8 @@ def _define(keys: Keys, name: str, value: object) -> str:
 def _load(block: _Header, path: str) -> dict[str, object]:
     try:
         return tomllib.loads(block.toml)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
+    except (ValueError, RecursionError) as error:
+        message = str(error) if isinstance(error, ValueError) else "nested too deeply"
         place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
         line = block.lines[1]
         column = ""

@@ -71,6 +71,8 @@ def show_view(
     if timing is not None:
         parts += [Text(), _time(timing, baseline)]
     profiled = [launch for launch in profile.launches if launch.profiled]
+    if not profiled:
+        return Group(*parts, Text(), Text("No launch of it was profiled."))
     readings = {launch.index: read_all(launch) for launch in profile.launches}
     weights, _ = weights_of(profiled)
     longest = profiled[max(range(len(profiled)), key=lambda place: weights[place])]

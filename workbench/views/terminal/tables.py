@@ -101,7 +101,7 @@ class _Columns:
 
 def sweep_view(table: Sweep) -> RenderableType:
     """The sweep for a terminal of any width: times, rates and ratios below each other."""
-    parts: list[RenderableType] = [Text(sweep.title(table))]
+    parts: list[RenderableType] = [Text(clean(sweep.title(table)))]
     for quantity in sweep.quantities(table):
         parts += [Text(), _Tables(table, quantity)]
     lines = sweep.notes(table)
@@ -125,7 +125,7 @@ class _Tables:
             table.add_column(Text(clean(problem)), justify="right", no_wrap=True)
         best = sweep.best
         for version in sweep.versions:
-            row = [Text(version, style="cyan" if version in sweep.baselines else "")]
+            row = [Text(clean(version), style="cyan" if version in sweep.baselines else "")]
             for problem in problems:
                 text = Text(self._quantity.cells[version, problem])
                 if best.get(problem) == version:

@@ -20,7 +20,7 @@ _TICKS = re.compile(r"`+")
 
 def inline(text: str) -> str:
     """`text` inside a line of Markdown, shown as it is."""
-    flat = _visible(_BLANKS.sub(" ", text))
+    flat = visible(_BLANKS.sub(" ", text))
     # A backslash before a backtick would not part it from the fence of a code span behind it.
     escaped = _ACTIVE.sub(r"\\\g<0>", flat).replace("`", "&#96;")
     return _REFERENCE.sub("&#8203;", escaped)
@@ -43,7 +43,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 def code(text: str) -> str:
     """`text` as a code span, whatever backticks it holds; not for a table's cells."""
-    flat = _visible(_BLANKS.sub(" ", text).strip())
+    flat = visible(_BLANKS.sub(" ", text).strip())
     if not flat:
         return ""
     fence = "`" * (_longest_run(flat) + 1)
@@ -54,7 +54,7 @@ def code(text: str) -> str:
 
 def fenced(lines: Iterable[str], language: str) -> str:
     """A code block that no line in it can end."""
-    body = [_visible(line.replace("\r", "")) for line in lines]
+    body = [visible(line.replace("\r", "")) for line in lines]
     fence = "`" * max(3, _longest_run("\n".join(body)) + 1)
     return "\n".join([fence + language, *body, fence])
 
@@ -63,6 +63,7 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in _TICKS.findall(text)), default=0)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """`text` without what a terminal obeys or hides: control characters, changes of direction."""
     named = _REORDERS.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
     return _CONTROL.sub("·", named).encode("utf-8", "replace").decode()

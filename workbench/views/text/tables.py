@@ -17,18 +17,24 @@ from workbench.counters import Missing, catalog, read_all
 from workbench.model import Profile
 from workbench.units import count, points, quantity, relative, signed
 from workbench.views.sheets.list import StudyList
-from workbench.views.text.escaping import inline
+from workbench.views.text.escaping import inline, visible
 
 Cells = Sequence[Any]
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
-    """RFC 4180 text, but with Unix line ends; None is an empty cell."""
+    """RFC 4180 text, but with Unix line ends and no control characters; None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+    writer.writerow(map(_cell, header))
+    writer.writerows(map(_cell, row) for row in rows)
     return out.getvalue()
+
+
+def _cell(cell: object) -> object:
+    if isinstance(cell, str):
+        return visible(cell)
+    return "" if cell is None else cell
 
 
 def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
