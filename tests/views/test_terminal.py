@@ -38,6 +38,7 @@ from workbench.errors import WorkbenchError
 from workbench.model import Device, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import source_hash
+from workbench.study.seen import run_study
 from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
