@@ -33,7 +33,6 @@ HEADINGS = {
     WAVES + "_ideal": "ideal wavefronts",
     "memory_l2_theoretical_sectors_local": "local sectors",
 }
-MARKS = ("<!-- agreement -->", "<!-- end of agreement -->")
 #: Lines that must agree, in all, and the largest deviation of a total and of instructions.
 GOALS = {SECTORS: 0.98, WAVES: 0.95}
 TOTAL, INSTRUCTIONS = 0.02, 0.15
@@ -90,6 +89,9 @@ def main() -> int:
     parser.add_argument("--project", type=Path, default=None, help="folder of workbench.toml")
     parser.add_argument("--write", type=Path, help="document whose table is replaced")
     parser.add_argument(
+        "--mark", default="agreement", help="name of the table's marks in it (default: agreement)"
+    )
+    parser.add_argument(
         "--misread", action="store_true", help="compare the copies that ncu misreads as well"
     )
     parser.add_argument("studies", nargs="*", help="studies (default: all)")
@@ -131,7 +133,8 @@ def main() -> int:
     sys.stdout.write("\n" + text)
     if options.write is not None:
         said = "\nIn all: " + "; ".join(text.splitlines()) + ".\n"
-        replace(options.write, MARKS, "".join(table) + said)
+        marks = f"<!-- {options.mark} -->", f"<!-- end of {options.mark} -->"
+        replace(options.write, marks, "".join(table) + said)
     sys.stderr.write(f"{time.perf_counter() - begin:.0f} s, {len(unable)} could not be run\n")
     return 0 if met else 1
 

@@ -208,7 +208,10 @@ def _affordable(outcome: Outcome, budget: int) -> int:
 def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Outcome:
     geometry = launch.geometry
     if geometry.blocks > _PILOT:
+        # What it leaves behind (a ticket taken, a lock) is none of the launch's business.
+        before = arena.bytes.copy()
         pilot = run(module, launch, arena, blocks=sample(geometry, _PILOT))
+        arena.bytes[:] = before
         wanted = max(_affordable(pilot, budget), 4 * _PILOT)
         if wanted < geometry.blocks:
             return run(module, launch, arena, blocks=sample(geometry, wanted))

@@ -322,3 +322,37 @@ def test_what_cuda_makes_of_atomics_on_halves(cuda: Compile) -> None:
     assert brain(got["d"])[:2] == [192, 8]
     shared = [r for r in outcome.rows if r.instr.op in ("atom", "red") and r.site.shared_requests]
     assert len(shared) >= 3 and all(row.site.wavefronts > 0 for row in shared)
+
+
+TOGETHER = """
+extern "C" __global__ void at(const int* x, int* y, int k) {
+    __shared__ int s[64];
+    s[threadIdx.x] = s[threadIdx.x + 32] = 0;
+    __syncthreads();
+    %s;
+    __syncthreads();
+    y[threadIdx.x] = s[threadIdx.x] + s[threadIdx.x + 32];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wavefronts"),
+    [
+        ("atomicAdd(&s[3], x[threadIdx.x])", 1),
+        ("atomicAdd(&s[k], x[threadIdx.x])", 1),
+        ("atomicMin(&s[blockIdx.x & 7], x[threadIdx.x])", 1),
+        ("atomicOr(&s[3], x[threadIdx.x])", 1),
+        ("if (x[threadIdx.x] >= 16) atomicXor(&s[3], x[threadIdx.x])", 1),
+        ("atomicAdd(&s[threadIdx.x / 32], x[threadIdx.x])", 32),
+        ("atomicExch(&s[3], x[threadIdx.x])", 32),
+    ],
+)
+def test_lanes_at_one_word_that_ptxas_knows_to_be_one_go_together(
+    cuda: Compile, text: str, wavefronts: int
+) -> None:
+    """As in the machine code of nvcc 13.0: REDUX, then one lane's ATOMS; else 32 of them."""
+    buffers = {"x": np.arange(32, dtype=np.int32), "y": np.zeros(32, np.int32)}
+    _, outcome = execute(cuda(TOGETHER % text), "at", buffers, ["x", "y", 3])
+    (row,) = (row for row in outcome.rows if row.instr.op in ("atom", "red"))
+    assert row.site.wavefronts == wavefronts

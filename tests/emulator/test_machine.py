@@ -262,3 +262,13 @@ def test_an_unsupported_instruction_is_named_with_its_line(cuda: Compile) -> Non
     }"""
     with pytest.raises(KernelError, match=r"k\.cu:2: kernel k: .*barrier\.cluster\.arrive"):
         execute(cuda(text), "k", {"y": np.zeros(1, "i4")}, ["y"])
+
+
+def test_warp_size_is_a_name_of_its_own_in_ptx(cuda: Compile) -> None:
+    text = """
+    extern "C" __global__ void k(int* y) {
+      for (int d = warpSize / 2; d > 0; d /= 2) y[threadIdx.x] += d;
+    }
+    """
+    results, _ = execute(cuda(text), "k", {"y": np.zeros(32, np.int32)}, ["y"])
+    assert (results["y"] == 31).all()

@@ -23,7 +23,7 @@ from workbench.emulator.ops.access import Access, Cost, items_of
 from workbench.emulator.ops.exact import canonical, flushed
 from workbench.emulator.ops.halves import KINDS as HALVES
 from workbench.emulator.ops.halves import function_of, join, split
-from workbench.emulator.ptx.instructions import SIZES, Instr
+from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Reg
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import F32, F64, SIGNED, UNSIGNED, Array, unsigned
@@ -122,12 +122,14 @@ def apply(
     return old
 
 
-def _shared_cost(op: str, kind: str, size: int, *, counts: bool) -> Cost:
+def _shared_cost(op: str, kind: str, size: int, *, counts: bool, together: bool) -> Cost:
     """What an atomic costs in shared memory, by the machine instruction that it becomes."""
     if op == "cas":
         return swap_cost
     if counts and op == "add" and kind in ("u32", "s32"):
         return shared_load_cost  # ATOMS.POPC.INC: lanes at one word are counted together
+    if together and op in _PLAIN and kind in ("u32", "s32", "b32"):
+        return shared_load_cost  # REDUX puts the lanes' values together, and one lane goes
     if op != "exch" and (size == 8 or kind in ("f32", *HALVES)):
         return spin_cost  # there is no such instruction: ptxas writes a loop
     return atomic_cost
@@ -158,7 +160,11 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     wants_old = any(name != "_" and name in ctx.read for name in names)
     targets = [ctx.target(item) for item in items_of(instr.operands[0])] if wants_old else []
     one = len(groups) == 1 and ctx.constants.get(slots[0][0]) == 1
-    access.cost = _shared_cost(op, kind, size, counts=one and not wants_old)
+    place = operands[0].base if isinstance(operands[0], Addr) else None
+    fixed = not (isinstance(place, Reg) and place.name in ctx.varying)
+    access.cost = _shared_cost(
+        op, kind, size, counts=one and not wants_old, together=fixed and not wants_old
+    )
     operations = {
         "shared": Operation(op, kind),
         # The manual, at `atom`: global memory flushes subnormal float32, shared keeps them.

@@ -17,6 +17,9 @@ from workbench.emulator.ptx.instructions import Addr, Instr, Label, Operand, Reg
 from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
+#: What gives each lane a value of its own.
+_PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
+_LANES = ("%tid", "%laneid", "%lanemask")
 Ending = Literal["jump", "branch", "exit", "barrier", "switch"]
 
 
@@ -71,6 +74,20 @@ def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
         for name in results(instr):
             out[name].append(instr)
     return out
+
+
+def varying(blocks: list[BasicBlock]) -> set[str]:
+    """Registers that may differ between the lanes of a warp."""
+    found: set[str] = set()
+    changed = True
+    while changed:
+        before = len(found)
+        for _, instr in walk(blocks):
+            own = instr.op in _PER_LANE and "param" not in instr.parts
+            if own or any(name in found or name.startswith(_LANES) for name in arguments(instr)):
+                found.update(results(instr))
+        changed = len(found) > before
+    return found
 
 
 def registers_of(operand: Operand) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow
 from workbench.emulator.ptx.instructions import Instr
 
 #: A branch around at most so many machine instructions becomes predicates on them; around
@@ -14,23 +14,6 @@ from workbench.emulator.ptx.instructions import Instr
 _PREDICATED = 8
 _WITH_LOADS = 18
 _NEAR = ("shared", "param", "const")
-#: What gives each lane a value of its own.
-_PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
-_LANES = ("%tid", "%laneid", "%lanemask")
-
-
-def varying(blocks: list[BasicBlock]) -> set[str]:
-    """Registers that may differ between the lanes of a warp."""
-    found: set[str] = set()
-    changed = True
-    while changed:
-        before = len(found)
-        for _, instr in walk(blocks):
-            own = instr.op in _PER_LANE and "param" not in instr.parts
-            if own or any(name in found or name.startswith(_LANES) for name in arguments(instr)):
-                found.update(results(instr))
-        changed = len(found) > before
-    return found
 
 
 def fences(graph: ControlFlow, differing: set[str], plain: Collection[int]) -> set[int]:

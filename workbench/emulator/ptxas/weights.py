@@ -14,10 +14,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
+from workbench.emulator.ptx.flow import (
+    BasicBlock,
+    ControlFlow,
+    arguments,
+    results,
+    varying,
+    walk,
+)
 from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Operand, Reg, Sym, Variable
 from workbench.emulator.ptxas.constants import joined_blocks, loads
-from workbench.emulator.ptxas.divergence import exits, fences, hammocks, varying
+from workbench.emulator.ptxas.divergence import exits, fences, hammocks
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.fragments import fragments
 from workbench.emulator.ptxas.predicates import spills

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, walk
+from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, varying, walk
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
-from workbench.emulator.state.lanes import Lanes, Mask, select
+from workbench.emulator.state.lanes import WARP, Lanes, Mask, select
 from workbench.emulator.state.spaces import Arena, Reach
 from workbench.emulator.state.values import MASK, Array, Value
 from workbench.errors import KernelError
@@ -256,6 +256,8 @@ class Context:
         #: Registers that some instruction reads.
         self.read = {name for _, instr in walk(graph.blocks) for name in arguments(instr)}
         self.makers = makers(graph.blocks)
+        #: Registers that may differ between the lanes of a warp.
+        self.varying = varying(graph.blocks)
 
     @property
     def count(self) -> int:
@@ -303,6 +305,8 @@ class Context:
         if isinstance(operand, Imm):
             return self.constant(literal(operand, size, kind))
         if isinstance(operand, Sym):
+            if operand.name == "WARP_SZ":
+                return self.constant(WARP + operand.offset)
             _, address = self._place(operand)
             return self.constant((address + operand.offset) & MASK[max(size, 1)])
         raise KernelError(f"kernel {self.kernel}: operand {operand} is not a value")

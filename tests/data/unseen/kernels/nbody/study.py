@@ -16,7 +16,7 @@ tolerance_why = "the version in single precision rounds to 24 bits"
 
 def inputs(problem, rng):
     """Positions and masses: x, y, z, m."""
-    return {"body": rng.random((problem["N"], 4)) + [-0.5, -0.5, -0.5, 0.1]}
+    return {"body": rng.random((problem["N"], 4)) - (0.5, 0.5, 0.5, -0.1)}
 
 
 def outputs(problem):
