@@ -10,7 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help screenshots agreement truth bench-emulator demo test test-slow test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth bench-emulator demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,10 +49,13 @@ demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded la
 test: lint unit ## Lint, types, import borders and the quick tests (no GPU needed)
 
 unit: $(VENV)/.dev ## The quick tests alone
-	$(BIN)/python -m pytest -q -n auto -m "not gpu and not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not gpu and not slow and not attack"
+
+test-attacks: $(VENV)/.dev ## Kills, full disks, hostile files, broken kernels (half an hour)
+	$(BIN)/python -m pytest -q -n auto -m attack
 
 test-slow: $(VENV)/.dev ## The slow tests: pages in a real browser, whole studies on the CPU
-	$(BIN)/python -m pytest -q -n auto -m "slow and not gpu"
+	$(BIN)/python -m pytest -q -n auto -m "slow and not gpu and not attack"
 
 lint: $(VENV)/.dev ## Style, types and import borders
 	$(BIN)/ruff check .

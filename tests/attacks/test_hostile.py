@@ -16,7 +16,7 @@ from workbench.errors import WorkbenchError
 from workbench.store import Store
 from workbench.views.html.site import MANIFEST
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(170)]
 
 #: Where a link or a pipe is put, and the command that comes across it.
 PLACES = {

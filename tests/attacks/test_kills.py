@@ -14,7 +14,7 @@ from tests.processes import runs, until
 from workbench.disk.writing import is_temporary
 from workbench.store import Store
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(170)]
 
 KILLS = 24  # of each command
 

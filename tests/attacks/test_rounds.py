@@ -11,7 +11,7 @@ from tests.attacks import harness
 from tests.factories import make_profile
 from workbench.store import Store
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(170)]
 
 ROUNDS = 12
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.attacks import harness
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(170)]
 
 LINES = (
     "list",

@@ -113,7 +113,7 @@ def mutant(ptx: str, rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.attack
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_damaged_kernel_is_answered(seed: int) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.agreement.lines import agreement
 from tests.emulator.conftest import HEADER, Compile, execute
-from workbench.emulator.ptx.flow import control_flow
+from workbench.emulator.ptx.flow import control_flow, varying
 from workbench.emulator.ptx.inlining import flatten
 from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.ptxas.constants import loads
-from workbench.emulator.ptxas.divergence import fences, varying
+from workbench.emulator.ptxas.divergence import fences
 from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies
