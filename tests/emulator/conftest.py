@@ -23,9 +23,7 @@ Compile = Callable[[str], Module]
 HEADER = ".version 8.4\n.target sm_90\n.address_size 64\n"
 
 
-@pytest.fixture(scope="session")
-def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """CUDA text -> parsed PTX for sm_90, with line numbers; skips without a compiler."""
+def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
     try:
         tool = compilers.choose("auto")
     except MissingError as error:
@@ -36,12 +34,24 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         if text not in known:
             folder = tmp_path_factory.mktemp("cuda")
             (folder / "k.cu").write_text(text, encoding="utf-8")
-            output = tool.compile(folder, "k.cu", "sm_90", ("-std=c++17", "-lineinfo"))
+            output = tool.compile(folder, "k.cu", arch, ("-std=c++17", "-lineinfo"))
             assert not output.failed, output.log
             known[text] = parse(output.ptx)
         return known[text]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """CUDA text -> parsed PTX for sm_90, with line numbers; skips without a compiler."""
+    return _compiling(tmp_path_factory, "sm_90")
+
+
+@pytest.fixture(scope="session")
+def hopper(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """The same for sm_90a: with what is of compute capability 9.0 alone."""
+    return _compiling(tmp_path_factory, "sm_90a")
 
 
 def execute(

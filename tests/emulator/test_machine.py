@@ -257,10 +257,9 @@ def test_an_unsupported_instruction_is_named_with_its_line(cuda: Compile) -> Non
     with pytest.raises(KernelError, match=r"%clock64"):
         execute(cuda(text), "k", {"y": np.zeros(1, "i8")}, ["y"])
     text = """extern "C" __global__ void k(int* y) {
-      asm volatile("barrier.cluster.arrive;");
-      y[0] = 1;
+      asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" :: "l"(y));
     }"""
-    with pytest.raises(KernelError, match=r"k\.cu:2: kernel k: .*barrier\.cluster\.arrive"):
+    with pytest.raises(KernelError, match=r"k\.cu:2: kernel k: .*multimem\.red"):
         execute(cuda(text), "k", {"y": np.zeros(1, "i4")}, ["y"])
 
 

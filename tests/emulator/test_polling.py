@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import Array, Compile, execute
+from tests.emulator.ptxwords import PRELUDE
 from workbench.compile.compilers import find_nvcc
 from workbench.emulator.launch import Buffer as Pointer
 from workbench.emulator.launch import KernelLaunch, Scalar, arena_for, prepare
@@ -363,3 +364,41 @@ def test_which_loops_may_wait_for_another_block(cuda: Compile, name: str) -> Non
     launch = KernelLaunch("k", (1, 1, 1), (32, 1, 1), [Pointer("p"), Scalar(9)])
     program = prepare(module, launch, arena_for(module, buffers))
     assert program.polls.others is waits
+
+
+BEHIND = (
+    PRELUDE
+    + r"""
+extern "C" __global__ void behind(volatile int* flag, int* y, int n) {
+  __shared__ uint64_t bar;
+  __shared__ int seen;
+  int b = blockIdx.x;
+  if (threadIdx.x == 0) init(&bar, 1);
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    while (b + 1 < n && flag[b + 1] == 0) {}
+    seen = b + 1 < n ? flag[b + 1] + 1 : 1;
+    flag[b] = seen;
+    arrive(&bar);
+  }
+  wait(&bar, 0);
+  y[b * blockDim.x + threadIdx.x] = seen;
+}
+"""
+)
+
+
+def test_threads_wait_at_an_mbarrier_for_one_that_waits_for_another_block(cuda: Compile) -> None:
+    """Blocks of many batches: none of their waits may give up before the others had their turn."""
+    n = 24
+    got, _ = execute(
+        cuda(BEHIND), "behind", {"f": np.zeros(n, "i4"), "y": np.zeros((n, 1024), "i4")},
+        ["f", "y", n], grid=n, block=1024,
+    )  # fmt: skip
+    assert np.array_equal(got["y"], np.repeat(np.arange(n, 0, -1)[:, None], 1024, 1))
+    with pytest.raises(KernelError, match=r"k\.cu:\d+: .*(never completes|wait)"):
+        execute(
+            cuda(BEHIND.replace("flag[b] = seen;", "")), "behind",
+            {"f": np.zeros(n, "i4"), "y": np.zeros((n, 1024), "i4")}, ["f", "y", n], grid=n,
+            block=1024,
+        )  # fmt: skip

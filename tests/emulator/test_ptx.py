@@ -6,7 +6,7 @@ import pytest
 
 from tests.emulator.conftest import HEADER
 from workbench.emulator.ptx.inlining import flatten
-from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Pair, Reg, Vec
+from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Label, Pair, Reg, Sym, Vec
 from workbench.emulator.ptx.parser import parse
 from workbench.errors import DataError, KernelError
 
@@ -138,3 +138,28 @@ def test_unknown_functions_are_refused() -> None:
         flatten(parse(CALLS.replace("(b), twice", "(b), thrice")), "k")
     with pytest.raises(KernelError, match="no kernel 'missing'"):
         flatten(parse(CALLS), "missing")
+
+
+def test_labels_in_braces_are_their_own() -> None:
+    """Inline assembly that is inlined twice has the same labels twice."""
+    wait = "{ .reg .pred P; W: setp.eq.s32 P, %r1, 0; @P bra D; bra W; D: }"
+    text = HEADER + f".visible .entry k() {{ .reg .b32 %r<2>; {wait} {wait} ret; }}"
+    body = parse(text).functions["k"].body
+    labels = [item.name for item in body if isinstance(item, Label)]
+    assert len(labels) == len(set(labels)) == 4
+    jumps = [i.operands[0] for i in body if isinstance(i, Instr) and i.op == "bra"]
+    assert jumps == [Sym(labels[n]) for n in (1, 0, 3, 2)]
+
+
+def test_a_tensor_map_comes_with_coordinates() -> None:
+    text = (
+        HEADER
+        + """.visible .entry k() { .reg .b64 %rd<2>; .reg .b32 %r<4>;
+      cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+        [%r1], [%rd1, {%r2, 7}], [%r3]; ret; }"""
+    )
+    copy = parse(text).functions["k"].body[0]
+    assert isinstance(copy, Instr)
+    assert copy.operands == (
+        Addr(Reg("%r1")), Vec((Addr(Reg("%rd1")), Vec((Reg("%r2"), Imm(7))))), Addr(Reg("%r3")),
+    )  # fmt: skip

@@ -253,6 +253,30 @@ def test_ldmatrix(cuda: Compile, pitch: int, wavefronts: int, turned: bool) -> N
     assert (row.site.wavefronts, row.site.wideal) == (wavefronts, 4)
 
 
+STMATRIX = """
+extern "C" __global__ void rows(const unsigned* x, unsigned* y) {
+  __shared__ __align__(16) unsigned tile[32 * PITCH];
+  unsigned at = __cvta_generic_to_shared(&tile[threadIdx.x * PITCH]), t = threadIdx.x;
+  asm volatile("stmatrix.sync.aligned.m8n8.x4TRANS.shared.b16 [%0], {%1, %2, %3, %4};"
+    :: "r"(at), "r"(x[t]), "r"(x[32 + t]), "r"(x[64 + t]), "r"(x[96 + t]) : "memory");
+  __syncwarp();
+  for (int i = t; i < 128; i += 32) y[i] = tile[i / 4 * PITCH + i % 4];
+}
+"""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_stmatrix(hopper: Compile, turned: bool) -> None:
+    text = STMATRIX.replace("PITCH", "12").replace("TRANS", ".trans" if turned else "")
+    halves = RNG.integers(0, 1 << 16, (4, 8, 8)).astype("u2")
+    got, _ = execute(
+        hopper(text), "rows", {"x": halves.view("u4"), "y": np.zeros((4, 32), "u4")}, ["x", "y"],
+        check=True,
+    )  # fmt: skip
+    want = np.swapaxes(halves, 1, 2) if turned else halves
+    assert np.array_equal(got["y"].view("u2").reshape(4, 8, 8), want)
+
+
 def test_shapes_that_are_not_there_are_named(cuda: Compile) -> None:
     text = """extern "C" __global__ void k(int* y) {
       int d0, d1;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -28,12 +28,14 @@ from workbench.emulator.ptx.shapes import check_shapes
 from workbench.emulator.state.context import Context, Limits, Placement, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
 from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
+from workbench.emulator.state.tensormap import TensorMap
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError, UsageError
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
 BATCH_LANES = 16_384
 _SHARED_LIMIT = 232_448
+_CLUSTER_LIMIT = 16
 _MOST_BLOCKS = 1 << 24
 #: The array that holds the kernel's arguments, where a kernel takes their address.
 PARAMETERS = "(parameters)"
@@ -59,7 +61,15 @@ class Scalar:
     kind: str = "int"
 
 
-Argument = Buffer | Scalar
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A kernel argument: the tensor map of a named array, for a ``__grid_constant__`` parameter."""
+
+    name: str
+    map: TensorMap
+
+
+Argument = Buffer | Scalar | TensorArgument
 _FORMS = {"int": "<i", "uint": "<I", "long": "<q", "ulong": "<Q", "float": "<f",
           "double": "<d"}  # fmt: skip
 
@@ -80,6 +90,7 @@ class KernelLaunch:
     limits: Limits = field(default_factory=Limits)
     resident: int = 0
     cooperative: bool = False
+    cluster: Dim3 = (1, 1, 1)
 
     def __post_init__(self) -> None:
         if self.geometry.blocks > _MOST_BLOCKS:
@@ -92,7 +103,17 @@ class KernelLaunch:
     @property
     def geometry(self) -> Geometry:
         """Its shape."""
-        return Geometry(self.grid, self.block)
+        return Geometry(self.grid, self.block, self.cluster)
+
+
+def clustered(module: Module, launch: KernelLaunch) -> KernelLaunch:
+    """The launch with the cluster that its kernel is compiled for (``__cluster_dims__``)."""
+    function = module.functions.get(launch.kernel)
+    wanted = function.directives.get("reqnctapercluster") if function is not None else None
+    if not wanted or launch.cluster != (1, 1, 1):
+        return launch
+    x, y, z = (*wanted, 1, 1)[:3]
+    return replace(launch, cluster=(x, y, z))
 
 
 def _check(launch: KernelLaunch, function: Function) -> None:
@@ -101,6 +122,20 @@ def _check(launch: KernelLaunch, function: Function) -> None:
         raise UsageError(
             f"kernel {launch.kernel}: cannot launch grid {launch.grid} with block {launch.block}",
             "A block has 1 to 1024 threads and a grid at least one block.",
+        )
+    required = (*function.directives.get("reqnctapercluster", launch.cluster), 1, 1)[:3]
+    if required != launch.cluster or any(
+        extent % by for extent, by in zip(launch.grid, launch.cluster, strict=True)
+    ):
+        raise UsageError(
+            f"kernel {launch.kernel}: cannot launch grid {launch.grid} in clusters of "
+            f"{launch.cluster} blocks",
+            f"The grid must be whole clusters of {required}.",
+        )
+    if geometry.blocks_of_cluster > _CLUSTER_LIMIT:
+        raise UsageError(
+            f"kernel {launch.kernel}: a cluster of {geometry.blocks_of_cluster} blocks",
+            f"A cluster has at most {_CLUSTER_LIMIT}.",
         )
     if launch.cooperative and launch.resident and geometry.blocks > launch.resident:
         raise UsageError(
@@ -130,6 +165,8 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
         if isinstance(argument, Buffer):
             raw = struct.pack("<Q", arena.address(argument.name))
+        elif isinstance(argument, TensorArgument):
+            raw = argument.map.encode(arena.address(argument.name))
         else:
             raw = struct.pack(_FORMS[argument.kind], argument.value)
         if len(raw) != variable.size:
@@ -176,6 +213,7 @@ def prepare(
         UsageError: grid, block or arguments do not fit the kernel.
     """
     flat, graph = _flat(module, launch.kernel)
+    launch = clustered(module, launch)
     _check(launch, module.functions[launch.kernel])
     params, base = _pack(flat.params, launch, arena), arena.address(PARAMETERS)
     arena.bytes[base - GLOBAL_BASE :][: len(params)] = np.frombuffer(params, np.uint8)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from workbench.emulator.faults.asynchrony import AsyncWatcher
 from workbench.emulator.faults.watching import SharedWatcher
 from workbench.emulator.faults.words import (
     UNFIT,
@@ -25,13 +26,17 @@ from workbench.emulator.faults.words import (
     who,
 )
 from workbench.emulator.ops.asynccopy import Pipeline
+from workbench.emulator.ops.bulk.flights import Flights
+from workbench.emulator.ops.cluster import ClusterBarrier
 from workbench.emulator.ops.exact import floating_state
+from workbench.emulator.ops.tensor.sums import Sums
 from workbench.emulator.polling import Resting, end_of
 from workbench.emulator.program import Code, Program
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import WARP, Bools, Lanes, Mask
 from workbench.emulator.state.values import unsigned
+from workbench.emulator.suspended import Suspended
 from workbench.errors import KernelError
 
 #: Instructions between two looks at the clock.
@@ -69,9 +74,13 @@ class Batch:
         rt = program.rt
         rt.start(lanes, program.slots)
         rt.watcher = None
+        rt.order = None
         if rt.check and rt.shared_limit:
-            rt.watcher = SharedWatcher(program.ctx, lanes, program.sites, rt.shared_limit)
-        rt.copies = Pipeline()
+            follows = AsyncWatcher if program.asynchronous else SharedWatcher
+            rt.watcher = follows(program.ctx, lanes, program.sites, rt.shared_limit)
+            rt.order = rt.watcher if program.asynchronous else None
+        rt.copies, rt.flights, rt.sums = Pipeline(), Flights(program.ctx), Sums(lanes)
+        rt.cluster = ClusterBarrier(lanes)
         rt.finding = None
         self.resting = Resting(rt)
         self.moved = False  # did the last `run` get on?
@@ -79,6 +88,7 @@ class Batch:
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}
         self.parked: list[_Parked] = []
+        self.suspended = Suspended(lanes, self.R)
         self.alive: Mask = lanes.start
         self.steps = self.look = 0
         rt.alive = lambda: self.alive
@@ -101,8 +111,11 @@ class Batch:
         """Blocks with a thread that has not ended."""
         return int(self._blocks(self.alive).sum())
 
-    def run(self) -> bool:
+    def run(self, *, patient: bool = False) -> bool:
         """Run until all threads are done; False: the rest wait for another batch, or for ever.
+
+        Args:
+            patient: Another batch may help: as long as threads rest for it, no wait gives up.
 
         Raises:
             KernelError: what the kernel does wrong.
@@ -112,13 +125,16 @@ class Batch:
         first = True
         while True:
             if not heap:
-                if self.release():
+                if self.suspended.retry(self.push) or self.release():
                     continue
-                if not resting.asleep:
-                    break
-                woken = resting.wake()
+                woken = resting.wake() if resting.asleep else {}
                 if not woken:
-                    return False
+                    if self.suspended and not (patient and resting.asleep):
+                        self.suspended.expire(self.push)
+                        continue
+                    if resting.asleep:
+                        return False
+                    break
                 self.moved, first = not first, False
                 for rank, mask in woken.items():
                     self.push(ranked[rank].block.index, mask)
@@ -198,6 +214,8 @@ class Batch:
             self.alive = self.lanes.without(self.alive, mask)
         elif block.kind == "barrier":
             self.arrive(code, mask)
+        elif block.kind == "wait":
+            self.suspended.arrive(code, mask, self.push)
         else:
             self.switch(code, mask)
 
@@ -236,6 +254,8 @@ class Batch:
         if "arrive" in code.block.every[-1].parts:
             self.push(code.block.targets[0], mask)
             self.parked.append(_Parked(code, mask, identity, expected, passing=True))
+            if self.program.rt.order is not None:
+                self.program.rt.order.clocks.herald(mask, identity)
             self.release_counted(identity, expected)
             return
         whole = mask.count == self.alive.count and not self.parked
@@ -267,7 +287,7 @@ class Batch:
             return
         lanes = self.lanes
         left = [p for p in self.parked if p not in chosen]
-        released, gone = lanes.empty, []
+        rt, released, waited, gone = self.program.rt, lanes.empty, lanes.empty, []
         for parked in chosen:
             go = lanes.within(parked.mask, blocks[:, None])
             stay = lanes.without(parked.mask, go)
@@ -276,12 +296,16 @@ class Batch:
                 left.append(replace(parked, mask=stay))
             if not parked.passing:
                 gone.append((parked.code, go))
+                waited = lanes.union(waited, go)
         self.parked = left
         self.reduce(gone)
         for code, go in gone:
             self.push(code.block.targets[0], go)
-        if self.program.rt.watcher is not None:
-            self.program.rt.watcher.barrier(released)
+        if rt.order is not None:
+            rt.order.clocks.heard(waited, chosen[0].barrier)
+            rt.order.barrier(waited)
+        elif rt.watcher is not None:
+            rt.watcher.barrier(released)
 
     def reduce(self, gone: list[tuple[Code, Mask]]) -> None:
         """Give threads that go on together what came of their ``bar.red``."""

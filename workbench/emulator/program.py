@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.emulator.faults.asynchrony import is_asynchronous
 from workbench.emulator.ops import fuse
-from workbench.emulator.ops.table import closure
+from workbench.emulator.ops.table import closure, wait
 from workbench.emulator.ops.warp import Reduction
 from workbench.emulator.polling import polls_of, untold
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, results
+from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
-from workbench.emulator.state.context import CodeSite, Context, Limits, Registers, Run, Runtime
+from workbench.emulator.state.context import (
+    CodeSite,
+    Context,
+    Limits,
+    Registers,
+    Run,
+    Runtime,
+    Wait,
+)
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import Lanes, Mask, select
 from workbench.emulator.state.values import Value
@@ -32,6 +41,7 @@ class Code:
     selector: int = -1  # slot of a switch's index
     barrier: int = -1  # slot of a barrier's id
     expected: int = -1  # slot of a barrier's thread count
+    wait: Wait | None = None
     reduction: Reduction | None = None  # of a barrier that has a result
     alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
     polls: bool = False  # such a block, of a loop that may wait for other threads
@@ -66,6 +76,19 @@ def _merging(run: Run, target: int, size: int) -> Run:
     return merging
 
 
+def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
+    """Running sums are written to their registers before somebody looks at them."""
+
+    def settling(R: Registers, M: Mask) -> object:
+        rt.sums.settle()
+        if rt.order is not None:
+            for instr in instrs:
+                rt.order.products.touches(instr, M)
+        return run(R, M)
+
+    return settling
+
+
 class Program:
     """One kernel, compiled to closures for one launch."""
 
@@ -73,6 +96,11 @@ class Program:
         self.flat, self.graph, self.ctx, self.limits = flat, graph, ctx, limits
         self.rt = ctx.rt
         self.sites: list[CodeSite] = []
+        products = [instr for _, instr in walk(graph.blocks) if instr.op == "wgmma"]
+        #: Registers of the running sums of asynchronous products.
+        self.sums = {name for instr in products for name in results(instr)}
+        #: Does other work go on beside the threads', or blocks share their memory?
+        self.asynchronous = any(is_asynchronous(instr) for _, instr in walk(graph.blocks))
         self.polls = polls_of(graph)
         self.codes = [self._compile(block) for block in graph.blocks]
         self.ranked = [self.codes[index] for index in graph.order]
@@ -101,7 +129,10 @@ class Program:
         for item in block.instrs if origins is not None else fuse.schedule(block.instrs):
             if isinstance(item, list):
                 alive = self.graph.shared_registers
-                code.ops.append((-1, fuse.build(item, self.ctx, alive.__contains__)))
+                fused = fuse.build(item, self.ctx, alive.__contains__)
+                touching = [instr for instr in item if self._touches_sums(instr)]
+                run = _settling(fused, self.rt, touching) if touching else fused
+                code.ops.append((-1, run))
                 code.of.append(item)
                 continue
             instr = item
@@ -117,6 +148,8 @@ class Program:
                 run = _guarded(run, target, size, slot, instr.guard.negated, site, self.rt)
             elif target >= 0 and names[0] in self.graph.shared_registers:
                 run = _merging(run, target, size)
+            if self._touches_sums(instr):
+                run = _settling(run, self.rt, [instr])
             code.ops.append((target, run))
             code.of.append([instr])
             if origins is not None:
@@ -129,10 +162,19 @@ class Program:
             self._last(code, last)
         return code
 
+    def _touches_sums(self, instr: Instr) -> bool:
+        """Does an instruction other than a product read or write a running sum?"""
+        sums = self.sums
+        if not sums or instr.op == "wgmma":
+            return False
+        return not sums.isdisjoint(arguments(instr)) or not sums.isdisjoint(results(instr))
+
     def _last(self, code: Code, last: Instr) -> None:
         if last.guard is not None:
             code.guard = self.ctx.register(last.guard.name)
             code.negated = last.guard.negated
+        if code.block.kind == "wait":
+            code.wait = wait(last, self.ctx)
         if code.block.kind == "switch":
             code.selector = self.ctx.slot(last.operands[0], 4)
         if code.block.kind == "barrier":

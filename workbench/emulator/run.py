@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.emulator.faults.origins import Origins
-from workbench.emulator.launch import BATCH_LANES, KernelLaunch, prepare
+from workbench.emulator.launch import BATCH_LANES, KernelLaunch, clustered, prepare
 from workbench.emulator.machine import run_batch
 from workbench.emulator.pool import deal, workers_here
 from workbench.emulator.program import Program
@@ -105,7 +105,8 @@ def strata(geometry: Geometry) -> NDArray[np.int64]:
     out = np.zeros(geometry.blocks, np.int64)
     places = np.unravel_index(np.arange(geometry.blocks), geometry.grid, order="F")
     for axis, (place, extent) in enumerate(zip(places, geometry.grid, strict=True)):
-        out += np.select([place == 0, place == extent - 1], [0, 2], 1) * 3**axis
+        by = geometry.cluster[axis]  # blocks of a cluster are of one stratum
+        out += np.select([place // by == 0, place // by == extent // by - 1], [0, 2], 1) * 3**axis
     return out
 
 
@@ -136,7 +137,7 @@ def _portions(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> 
         weight = float(np.count_nonzero(groups == group)) / len(mine)
         # Some batches at least, so that it can be seen how much blocks differ.
         pieces = max(len(batches(geometry, mine, 1)), min(_PIECES, len(mine)))
-        out += [_Portion(part, int(group), weight) for part in np.array_split(mine, pieces)]
+        out += [_Portion(part, int(group), weight) for part in _cut(geometry, mine, pieces)]
     return out
 
 
@@ -147,7 +148,13 @@ def batches(geometry: Geometry, blocks: Blocks, workers: int) -> list[Blocks]:
     lanes = len(blocks) * geometry.warps * 32
     if count < workers and lanes >= workers * 2048:
         count = workers
-    return [part for part in np.array_split(blocks, count) if len(part)]
+    return _cut(geometry, blocks, count)
+
+
+def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
+    """Blocks in about equal pieces, clusters whole."""
+    clusters = blocks.reshape(-1, geometry.blocks_of_cluster)
+    return [part.reshape(-1) for part in np.array_split(clusters, count) if len(part)]
 
 
 class _Counts(NamedTuple):
@@ -211,11 +218,13 @@ def run(
         UsageError: the launch does not fit the kernel.
     """
     program = prepare(module, launch, arena, check=check, origins=origins)
+    launch = clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
     whole = blocks is None or program.polls.others
     chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
     assert chosen is not None
+    chosen = geometry.by_cluster(chosen)
     workers = workers_here() if workers is None else workers
     if origins is not None:
         workers = 1

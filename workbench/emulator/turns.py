@@ -38,7 +38,7 @@ class _Flight:
     def start(self, blocks: NDArray[np.int64]) -> bool:
         """Start a batch; False if it stops for others."""
         batch = Batch(self.program, Lanes(self.geometry, blocks))
-        ended = batch.run()
+        ended = batch.run(patient=True)
         if not ended:
             self.batches.append((batch, self.program.rt.suspend()))
         return ended
@@ -48,12 +48,22 @@ class _Flight:
         moved, left = False, []
         for batch, held in self.batches:
             self.program.rt.resume(held)
-            ended = batch.run()
+            ended = batch.run(patient=True)
             moved |= ended or batch.moved
             if not ended:
                 left.append((batch, self.program.rt.suspend()))
         self.batches = left
         return moved
+
+    def expire(self) -> bool:
+        """Let waits that may give up do so; False if nobody waits but for other blocks."""
+        found = False
+        for at, (batch, held) in enumerate(self.batches):
+            if batch.suspended:
+                self.program.rt.resume(held)
+                found |= batch.suspended.expire(batch.push)
+                self.batches[at] = (batch, self.program.rt.suspend())
+        return found
 
 
 def run_in_turns(
@@ -70,7 +80,8 @@ def run_in_turns(
     Raises:
         KernelError: what the kernel does wrong; that its blocks wait for ever.
     """
-    each = max(1, _LANES // (geometry.warps * WARP))
+    size = geometry.blocks_of_cluster
+    each = max(1, _LANES // (geometry.warps * WARP * size)) * size
     waiting = deque(np.array_split(blocks, range(each, len(blocks), each)))
     flight = _Flight(program, geometry)
     with floating_state():
@@ -78,7 +89,10 @@ def run_in_turns(
             if flight.batches and flight.turn():
                 continue
             room = resident - flight.blocks if resident else len(blocks)
+            room -= room % size
             if not waiting or room <= 0:
+                if flight.expire():
+                    continue
                 batch, held = flight.batches[0]
                 program.rt.resume(held)
                 raise batch.forever(_no_room(resident) if waiting else "")

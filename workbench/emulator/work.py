@@ -23,7 +23,7 @@ _BY_OPCODE = {
     **dict.fromkeys(("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "prefetch"),
                     "memory"),
     **dict.fromkeys(("bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "trap",
-                     "nanosleep"), "control"),
+                     "nanosleep", "mbarrier", "setmaxnreg", "griddepcontrol"), "control"),
     **dict.fromkeys(("shfl", "vote", "match", "redux", "activemask", "elect"), "exchange"),
     "cvt": "conversion", "mov": "move", "cvta": "move", "mma": "tensor",
 }  # fmt: skip
@@ -39,6 +39,8 @@ def class_of(instr: Instr) -> str:
     """The class that an instruction counts to in the mix."""
     if instr.op == "wmma":
         return "tensor" if instr.parts[1] == "mma" else "memory"
+    if instr.op == "wgmma":
+        return "tensor" if instr.parts[1] == "mma_async" else "control"
     return _BY_OPCODE.get(instr.op) or _BY_TYPE.get(instr.parts[-1], "integer")
 
 
@@ -50,6 +52,25 @@ def mix(rows: Iterable[Executed]) -> dict[str, int]:
     return dict(sorted(out.items()))
 
 
+def uncounted(rows: Iterable[Executed]) -> frozenset[str]:
+    """The spaces, global and shared, that instructions went to of which no cost is known.
+
+    Totals of what accesses to them cost would leave those out.
+    """
+    out: set[str] = set()
+    for row in rows:
+        parts = row.instr.parts
+        moves = "bulk" in parts and not {"commit_group", "wait_group", "prefetch"} & set(parts)
+        if row.warps and moves:
+            out |= {"shared", *({"global"} & set(parts))}
+        elif row.warps and (
+            parts[:2] == ("wgmma", "mma_async") or parts[0] == "stmatrix"
+            or ("shared::cluster" in parts and parts[0] in ("ld", "st", "atom", "red"))
+        ):  # fmt: skip
+            out.add("shared")
+    return frozenset(out)
+
+
 def operations(row: Executed) -> int:
     """Operations of a row: multiplications and additions, of integers on tensor cores too."""
     instr = row.instr
@@ -58,7 +79,8 @@ def operations(row: Executed) -> int:
         if shape is None:
             return 0
         m, n, k = (int(size) for size in shape.groups())
-        return 2 * m * n * k * row.warps
+        # A product of a warpgroup is one of four warps.
+        return 2 * m * n * k * row.warps // (4 if instr.op == "wgmma" else 1)
     kind = instr.parts[-1]
     if kind not in ("f32", "f64", *_HALF):
         return 0
@@ -106,8 +128,9 @@ def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes
         "issue slots": machine_instructions / chip.schedulers / sms,
         "FMA pipe": fma / chip.fp32_lanes / sms,
         "load/store units": lsu * 32 / _LSU_LANES / sms,
-        "shared memory": waves / sms,
     }
+    if "shared" not in uncounted(outcome.rows):
+        cycles["shared memory"] = waves / sms
     if chip.memory_bandwidth and chip.sm_clock:
         cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
     return Bound(cycles)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from traceback import extract_tb
+from typing import Protocol
 
 import numpy as np
 
@@ -87,6 +88,43 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         place += f"; the block has {_bytes(size)}"
         hint = "Check the index against the array's size."
     raise KernelError(f"{ctx.where(instr)}: out of bounds: {does} {place}", hint)
+
+
+class Pointers(Protocol):
+    """Lanes that point somewhere: rows of the batch and threads, one entry a lane."""
+
+    @property
+    def row(self) -> Array:
+        """The lane's block in the batch."""
+
+    @property
+    def thread(self) -> Array:
+        """Its number in the block."""
+
+
+def check_span(
+    ctx: Context, instr: Instr, lanes: Pointers, span: tuple[Array, Array], verb: str
+) -> None:
+    """Raise where a lane's bytes of global memory do not lie in one array.
+
+    They go from the first of `span` to before the second.
+    """
+    arena, (low, end) = ctx.rt.arena, span
+    good = arena.inside(low, 1) & arena.inside(end - 1, 1)
+    if good.all() and arena.holds(int(low.min()), int(end.max()) - 1):
+        return
+    for at, (start, stop) in enumerate(zip(low.tolist(), end.tolist(), strict=True)):
+        if arena.holds(start, stop - 1):
+            continue
+        first = arena.allocation_of(start)
+        where = start if first is None else first.start + first.size
+        place = _missed(arena, where)
+        raise KernelError(
+            f"{ctx.where(instr)}: out of bounds: a copy by "
+            f"{who(ctx.rt.lanes, int(lanes.row[at]), int(lanes.thread[at]))} {verb} "
+            f"{_bytes(stop - start)}, and some {place}",
+            "Check the copy's size and place against the array's size.",
+        )
 
 
 def _missed(arena: Arena, address: int) -> str:

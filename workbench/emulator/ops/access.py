@@ -24,6 +24,7 @@ from workbench.emulator.cost.addresses import (
 )
 from workbench.emulator.faults.watching import check_written
 from workbench.emulator.faults.words import check_access
+from workbench.emulator.ops.bulk.places import RANK, Spots, check_spots, ended, owner_of
 from workbench.emulator.ptx.instructions import SIZES, Instr, Operand, Vec, space_of
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
@@ -202,6 +203,8 @@ class Access:
     def _own(self, reach: Reach, space: str) -> tuple[Array, Array, str]:
         """Shared memory of each block, or local memory of each thread."""
         rt, site, shared = self.rt, self.site, space == "shared"
+        if shared and reach.high >> RANK:
+            return self._of_cluster(reach)
         limit = rt.shared_limit if shared else rt.local_limit
         if not self._aligned(reach) or reach.low < 0 or reach.high + site.width > limit:
             check_access(self.ctx, self.instr, reach, site.width, space)
@@ -220,6 +223,25 @@ class Access:
             first = (index + start) * self.width
             rt.origins.touch(self.kind, space, first, site.width, reach.mask)
         return rt.memory(space, self.dtype)[start:], index, space
+
+    def _of_cluster(self, reach: Reach) -> tuple[Array, Array, str]:
+        """Shared memory of any block of the cluster; what that costs is not known."""
+        rt, lanes, width = self.rt, self.rt.lanes, self.site.width
+        row, thread = np.nonzero(lanes.full(reach.mask))
+        address = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)[row, thread]
+        spots = Spots(row, thread, *owner_of(lanes, row, address))
+        check_spots(self.instr, self.ctx, spots, width, width)
+        living = np.asarray(lanes.full(rt.alive()).any(axis=1))
+        gone = ~living[spots.owner]
+        if gone.any():
+            raise ended(self.ctx, self.instr, spots, int(np.argmax(gone)))
+        if rt.watcher is not None:
+            rt.watcher.access(self.site, reach, self.kind)
+        index = np.zeros(lanes.shape, np.intp)
+        index[row, thread] = (spots.owner * rt.shared_bytes + spots.address) // self.width
+        if rt.origins is not None:
+            rt.origins.touch(self.kind, "shared", index * self.width, width, reach.mask)
+        return rt.memory("shared", self.dtype), index, "shared"
 
 
 def items_of(operand: Operand) -> tuple[Operand, ...]:

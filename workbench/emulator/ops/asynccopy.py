@@ -50,14 +50,8 @@ class Pipeline:
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``cp.async`` with its commits and waits.
-
-    Raises:
-        KernelError: a bulk copy or tensor map.
-    """
+    """``cp.async`` with its commits and waits."""
     rt = ctx.rt
-    if "bulk" in instr.parts or "mbarrier" in instr.parts:
-        raise ctx.unsupported(instr)
     if "commit_group" in instr.parts:
         return lambda R, M: rt.copies.commit()
     if "wait_all" in instr.parts:

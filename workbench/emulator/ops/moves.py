@@ -285,9 +285,21 @@ def _nothing(instr: Instr, ctx: Context) -> Run:
     return lambda R, M: None
 
 
+def _fence(instr: Instr, ctx: Context) -> Run:
+    """A fence; of copies and products only where their order is watched."""
+    if instr.parts[1:3] != ("proxy", "async"):
+        return _nothing(instr, ctx)
+
+    def run(R: Registers, M: Mask) -> None:
+        if ctx.rt.order is not None:
+            ctx.rt.order.fence(M)
+
+    return run
+
+
 _SILENT = (
-    "membar", "fence", "prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "pmevent",
-    "griddepcontrol",
+    "membar", "prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "pmevent",
+    "griddepcontrol", "setmaxnreg",
 )  # fmt: skip
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "mov": _mov, "cvta": _cvta, "isspacep": _isspacep,
@@ -298,7 +310,7 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
     "prmt": _lanewise(_prmt, 4, 4, 4), "lop3": _lanewise(_lop3, 4, 4, 4),
     "shf": _lanewise(_shf, 4, 4, 4), "dp4a": _lanewise(_dot, 4, 4, 4),
     "dp2a": _lanewise(_dot, 4, 4, 4), "sad": _lanewise(_sad, 0, 0, 0),
-    "bmsk": _lanewise(_bmsk, 4, 4),
+    "bmsk": _lanewise(_bmsk, 4, 4), "fence": _fence,
     "trap": messages.trap, "brkpt": messages.trap, "printf": messages.printf,
     **dict.fromkeys(_SILENT, _nothing),
 }  # fmt: skip

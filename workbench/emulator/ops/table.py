@@ -9,6 +9,7 @@ from workbench.emulator.ops import (
     arithmetic,
     asynccopy,
     atomics,
+    cluster,
     comparisons,
     conversions,
     float8,
@@ -17,15 +18,29 @@ from workbench.emulator.ops import (
     moves,
     warp,
 )
-from workbench.emulator.ops.tensor import mma, wmma
+from workbench.emulator.ops.bulk import copies, mbarrier, tensors
+from workbench.emulator.ops.tensor import mma, wgmma, wmma
 from workbench.emulator.ptx.instructions import Instr
-from workbench.emulator.state.context import CodeSite, Context, Run
+from workbench.emulator.state.context import CodeSite, Context, Run, Wait
 
 _FLOATS = ("f32", "f64")
+
+
+def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    if "mbarrier" in instr.parts:
+        return mbarrier.arrive_with_copies(instr, ctx)
+    if "tensor" in instr.parts:
+        return tensors.build(instr, ctx, site)
+    bulk = "bulk" in instr.parts
+    return (copies.build if bulk else asynccopy.build)(instr, ctx, site)
+
+
 #: Builders of what is counted beyond how often it runs.
 _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
-    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.build, "cp": asynccopy.build,
+    "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.build, "cp": _copy,
+    "mbarrier": mbarrier.build,
+    "wgmma": wgmma.build, "stmatrix": mma.stmatrix,
 }  # fmt: skip
 
 _TABLES = (
@@ -35,7 +50,8 @@ _TABLES = (
 #: Opcodes of which some form runs; those of control flow end blocks and have no builder.
 OPCODES = frozenset(
     (
-        *_COUNTED, "mma", "addc", "subc", "madc", "bra", "brx", "call", "ret", "exit",
+        *_COUNTED, "mma", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx", "call", "ret",
+        "exit",
         *(op for table in (*_TABLES, halves.BUILDERS, floats.BUILDERS) for op in table),
     )
 )  # fmt: skip
@@ -56,12 +72,23 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         raise ctx.unsupported(instr) from error
 
 
+def wait(instr: Instr, ctx: Context) -> Wait:
+    """What a block ends with whose lanes wait for an mbarrier or for their cluster."""
+    return (mbarrier.PhaseWait if instr.op == "mbarrier" else cluster.ClusterWait)(instr, ctx)
+
+
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
     if op == "cvt" and not set(float8.PAIRS).isdisjoint(instr.parts[-2:]):
         return float8.convert(instr, ctx)
+    if op in ("st", "red") and "async" in instr.parts:
+        raise ctx.unsupported(instr)
     if op in _COUNTED:
         return _COUNTED[op](instr, ctx, site)
+    if instr.parts[:2] == ("barrier", "cluster"):
+        return cluster.barrier(instr, ctx)
+    if op in ("mapa", "getctarank"):
+        return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
     if op == "mma":
         return mma.mma(instr, ctx)
     if arithmetic.uses_carry(instr):

@@ -18,16 +18,17 @@ from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
 #: What gives each lane a value of its own.
-_PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma")
+_PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma", "wgmma")
 _LANES = ("%tid", "%laneid", "%lanemask")
-Ending = Literal["jump", "branch", "exit", "barrier", "switch"]
+#: What ends a block: a wait is for something else than the threads of a block.
+Ending = Literal["jump", "branch", "exit", "barrier", "switch", "wait"]
 
 
 @dataclass(slots=True)
 class BasicBlock:
     """Straight-line code and how it ends.
 
-    `targets` are block indices: branch -> (taken, not taken); barrier -> (next,).
+    `targets` are block indices: branch -> (taken, not taken); barrier, wait -> (next,).
     """
 
     index: int
@@ -107,11 +108,16 @@ NO_RESULT = frozenset(
 )  # fmt: skip
 
 
+_MBARRIER_RESULTS = ("arrive", "arrive_drop", "test_wait", "try_wait", "pending_count")
+
+
 def results(instr: Instr) -> list[str]:
     """Registers that the instruction writes."""
     if instr.op == "bar" or instr.op == "barrier":
         return registers_of(instr.operands[0]) if "red" in instr.parts else []
-    if instr.op == "mbarrier" and instr.parts[1] in ("arrive", "test_wait", "try_wait"):
+    if instr.op == "mbarrier":
+        return registers_of(instr.operands[0]) if instr.parts[1] in _MBARRIER_RESULTS else []
+    if instr.op == "wgmma" and instr.parts[1] == "mma_async":
         return registers_of(instr.operands[0])
     if instr.op == "wmma" and "store" in instr.parts:
         return []
@@ -122,7 +128,7 @@ def results(instr: Instr) -> list[str]:
 
 def arguments(instr: Instr) -> list[str]:
     """Registers that the instruction reads, its guard included."""
-    skip = 1 if results(instr) else 0
+    skip = 1 if results(instr) and instr.op != "wgmma" else 0  # whose sums are read as well
     names = [name for operand in instr.operands[skip:] for name in registers_of(operand)]
     first = instr.operands[0] if instr.operands else None
     if skip and isinstance(first, Addr):
@@ -133,7 +139,13 @@ def arguments(instr: Instr) -> list[str]:
 
 
 def _is_barrier(instr: Instr) -> bool:
-    return instr.op in _BARRIERS and "warp" not in instr.parts
+    return instr.op in _BARRIERS and not {"warp", "cluster"} & set(instr.parts)
+
+
+def _is_wait(instr: Instr) -> bool:
+    if instr.op == "mbarrier":
+        return instr.parts[1] in ("test_wait", "try_wait")
+    return instr.parts[:3] == ("barrier", "cluster", "wait")
 
 
 def _split(flat: FlatKernel) -> tuple[list[BasicBlock], dict[str, int]]:
@@ -152,9 +164,9 @@ def _split(flat: FlatKernel) -> tuple[list[BasicBlock], dict[str, int]]:
         if item.op == "pragma":
             blocks[-1].nounroll |= "nounroll" in item.text
             continue
-        if _is_barrier(item) and item.guard is not None:
+        if (_is_barrier(item) or _is_wait(item)) and item.guard is not None:
             fresh()
-        if item.op in ("bra", "brx", "ret", "exit") or _is_barrier(item):
+        if item.op in ("bra", "brx", "ret", "exit") or _is_barrier(item) or _is_wait(item):
             if blocks[-1].last is not None:
                 blocks.append(BasicBlock(len(blocks)))
             blocks[-1].last = item
@@ -190,6 +202,8 @@ def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) ->
             block.kind, block.targets = "switch", tuple(target(name) for name in names)
         elif _is_barrier(last):
             block.kind, block.targets = "barrier", (after,)
+        elif _is_wait(last):
+            block.kind, block.targets = "wait", (after,)
         elif last.guard is not None:
             block.kind, block.targets = "branch", (end, after)
         else:

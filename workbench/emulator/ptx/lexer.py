@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from itertools import islice, pairwise
 
 from workbench.emulator.ptx.instructions import Imm, Loc, Module
 from workbench.errors import DataError
@@ -83,7 +84,8 @@ class Cursor:
         self.module = Module()
         self.loc = Loc(0, 0)
         self.callers = Callers(files_of(self.lines))
-        self.scopes: list[dict[str, str]] = []
+        self.scopes: list[dict[str, str]] = []  # registers of nested scopes
+        self.labels: list[dict[str, str]] = []  # and their labels
         self.counter = 0
 
     def peek(self, ahead: int = 0) -> str:
@@ -144,3 +146,26 @@ class Cursor:
         negative = self.accept("-")
         value = integer_of(self.next())
         return -value if negative else value
+
+    # --- scopes
+
+    def open_scope(self) -> None:
+        """Enter braces: labels in them are known ahead, and are nobody else's."""
+        self.scopes.append({})
+        labels: dict[str, str] = {}
+        depth = 1
+        for token, after in pairwise(islice(self.tokens, self.at, None)):
+            depth += (token.text == "{") - (token.text == "}")
+            if not depth:
+                break
+            if depth == 1 and token.kind == "word" and after.text == ":":
+                self.counter += 1
+                labels[token.text] = f"{token.text}${self.counter}"
+        self.labels.append(labels)
+
+    def resolve(self, name: str) -> str:
+        """The unique name of what a name means here."""
+        for scope in (*reversed(self.scopes), *reversed(self.labels)):
+            if name in scope:
+                return scope[name]
+        return name

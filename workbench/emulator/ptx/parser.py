@@ -101,7 +101,7 @@ class _Parser(Cursor):
             self.module.functions.setdefault(function.name, function)
             return
         self.expect("{")
-        self.scopes = [{}]
+        self.scopes, self.labels = [{}], [{}]
         self.loc = Loc(0, 0)  # library code may come without lines
         self.block(function)
         self.module.functions[function.name] = function
@@ -217,23 +217,17 @@ class _Parser(Cursor):
         scope[name] = unique
         function.registers[unique] = kind
 
-    def resolve(self, name: str) -> str:
-        """The unique name of what a name means here."""
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        return name
-
     def block(self, function: Function) -> None:
         """A body, through its closing brace."""
         while True:
             if self.accept("}"):
                 self.scopes.pop()
+                self.labels.pop()
                 if not self.scopes:
                     return
                 continue
             if self.accept("{"):
-                self.scopes.append({})
+                self.open_scope()
                 continue
             if self.accept(";"):
                 continue
@@ -256,20 +250,17 @@ class _Parser(Cursor):
             while not self.accept(";"):
                 word = self.next()
                 if word != ",":
-                    targets.append(word)
-            function.branch_tables[name] = tuple(targets)
+                    targets.append(self.resolve(word))
+            function.branch_tables[self.resolve(name)] = tuple(targets)
         elif self.peek() == ".callprototype":
             self.next()
             returns = self.parameters() if self.peek() == "(" else []
             self.next()  # its name, which is nobody's
             params = self.parameters() if self.peek() == "(" else []
             self.skip_until(";")
-            function.prototypes[name] = signature_of(returns, params)
+            function.prototypes[self.resolve(name)] = signature_of(returns, params)
         else:
-            # Labels of inline assembly are made unique by their author (%=), or scoped.
-            if len(self.scopes) > 1:
-                self.scopes[-1].setdefault(name, name)
-            function.body.append(Label(name))
+            function.body.append(Label(self.resolve(name)))
 
     def body_directive(self, function: Function, word: str) -> None:
         """A directive inside of a body."""

@@ -79,7 +79,7 @@ def _wrong(instr: Instr, registers: Mapping[str, str]) -> str:
     if guard is not None and registers.get(guard.name) != "pred":
         return f"its guard {guard.name} is no predicate"
     bounds = _COUNTS.get(instr.op)
-    if bounds is None:
+    if bounds is None or "async" in instr.parts:
         return ""
     count = len(instr.operands)
     if not bounds[0] <= count <= bounds[1]:

@@ -20,7 +20,7 @@ import numpy as np
 from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, varying, walk
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
-from workbench.emulator.state.lanes import WARP, Lanes, Mask, select
+from workbench.emulator.state.lanes import WARP, Bools, Lanes, Mask, select
 from workbench.emulator.state.spaces import Arena, Reach
 from workbench.emulator.state.values import MASK, Array, Value
 from workbench.errors import KernelError
@@ -111,6 +111,25 @@ class AccessWatcher(Protocol):
         """The lanes of each warp in the mask have synchronised."""
 
 
+class Wait(Protocol):
+    """What ends a basic block whose lanes wait for something else than their own block."""
+
+    target: int  # slot of the predicate that says if it is there; -1: none
+    timed: bool  # may give up
+
+    def ask(self, R: Registers, M: Mask) -> Any:
+        """What the lanes of a mask wait for; registers are not looked at again."""
+
+    def ready(self, asked: Any, M: Mask) -> Bools:
+        """Which lanes need not wait any more, in the shape of the batch."""
+
+    def passed(self, asked: Any, M: Mask) -> None:
+        """Told that the lanes of the mask have what they waited for."""
+
+    def stuck(self, asked: Any, M: Mask) -> KernelError:
+        """The error for lanes that would wait for ever."""
+
+
 @dataclass(slots=True)
 class Limits:
     """When to give up.
@@ -156,6 +175,10 @@ class Runtime:
         self.wide: list[tuple[Any, Any]] = []
         self.alive: Callable[[], Mask]
         self.copies: Any = None  # `asynccopy.Pipeline` of the batch
+        self.flights: Any = None  # `bulk.flights.Flights` of the batch
+        self.cluster: Any = None  # `cluster.ClusterBarrier` of the batch
+        self.sums: Any = None  # `sums.Sums` of the batch
+        self.order: Any = None  # `order.OrderWatcher`, where what comes before what is followed
         self.origins = origins  # `origins.Origins`, where a wrong result is explained
         self.finding: KernelError | None = None  # raised at the end, unless worse comes first
         #: Counts stores and atomics that left memory other than it was, while `probing`.

@@ -15,10 +15,11 @@ WARP = 32
 
 
 class Geometry(NamedTuple):
-    """A launch's shape."""
+    """A launch's shape; `cluster` is in blocks, and divides the grid."""
 
     grid: Dim3
     block: Dim3
+    cluster: Dim3 = (1, 1, 1)
 
     @property
     def blocks(self) -> int:
@@ -34,6 +35,24 @@ class Geometry(NamedTuple):
     def warps(self) -> int:
         """Warps of a block."""
         return -(-self.threads // WARP)
+
+    @property
+    def blocks_of_cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
+    def by_cluster(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All blocks of the clusters that these blocks are of: cluster by cluster, by rank."""
+        if self.blocks_of_cluster == 1:
+            return blocks
+        clusters = [extent // by for extent, by in zip(self.grid, self.cluster, strict=True)]
+        places = np.unravel_index(blocks, self.grid, order="F")
+        corner = [place // by for place, by in zip(places, self.cluster, strict=True)]
+        numbers = np.unique(np.ravel_multi_index(corner, clusters, order="F"))
+        corner = [each[:, None] for each in np.unravel_index(numbers, clusters, order="F")]
+        ranks = np.unravel_index(np.arange(self.blocks_of_cluster), self.cluster, order="F")
+        whole = [c * by + r for c, by, r in zip(corner, self.cluster, ranks, strict=True)]
+        return np.ravel_multi_index(whole, self.grid, order="F").reshape(-1).astype(np.int64)
 
 
 class Mask:
@@ -54,9 +73,10 @@ class Mask:
 
 
 class Lanes:
-    """The lanes of one batch: blocks `first`, `first` + 1, … times the block's threads.
+    """The lanes of one batch: some blocks times the threads of a block.
 
-    Threads are padded to whole warps; padding lanes are never active.
+    Threads are padded to whole warps; padding lanes are never active. Blocks of a cluster
+    are neighbours, in the order of their ranks.
     """
 
     def __init__(self, geometry: Geometry, blocks: NDArray[np.int64]) -> None:
@@ -153,12 +173,19 @@ class Lanes:
             index = "xyz".index(axis)
             if head == "tid":
                 return self._axis(thread, geometry.block, index)
-            # Without clusters every block is a cluster of its own.
-            if head in ("ctaid", "clusterid"):
+            if head == "ctaid":
                 return self._axis(self.blocks[:, None], geometry.grid, index)
+            if head in ("clusterid", "cluster_ctaid"):
+                place = self._axis(self.blocks[:, None], geometry.grid, index)
+                by = geometry.cluster[index]
+                if type(place) is int or by == 1:
+                    return place if head == "clusterid" else 0
+                whole, rest = np.divmod(unsigned(place, 4), np.uint32(by))
+                return Affine(Base(whole if head == "clusterid" else rest), 0)
             return {
                 "ntid": geometry.block[index], "nctaid": geometry.grid[index],
-                "nclusterid": geometry.grid[index], "cluster_ctaid": 0, "cluster_nctaid": 1,
+                "nclusterid": geometry.grid[index] // geometry.cluster[index],
+                "cluster_nctaid": geometry.cluster[index],
             }.get(head)  # fmt: skip
         lane = (thread % WARP).astype(np.uint32)
         bit = np.uint32(1) << lane
@@ -168,9 +195,13 @@ class Lanes:
             "warpid": Affine(Base((thread // WARP).astype(np.uint32)), 0),
             "lanemask_eq": bit, "lanemask_lt": below, "lanemask_le": below | bit,
             "lanemask_gt": ~(below | bit), "lanemask_ge": ~below,
-            "cluster_ctarank": 0, "cluster_nctarank": 1, "smid": 0, "nsmid": 1,
+            "smid": 0, "nsmid": 1, "cluster_nctarank": geometry.blocks_of_cluster,
+            "is_explicit_cluster": int(geometry.blocks_of_cluster > 1),
         }  # fmt: skip
-        return known.get(name)
+        if name == "cluster_ctarank" and geometry.blocks_of_cluster > 1:
+            rank = np.arange(self.B, dtype=np.uint32) % np.uint32(geometry.blocks_of_cluster)
+            return Affine(Base(rank[:, None]), 0)
+        return 0 if name == "cluster_ctarank" else known.get(name)
 
 
 def select(mask: Mask, new: Value, old: Value | None, size: int) -> Value:

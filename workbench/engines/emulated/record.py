@@ -15,7 +15,7 @@ from workbench.emulator.cost.addresses import SECTOR
 from workbench.emulator.launch import KernelLaunch
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.run import Executed, Outcome
-from workbench.emulator.work import bound, mix, operations
+from workbench.emulator.work import bound, mix, operations, uncounted
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
     Build,
@@ -79,6 +79,24 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 }
 
 
+#: Metrics that are absent where the cost of some accesses to a space is not known.
+_ABSENT = {
+    "global": (
+        "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal",
+        "memory_l1_tag_requests_global", "ptx__operations_per_l2_byte",
+    ),
+    "shared": (
+        "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal",
+        "ptx__shared_conflict_ways_max",
+    ),
+}  # fmt: skip
+
+
+def _absent(rows: list[Executed]) -> set[str]:
+    """Metrics, of lines too, whose sums would leave some of the kernel's accesses out."""
+    return {name for space in uncounted(rows) for name in _ABSENT[space]}
+
+
 def _plain(value: float) -> Number:
     return int(value) if float(value).is_integer() else value
 
@@ -102,6 +120,8 @@ def instruction_table(
         name: ([get(row) for row in rows], unit) for name, (get, unit) in COLUMNS.items()
     }
     found_in["ptx__machine_inst_estimate"] = outcome.machine_code().issued, "inst"
+    for name in _absent(rows) & set(found_in):
+        del found_in[name]
     for name, (values, unit) in found_in.items():
         found = [(index, _plain(value)) for index, value in enumerate(values)]
         kept = [(index, value) for index, value in found if value]
@@ -171,7 +191,8 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
         )
         key = f"ptx__thread_inst_executed_op_{short}_pred_on"
         out[key] = Metric(value=_plain(threads), unit="inst")
-    return out
+    absent = _absent(rows)
+    return {name: metric for name, metric in out.items() if name not in absent}
 
 
 def _shape(launch: KernelLaunch) -> dict[str, Metric]:

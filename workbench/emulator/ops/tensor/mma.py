@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.emulator.cost.addresses import matrix_cost
-from workbench.emulator.ops.access import Access, cost_of
+from workbench.emulator.ops.access import Access, cost_of, scatter
 from workbench.emulator.ops.conversions import pack, unpack
 from workbench.emulator.ops.tensor.fragments import Layout, a_layout, b_layout, c_layout
 from workbench.emulator.ops.warp import by_warp
@@ -167,3 +167,39 @@ def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             put(R, M, target, np.ascontiguousarray(out).reshape(lanes.shape), 4)
 
     return many
+
+
+def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """`ldmatrix` the other way: up to four 8×8 matrices of 16-bit elements are stored.
+
+    What it costs is not known, and not counted.
+    """
+    if "b16" not in instr.parts or "m8n8" not in instr.parts:
+        raise ctx.unsupported(instr)
+    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
+    turned = "trans" in instr.parts
+    slots = slots_of(instr.operands[1], ctx)
+    renamed = Instr(("st", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
+                    instr.text)  # fmt: skip
+    access = Access(renamed, ctx, site, instr.operands[0], "store")
+    access.charged = 0
+    lane = np.arange(WARP)
+
+    def run(R: Registers, M: Mask) -> None:
+        lanes = ctx.rt.lanes
+        rows = lanes.within(M, np.broadcast_to(np.tile(lane < 8 * count, lanes.W), lanes.shape))
+        # Lane r of matrix m stores the four words of its row r.
+        held = np.zeros((lanes.B, lanes.W, WARP, 4), np.uint32)
+        for matrix, slot in enumerate(slots):
+            words = np.broadcast_to(unsigned(R[slot], 4), lanes.shape)
+            block = np.ascontiguousarray(words.reshape(lanes.B, lanes.W, 8, 4))
+            if turned:
+                halves = block.view(np.uint16)
+                block = np.ascontiguousarray(np.swapaxes(halves, 2, 3)).view(np.uint32)
+            held[:, :, 8 * matrix : 8 * matrix + 8] = block
+        memory, index, _ = access.locate(R, rows)
+        for piece in range(4):
+            values = held[..., piece].reshape(lanes.shape)
+            scatter(memory[piece:], index, values, rows, lanes)
+
+    return run

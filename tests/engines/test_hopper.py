@@ -1,0 +1,84 @@
+"""Deliberately wrong kernels of compute capability 9.0 alone: each is caught at its line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conftest import REPO
+from workbench.counters import Missing, read
+from workbench.engines import ProfileOptions, RunOptions, Subject
+from workbench.engines.emulated.emulation import Emulation, verified
+from workbench.engines.emulated.engine import EmulatorEngine
+from workbench.errors import KernelError
+from workbench.project import Project, require_project
+from workbench.study.folder import Study, load_study
+
+pytestmark = pytest.mark.nvcc
+
+#: What is said of each.
+SAID = {
+    "v1": r"wait on the wrong parity: it lets warp 0 .* after 0 phases .* then reads what nothing",
+    "v2": r"missing proxy fence: .* multiplies bs \+ 0, which plain stores at .*:3\d wrote",
+    "v3": r"accumulator used before its wait: warp 0 .* reads a sum of the product at .*:3\d",
+    "v4": r"warp 4 .* copies to as \+ 0, which the copy at .*:2\d may still be writing",
+    "v5": r"warp 4 .* copies to as \+ 0, which .*:3\d may still be reading",
+    "v6": r"missing wgmma\.fence: warp 0 .* starts a product, but its register .* was written at",
+    "v7": r"mbarrier full \+ 0 never completes: .* 0 of 1 arrivals and 1,024 bytes",
+    "v8": r"warp 0 .* multiplies as \+ 0, which the copy at .* may still be writing|uninitialised",
+}
+
+
+@pytest.fixture(scope="module")
+def hopper_study() -> tuple[Project, Study]:
+    project = require_project(REPO / "tests" / "data" / "broken")
+    return project, load_study(project, "hopper")
+
+
+def emulated(project: Project, study: Study, name: str, problem: str) -> tuple[Emulation, Subject]:
+    engine = EmulatorEngine(project, RunOptions(seed=3, arch="sm_90a", instruction_limit=100_000))
+    version = study.version(name)
+    subject = Subject.of(study, version, study.problem(problem), engine.build(version))
+    return engine.emulate(subject, watch=True), subject
+
+
+@pytest.mark.parametrize("problem", ["k128", "k16"])
+def test_the_right_kernel_is_not_accused(hopper_study: tuple[Project, Study], problem: str) -> None:
+    assert verified(*emulated(*hopper_study, "v0", problem)).ok
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_wrong_kernel_is_caught_at_its_line(
+    hopper_study: tuple[Project, Study], name: str
+) -> None:
+    project, study = hopper_study
+    version = study.version(name)
+    with pytest.raises(KernelError, match=SAID[name]) as caught:
+        verified(*emulated(project, study, name, "k128"))
+    lines = version.text.splitlines()
+    (wrong,) = [i for i, line in enumerate(lines, 1) if line.endswith("// <- wrong")]
+    assert caught.value.message.startswith(f"{version.path}:{wrong}: "), caught.value.message
+    assert caught.value.hint
+
+
+def test_what_is_not_known_is_absent(hopper_study: tuple[Project, Study]) -> None:
+    """No total of sectors or wavefronts stands for a kernel some of whose are not known."""
+    project, study = hopper_study
+    engine = EmulatorEngine(project, RunOptions(seed=3, arch="sm_90a"))
+    version = study.version("v0")
+    subject = Subject.of(study, version, study.problem("k128"), engine.build(version))
+    profile, _ = engine.profile(subject, ProfileOptions())
+    launch = profile.launches[0]
+    for counter in ("global_sectors", "shared_wavefronts"):
+        assert isinstance(read(launch, counter), Missing), counter
+    names = set(launch.metrics)
+    assert not {"ptx__operations_per_l2_byte", "ptx__bound_cycles_shared_memory"} & names
+    # Four warps store 16 sums each, in lines of their own.
+    assert launch.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"].value == 512
+    assert launch.metrics["ptx__operations"].value == 2 * 64 * 32 * 128
+
+
+def test_every_wrong_version_is_listed_here(hopper_study: tuple[Project, Study]) -> None:
+    assert set(hopper_study[1].versions) == {"v0", *SAID}
+    assert all(re.compile(words) for words in SAID.values())

@@ -1,0 +1,204 @@
+"""``cp.async.bulk.tensor``: tiles of tensors, described by a tensor map (TMA)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.emulator.ops.bulk import copies
+from workbench.emulator.ops.bulk.copies import Global, Landing, Outgoing, Shared, pick
+from workbench.emulator.ops.bulk.mbarrier import barrier_operand, check_barriers
+from workbench.emulator.ops.bulk.places import Spots, check_spots, lanes_of, shared_operand
+from workbench.emulator.ops.bulk.tiles import TileUnits, swizzled, tile
+from workbench.emulator.ptx.instructions import Instr, Operand, Vec
+from workbench.emulator.state.context import CodeSite, Context, Registers, Run
+from workbench.emulator.state.lanes import Mask
+from workbench.emulator.state.spaces import GLOBAL_BASE
+from workbench.emulator.state.tensormap import BYTES, TensorMap, decode
+from workbench.emulator.state.values import UNSIGNED, Array
+from workbench.errors import KernelError
+
+Ints = NDArray[np.int64]
+#: What a tile's address in shared memory must be a multiple of.
+_ALIGN = 128
+_NANS = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
+#: What reductions call the elements of a map.
+_KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+          "int32": "s32", "int64": "s64"}  # fmt: skip
+
+
+class _Request(NamedTuple):
+    """Copies of one map: which of the active lanes make them, and what is moved."""
+
+    map: TensorMap
+    lanes: Ints
+    tile: TileUnits
+    base: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of each copy, those outside of the tensor included."""
+        units: int = self.tile.source.shape[1]
+        return units * self.tile.unit
+
+    def elements(self) -> Global:
+        """Where its units lie in global memory."""
+        inside = None if self.tile.inside.all() else self.tile.inside
+        return Global(self.tile.source + self.base, inside, self.tile.unit)
+
+    def places(self, spots: Spots) -> Shared:
+        """Where its units lie in shared memory; `spots` are of all active lanes."""
+        starts = spots.address[self.lanes, None]
+        plain = starts + np.arange(0, self.bytes, self.tile.unit, dtype=np.int64)
+        return Shared(spots.owner[self.lanes], swizzled(plain, self.map.swizzle), self.tile.unit)
+
+
+Ask = Callable[[Registers, Mask], list[_Request]]
+
+
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """A load, store, reduction or prefetch of a tile.
+
+    Raises:
+        KernelError: a form that is not there on compute capability 9.0.
+    """
+    modes = {"gather4", "scatter4", "im2col::w", "im2col::w::128", "cta_group::1", "cta_group::2"}
+    if modes & set(instr.parts) or any("gather4" in p or "scatter4" in p for p in instr.parts):
+        raise ctx.unsupported(instr)
+    if "prefetch" in instr.parts:
+        return lambda R, M: None
+    spaces = [part.partition("::")[0] for part in instr.parts if part[:6] in ("shared", "global")]
+    return (_load if spaces[0] == "shared" else _store)(instr, ctx, site)
+
+
+def _load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    site.space, site.store = "shared", True
+    goal = shared_operand(instr, ctx, instr.operands[0])
+    barrier = barrier_operand(instr, ctx, 2)
+    more = 3
+    offsets = None
+    if any(part.startswith("im2col") for part in instr.parts):
+        offsets, more = instr.operands[3], 4
+    ask = _asked(instr, ctx, instr.operands[1], offsets)
+    spread = copies.multicast(instr, ctx, more)
+
+    def run(R: Registers, M: Mask) -> None:
+        ends, barriers = goal(R, M), barrier(R, M)
+        check_barriers(instr, ctx, barriers)
+        for request in ask(R, M):
+            to = _aligned(instr, ctx, ends, request)
+            data = copies.read_global(ctx, site, to, request.elements())
+            if request.map.fill_nan:
+                _fill(data, request)
+            bars = pick(barriers, request.lanes)
+            amounts = np.full(len(request.lanes), request.bytes, np.int64)
+            landing = Landing(request.places(ends), data, bars, amounts)
+            copies.land(ctx, site, landing, spread(R, M, request.lanes))
+
+    return run
+
+
+def _fill(data: Array, request: _Request) -> None:
+    size, outside = request.map.size, ~request.tile.inside
+    octets = np.full(request.tile.unit // size, _NANS[size], UNSIGNED[size])
+    data[outside] = octets.view(data.dtype)[0]
+
+
+def _store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    site.space = "shared"
+    source = shared_operand(instr, ctx, instr.operands[1])
+    ask = _asked(instr, ctx, instr.operands[0], None)
+    op = next((part for part in instr.parts if part in copies.REDUCTIONS), "")
+
+    def run(R: Registers, M: Mask) -> None:
+        starts = source(R, M)
+        for request in ask(R, M):
+            start = _aligned(instr, ctx, starts, request)
+            data = copies.read_shared(ctx, site, start, request.places(starts))
+            reduce = _reduction(op, request.map) if instr.parts[1] == "reduce" else None
+            out = Outgoing(request.elements(), data, reduce)
+            copies.write_global(ctx, site, start, out)
+
+    return run
+
+
+def _reduction(op: str, m: TensorMap) -> copies.CopyReduction:
+    kind = _KINDS.get(m.dtype.partition("_")[0], f"u{8 * m.size}")
+    return copies.CopyReduction(op, kind, copies.REDUCED[kind])
+
+
+def _aligned(instr: Instr, ctx: Context, spots: Spots, request: _Request) -> Spots:
+    """The spots of a request, which must hold a whole tile and be aligned to it."""
+    mine = pick(spots, request.lanes)
+    check_spots(instr, ctx, mine, request.bytes, _ALIGN)
+    return mine
+
+
+def _asked(instr: Instr, ctx: Context, operand: Operand, offsets: Operand | None) -> Ask:
+    """What finds the maps that active lanes name, and the tiles at their coordinates."""
+    if not isinstance(operand, Vec) or not isinstance(operand.items[1], Vec):
+        raise ctx.unsupported(instr)
+    slot, offset, _ = ctx.address(operand.items[0])
+    places = [ctx.slot(item, 4) for item in operand.items[1].items]
+    shifts = []
+    if offsets is not None:
+        assert isinstance(offsets, Vec)
+        shifts = [ctx.slot(item, 2) for item in offsets.items]
+    known: dict[bytes, tuple[TensorMap, int]] = {}
+
+    def ask(R: Registers, M: Mask) -> list[_Request]:
+        lanes = ctx.rt.lanes
+        addresses = lanes_of(R, slot, 8, M, lanes).astype(np.int64) + offset
+        where = np.stack([lanes_of(R, at, 4, M, lanes).view(np.int32) for at in places], axis=1)
+        by = [lanes_of(R, at, 2, M, lanes).astype(np.int64) for at in shifts]
+        out = []
+        for address in np.unique(addresses).tolist():
+            chosen = np.nonzero(addresses == address)[0]
+            data = _bytes_at(instr, ctx, address)
+            if data not in known:
+                known[data] = _decoded(instr, ctx, data, len(places), bool(shifts))
+            found, base = known[data]
+            corner = where[chosen].astype(np.int64)
+            moved = np.stack(by, axis=1)[chosen] if by else None
+            out.append(_Request(found, chosen, tile(found, corner, moved), base))
+        return out
+
+    return ask
+
+
+def _bytes_at(instr: Instr, ctx: Context, address: int) -> bytes:
+    arena = ctx.rt.arena
+    if address % 64 or not arena.holds(address, address + BYTES - 1):
+        raise KernelError(
+            f"{ctx.where(instr)}: no tensor map at address {hex(address)}",
+            "Pass it as a `const __grid_constant__` parameter, aligned to 64 bytes.",
+        )
+    return arena.bytes[address - GLOBAL_BASE :][:BYTES].tobytes()
+
+
+def _decoded(
+    instr: Instr, ctx: Context, data: bytes, rank: int, im2col: bool
+) -> tuple[TensorMap, int]:
+    found = decode(data)
+    if found is None:
+        raise KernelError(
+            f"{ctx.where(instr)}: the bytes that are to be a tensor map are none",
+            "Give the launch a tensor map for this argument.",
+        )
+    m = found[0]
+    if m.rank != rank or (m.im2col is not None) != im2col:
+        mode = "im2col" if m.im2col is not None else "tiled"
+        raise KernelError(
+            f"{ctx.where(instr)}: the tensor map is {mode} with {m.rank} axes, and "
+            f"`{'.'.join(instr.parts)}` wants another",
+            "The instruction's mode and number of coordinates are those of the map.",
+        )
+    if m.interleave or (m.swizzle and m.shape[0] * m.size != m.swizzle):
+        raise ctx.unsupported(
+            instr, "interleaved channels, and rows shorter than what is swizzled: how they lie "
+            "in memory is not documented",
+        )  # fmt: skip
+    return found
