@@ -60,16 +60,13 @@ class CodeSite:
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
-        self.space = ""
-        self.store = False
-        self.width = 0
+        self.space, self.store, self.width = "", False, 0
         self.joined = False  # ptxas makes it part of another load
         self.reset()
 
     def reset(self) -> None:
         """All counters to zero."""
-        self.ways = 0
-        for name in self.COUNTS:
+        for name in ("ways", *self.COUNTS):
             setattr(self, name, 0)
 
     def charge_spread(self, cost: tuple[int, ...]) -> None:
