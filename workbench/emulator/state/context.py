@@ -46,7 +46,6 @@ class CodeSite:
         "wideal", "divergent",
     )  # fmt: skip
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
-
     on: int
     requests: int
     shared_requests: int
@@ -57,6 +56,7 @@ class CodeSite:
     wavefronts: int
     wideal: int
     divergent: int
+    ways: int
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
