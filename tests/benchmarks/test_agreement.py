@@ -134,6 +134,7 @@ SMALL = {"conv2d": "c32_h64_k128", "sgemm": "n1024"}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("study", "part"), [(study, part) for study, parts in PARTS.items() for part in range(parts)]
 )
@@ -210,6 +211,7 @@ def test_kernels_that_nobody_had_seen_cost_what_the_hardware_says(study: str, ve
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("study", sorted({study for study, _ in unseen()}))
 def test_all_kernels_that_nobody_had_seen_cost_what_the_hardware_says(study: str) -> None:
     for name, version in unseen():
