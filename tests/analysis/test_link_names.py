@@ -45,6 +45,7 @@ def assert_named(text: str, path: str, links: dict[Line, LineLink], diff: Source
         words = set(source.tokens[line - 1])
         words |= {diff.names[word] for word in words if word in diff.names}
         around = {g.label for g in found.governed if g.body[1] <= line <= g.body[2]}
+        around |= {g.label for g in found.governed if g.bare and g.header[1] <= line <= g.header[2]}
         around |= {r.name for r in found.routines if r.place[1] <= line <= r.place[2]}
         assert shown & (words | around), (path, line, source.lines[line - 1], link)
 
@@ -123,3 +124,21 @@ texts = st.lists(
 @given(old=texts, new=texts)
 def test_links_of_anything_are_names_of_their_lines(old: str, new: str) -> None:
     assert_all_named(old, new)
+
+
+def test_a_loop_without_braces_is_one_statement_with_its_head() -> None:
+    """The compiler puts the code of a body that it unrolls on the head of the loop."""
+    text = """__global__ void k(float* out, int n) {{
+    __shared__ float tile[{width}];
+    for (int c = threadIdx.x; c < n; c += 32)
+        tile[c] = 1.0f;
+    for (int c = 0; c < n; ++c) {{
+        out[c] = tile[c];
+    }}
+}}
+"""
+    old, new = (text.format(width=width) for width in (32, 33))
+    links = compared(old, new, "k.cu").links_new
+    assert links[0, 3].via == ("for c",)
+    # A block's statements stand on their own: this head does not use the array.
+    assert (0, 5) not in links

@@ -77,6 +77,21 @@ def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
     return None if before is None or after is None else (before, after)
 
 
+def value_of(launch: Launch, counter: str) -> Number | None:
+    """A counter's value in one launch; None where it is missing."""
+    reading = read(launch, counter)
+    return reading.value if isinstance(reading, Reading) else None
+
+
+def main_launch(profile: Profile) -> Launch | None:
+    """The measured launch that weighs most, which stands for a profile where one must."""
+    launches = [launch for launch in profile.launches if launch.profiled]
+    if not launches:
+        return None
+    weights, _ = weights_of(launches)
+    return launches[max(range(len(launches)), key=lambda n: weights[n])]
+
+
 def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
     """How much each launch counts, and the word for it: ``duration`` or ``instructions``.
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from workbench.analysis.aggregate import main_launch, value_of
 from workbench.analysis.stalls import breakdown
 from workbench.analysis.weight import WELL
-from workbench.counters import Reading, catalog, read
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, Profile, Record
+from workbench.units import several
 
 ResourceId = Literal[
     "issue", "l1_data", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64",
@@ -151,8 +152,7 @@ def loads(launch: Launch) -> tuple[Load, ...]:
     for resource in RESOURCES:
         elapsed = max((_percent(launch, name) or 0.0 for name in resource.metrics), default=0.0)
         if not elapsed and resource.counter:
-            reading = read(launch, resource.counter)
-            known = float(reading.value) if isinstance(reading, Reading) else 0.0
+            known = value_of(launch, resource.counter) or 0.0
             # The catalog's shares of an SM's units are of its active cycles.
             elapsed = known * spread if resource.inside else known
         if elapsed:
@@ -165,16 +165,6 @@ def limit_of(profile: Profile) -> Limit | None:
     """What limits the launch that takes most of a profile's time; None where nothing is known."""
     launch = main_launch(profile)
     return limit_of_launch(launch, profile.device) if launch is not None else None
-
-
-def main_launch(profile: Profile) -> Launch | None:
-    """The launch that takes most time; without times the one with most instructions."""
-    measured = [launch for launch in profile.launches if launch.profiled]
-    for counter in ("duration", "instructions", "threads"):
-        values = [_value(launch, counter) for launch in measured]
-        if values and all(value is not None for value in values):
-            return max(zip(values, measured, strict=True), key=lambda entry: entry[0] or 0.0)[1]
-    return measured[0] if len(measured) == 1 else None
 
 
 def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
@@ -225,17 +215,13 @@ def _short_grid(launch: Launch, device: Device) -> tuple[str, float] | None:
     if not blocks or not sms or part >= 1 - _IDLE:
         return None
     if blocks < sms:
-        said = f"a grid of {blocks} block{'s' if blocks > 1 else ''} on {sms} SMs"
-        return said, 100 * blocks / sms
-    waves = _value(launch, "waves")
-    if waves is None:
-        return None
+        return f"a grid of {several(blocks, 'block')} on {sms} SMs", 100 * blocks / sms
     return f"an uneven end: SMs are active for {100 * part:.0f}% of the time", 100 * part
 
 
 def _active_part(launch: Launch) -> float:
     """Active by elapsed cycles of the SMs, 1 where either is unknown."""
-    active, elapsed = _value(launch, "active_cycles"), _value(launch, "cycles")
+    active, elapsed = value_of(launch, "active_cycles"), value_of(launch, "cycles")
     return min(active / elapsed, 1.0) if active and elapsed else 1.0
 
 
@@ -245,8 +231,3 @@ def _percent(launch: Launch, name: str) -> float | None:
         if metric is not None and not isinstance(metric.value, str):
             return float(metric.value)
     return None
-
-
-def _value(launch: Launch, counter: str) -> float | None:
-    reading = read(launch, catalog()[counter])
-    return float(reading.value) if isinstance(reading, Reading) else None

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from workbench.analysis.aggregate import value_of
 from workbench.analysis.arithmetic import Unit, work
-from workbench.counters import Missing, Reading, read
+from workbench.counters import Missing
 from workbench.gpus import Chip, chip_for
 from workbench.model import Launch, Record, Timing
 
@@ -83,7 +84,7 @@ def roof(chip: Chip | None, launch: Launch, unit: Unit) -> Roof:
     """The ceilings for a unit, at the clock that the profiler saw, else the device's own."""
     if chip is None:
         return Roof(unit=unit)
-    clock = _value(launch, "sm_clock") or None
+    clock = value_of(launch, "sm_clock") or None
     tensor = {
         "tensor half": chip.tensor_half,
         "tensor TF32": chip.tensor_tf32,
@@ -103,23 +104,18 @@ def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple
     return tuple(tops.values())
 
 
-def _value(launch: Launch, counter: str) -> float | None:
-    reading = read(launch, counter)
-    return float(reading.value) if isinstance(reading, Reading) else None
-
-
 def traffic(launch: Launch) -> dict[Level, float]:
     """Bytes that crossed each level of the memory hierarchy, where the report tells."""
     out: dict[Level, float] = {}
-    loads = _value(launch, "global_load_sectors")
-    stores = _value(launch, "global_store_sectors")
+    loads = value_of(launch, "global_load_sectors")
+    stores = value_of(launch, "global_store_sectors")
     if loads is not None or stores is not None:
-        local = _value(launch, "local_sectors") or 0.0
+        local = value_of(launch, "local_sectors") or 0.0
         out["L1"] = _SECTOR_BYTES * ((loads or 0.0) + (stores or 0.0) + local)
-    l2 = _value(launch, "l2_sectors")
+    l2 = value_of(launch, "l2_sectors")
     if l2 is not None:
         out["L2"] = _SECTOR_BYTES * l2
-    dram = _value(launch, "dram_bytes")
+    dram = value_of(launch, "dram_bytes")
     if dram is not None:
         out["DRAM"] = dram
         # Bulk copies pass the counted loads by; what is left of L1 traffic then says nothing.
@@ -130,7 +126,7 @@ def traffic(launch: Launch) -> dict[Level, float]:
 
 def position(launch: Launch) -> Position | Missing:
     """Place a launch under the roofline, or say why it has no place there."""
-    seconds = _value(launch, "duration")
+    seconds = value_of(launch, "duration")
     done = work(launch)
     if isinstance(done, Missing):
         return done

@@ -27,6 +27,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from workbench.analysis.aggregate import value_of
 from workbench.analysis.arithmetic import (
     Amounts,
     all_arithmetic,
@@ -38,7 +39,7 @@ from workbench.analysis.arithmetic import (
     stored_bytes,
     work,
 )
-from workbench.counters import Missing, Reading, read
+from workbench.counters import Missing
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import quantity
 
@@ -364,17 +365,12 @@ def _close(a: float, b: float, part: float) -> bool:
     return abs(a - b) <= part * max(abs(a), abs(b))
 
 
-def _value(launch: Launch, counter: str) -> float | None:
-    reading = read(launch, counter)
-    return float(reading.value) if isinstance(reading, Reading) else None
-
-
 def _total(profile: Profile, counter: str) -> float | None:
-    return each_once(profile, lambda launch: _value(launch, counter))
+    return each_once(profile, lambda launch: value_of(launch, counter))
 
 
 def _instructions(launch: Launch) -> float | None:
-    return _value(launch, "instructions")
+    return value_of(launch, "instructions")
 
 
 def _threads(launch: Launch) -> float | None:

@@ -45,7 +45,7 @@ class Share(Record, frozen=True):
     @property
     def title(self) -> str:
         """The state's title, which says of the one other state that it is no stall."""
-        return self.state.title if self.stalled else f"{self.state.title} (issuing)"
+        return title_of(self.state.id)
 
 
 class Breakdown(Record, frozen=True):
@@ -78,6 +78,12 @@ class HotLine(Record, frozen=True):
 def _cycles(launch: Launch, state: Counter) -> Number | None:
     reading = read(launch, state)
     return reading.value if isinstance(reading, Reading) else None
+
+
+def title_of(state: str) -> str:
+    """A warp state's title, which says of the one that is no stall that it is none."""
+    title = catalog()[state].title
+    return f"{title} (issuing)" if state == ISSUING else title
 
 
 def breakdown(launch: Launch) -> Breakdown:
@@ -148,14 +154,14 @@ def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
 
 
 def state_seconds(profile: Profile) -> dict[str, float]:
-    """Seconds of all a profile's launches under the profiler by title of the warp state."""
+    """Seconds of all a profile's launches under the profiler by the warp state's catalog id."""
     seconds: dict[str, float] = {}
     for launch in profile.launches:
         duration = read(launch, "duration")
         known = isinstance(duration, Reading) and duration.value
         for share in breakdown(launch).shares if known else ():
             spent = share.share * float(known)
-            seconds[share.title] = seconds.get(share.title, 0.0) + spent
+            seconds[share.state.id] = seconds.get(share.state.id, 0.0) + spent
     return seconds
 
 
@@ -175,5 +181,5 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
         for state, amount in seconds.items():
             weight[state] = weight.get(state, 0.0) + amount / whole
     order = sorted(weight, key=lambda state: -weight[state])
-    groups = [(state, [state]) for state in order[:most]]
+    groups = [(title_of(state), [state]) for state in order[:most]]
     return [*groups, ("All others", order[most:])] if order[most:] else groups

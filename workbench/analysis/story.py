@@ -23,19 +23,19 @@ from pathlib import PurePosixPath
 
 from workbench.analysis.advice import Score, score
 from workbench.analysis.aggregate import pair_launches
-from workbench.analysis.cause.strip import Cause, find_cause
+from workbench.analysis.cause.finding import Cause, find_cause
+from workbench.analysis.cause.sentence import tell
+from workbench.analysis.cause.strip import Stop, strip
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
-from workbench.analysis.sentence import tell
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit, Linked, Part, attribute
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
 from workbench.analysis.split.placing import PartKey
-from workbench.analysis.strip import Stop, strip
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record

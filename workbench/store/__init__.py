@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from workbench.callers import folded
 from workbench.disk.lock import locked
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
-from workbench.places import folded
 from workbench.store.codec import decode, encode, pack_raw
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
@@ -141,7 +141,7 @@ class Store:
             write_files(self.root, below)
 
     def load(self, path: Path) -> Profile:
-        """Read one profile; what its headers' lines cost stands at their callers (`places`).
+        """Read one profile; what its headers' lines cost stands at their callers (`callers`).
 
         Raises:
             MissingError: there is no such file, or it may not be read.

@@ -2,5 +2,6 @@
 
 In come a comparison, the split of its counters and of its time; out goes one `Cause`, with the
 propositions ("this edit moved that counter") ranked by how much of the time they can explain.
-`hypotheses` weighs counters, `places` finds the lines, `strip` joins them.
+`hypotheses` weighs counters, `places` finds the lines, `finding` joins them; `strip` says it in
+one line and `sentence` in words.
 """

@@ -6,7 +6,8 @@ make of it: a load that falls to the ratio f leaves 1 - a·(1 - f) of the time (
 and one that rises is the same seen from the other side. The part `a` is, of two readings, the
 larger one:
 
-* how full the resource was: a unit near its peak binds all of the time, one below 40% none;
+* how full the resource was: a unit near its peak binds all of the time, one that is half idle
+  little or none (the ramps stand where each counter's part is taken);
 * how many of the warps' cycles were spent waiting in the states that the resource makes.
 
 The logarithm of that is compared with the logarithm of what happened. A hypothesis that says
@@ -32,6 +33,19 @@ _WORKS = frozenset(
 _SHARED = frozenset({"mio_throttle", "short_scoreboard"})
 _QUEUES = frozenset({"lg_throttle", "tex_throttle"})
 _LATENCY = frozenset({"long_scoreboard", "drain_stall", "membar"})
+#: Which states the users of a count wait in.
+WAITS = {
+    "shared_wavefronts": ("mio_throttle", "short_scoreboard"),
+    "shared_accesses": ("mio_throttle", "short_scoreboard"),
+    "global_load_requests": ("lg_throttle", "long_scoreboard"),
+    "global_load_sectors": ("lg_throttle", "long_scoreboard"),
+    "global_store_requests": ("lg_throttle", "drain_stall"),
+    "global_store_sectors": ("lg_throttle", "drain_stall"),
+    "l1_tag_requests": ("lg_throttle",),
+    "l2_read_sectors": ("long_scoreboard",),
+    "dram_bytes": ("long_scoreboard",),
+    "local_sectors": ("lg_throttle", "long_scoreboard"),
+}
 #: Part of the waits for latency that follow the number of requests; the rest is the way itself.
 _BY_REQUESTS = 0.5
 #: Part of a queue's waits that follow the queue's load.
@@ -39,12 +53,15 @@ _BY_QUEUE = 0.9
 _BY_SHARED = 0.8
 #: Requests that fell (or rose) by this part of the sectors' logarithm brought them along.
 _DRIVES = 0.9
-#: A step of less than this (3% of e) has no cause worth a name: captures differ by as much.
+#: A logarithm below this is no change (1%): two captures of one kernel differ by as much.
 QUIET = 0.01
 #: What explains less than this part of the change is no explanation.
 LEAST = 0.05
 #: A wait is named as its own proof only where no count explains half as much as it fell.
 _WAIT_AGAINST_COUNT = 0.5
+#: A wait that fell lets other waits grow in its place: this part of it is taken as a gain.
+_WAIT_IS = 0.6
+#: How much is taken off the belief in a prediction for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 
 
@@ -256,12 +273,11 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
         out.append(
             ("achieved_occupancy", "occupancy", -hidden * math.log(occupied.new / occupied.old))
         )
-    made_of = factors(comparison)
-    if made_of is not None:
-        if comparison["blocks"].moved and abs(made_of.idle) >= QUIET:
-            out.append(("blocks", "launch", made_of.idle))
-        if abs(made_of.clock) >= QUIET:
-            out.append(("sm_clock", "clock", made_of.clock))
+    idle, clock = _idle(comparison), -(_log(comparison, "sm_clock") or 0.0)
+    if comparison["blocks"].moved and abs(idle) >= QUIET:
+        out.append(("blocks", "launch", idle))
+    if abs(clock) >= QUIET:
+        out.append(("sm_clock", "clock", clock))
     return out
 
 
@@ -286,41 +302,10 @@ def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_
     return out
 
 
-#: A wait that fell lets other waits grow in its place: this part of it is taken as a gain.
-_WAIT_IS = 0.6
-
-
-class Factors(Record, frozen=True):
-    """The change of a duration as a product of four factors, exactly.
-
-        duration = instructions / (issue rate × part of the time that the SMs are active × clock)
-
-    These are natural logarithms of the ratios new/old; negative ones made the kernel faster.
-    `work` is of instructions, `rate` of cycles per instruction of an active SM, `idle` of elapsed
-    by active cycles, `clock` of the clock's period. They say which kind of cause to look for;
-    `residual` is what they leave, since ncu takes its counters in several passes.
-    """
-
-    total: float
-    work: float
-    rate: float
-    idle: float
-    clock: float
-
-    @property
-    def residual(self) -> float:
-        """What the four factors do not explain: the passes of a capture differ."""
-        return self.total - self.work - self.rate - self.idle - self.clock
-
-
-def factors(comparison: Comparison) -> Factors | None:
-    """The factors of a step; None where a side lacks one of their counters."""
-    names = ("duration", "instructions", "active_cycles", "cycles", "sm_clock")
-    logs = [_log(comparison, name) for name in names]
-    total, work, active, cycles, clock = logs
-    if total is None or work is None or active is None or cycles is None or clock is None:
-        return None
-    return Factors(total=total, work=work, rate=active - work, idle=cycles - active, clock=-clock)
+def _idle(comparison: Comparison) -> float:
+    """Logarithm of elapsed by active cycles, new over old: what an uneven end costs."""
+    elapsed, active = _log(comparison, "cycles"), _log(comparison, "active_cycles")
+    return elapsed - active if elapsed is not None and active is not None else 0.0
 
 
 def _log(comparison: Comparison, counter: str) -> float | None:

@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit
@@ -41,11 +43,17 @@ _EDITED = 0.2
 
 
 class Origin(Record, frozen=True):
-    """Where a counter moved. `share` is the hunks' part of its change (0-1), None if unknown."""
+    """Where a counter moved.
+
+    `share` is the hunks' part of its change (0-1), None if unknown. `by` says how the hunks are
+    known: the counter's own ``lines``, the ``time`` that is linked to them, or that there is
+    but this ``one`` edit; of the last two nothing ties the counter to them.
+    """
 
     link: Link
     hunks: tuple[int, ...] = ()
     share: float | None = None
+    by: Literal["lines", "time", "one"] = "lines"
 
 
 def place_of(
@@ -81,14 +89,19 @@ def place_of(
     if way == "launch":
         return Origin(link="launch", hunks=_shape(code, attribution))
     if way == "wait":
-        return _of_wait(counter, time, code)
-    for name in _LINES.get(counter, (counter,)):
-        split = _split(attribution, name)
-        if split is not None and split.delta:
-            found = _largest(_by_hunk(split), float(split.delta))
-            if found is not None:
-                return found
-    return _of_time(time, code)
+        return _of_wait(counter, time)
+    splits = [_split(attribution, name) for name in _LINES.get(counter, (counter,))]
+    moved = [split for split in splits if split is not None and split.delta]
+    for split in moved:
+        found = _largest(_by_hunk(split), float(split.delta))
+        if found is not None:
+            return found
+    if len(code) == 1:
+        return Origin(link="hunk", hunks=(code[0].id,), by="one")
+    if moved and code:
+        return _unedited(moved[0])
+    whole = _largest(_seconds(time), time.delta_s) if time is not None else None
+    return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
 
 
 def _split(attribution: Attribution, counter: str) -> CounterSplit | None:
@@ -159,36 +172,31 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
     return Origin(link="hunk", hunks=tuple(chosen), share=share if known else None)
 
 
-def _seconds(time: TimeSplit | None, states: frozenset[str] | None = None) -> _Amounts:
+def _amount(part: TimePart, state: str) -> float:
+    """Seconds of one warp state, of all of them where it is ""."""
+    if not state:
+        return part.delta_s
+    return sum(stall.delta_s for stall in part.stalls if stall.stall == state)
+
+
+def _seconds(time: TimeSplit | None, state: str = "") -> _Amounts:
     out: _Amounts = defaultdict(float)
     for part in time.parts if time is not None else ():
         if part.hunks and part.link in ("hunk", "symbol"):
-            out[part.hunks] += _amount(part, states)
+            out[part.hunks] += _amount(part, state)
     return out
 
 
-def _amount(part: TimePart, states: frozenset[str] | None) -> float:
-    if states is None:
-        return part.delta_s
-    return sum(stall.delta_s for stall in part.stalls if stall.stall in states)
+def _unedited(split: CounterSplit) -> Origin:
+    """Of a change that no hunk has: the launch's where its lines say so, else the compiler's."""
+    launch = sum(float(part.delta) for part in split.parts if part.link == "launch")
+    return Origin(link="launch" if launch * float(split.delta) > 0 else "compiler")
 
 
-def _of_wait(state: str, time: TimeSplit | None, code: Sequence[Hunk]) -> Origin:
-    amounts = _seconds(time, frozenset({state}))
-    every = time.parts if time is not None else ()
-    change = sum(_amount(part, frozenset({state})) for part in every)
-    return _largest(amounts, change) or _of_time(time, code)
-
-
-def _of_time(time: TimeSplit | None, code: Sequence[Hunk]) -> Origin:
-    """The hunk that most of the time is linked to, where no line counter tells more."""
-    if time is not None:
-        found = _largest(_seconds(time), time.delta_s)
-        if found is not None:
-            return Origin(link="hunk", hunks=found.hunks)
-    if len(code) == 1:
-        return Origin(link="hunk", hunks=(code[0].id,))
-    return Origin(link="compiler" if code else "elsewhere")
+def _of_wait(state: str, time: TimeSplit | None) -> Origin:
+    """By whom the wait was made, as the samples have it."""
+    change = sum(_amount(part, state) for part in (time.parts if time is not None else ()))
+    return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
 
 
 def _shape(code: Sequence[Hunk], attribution: Attribution) -> tuple[int, ...]:
@@ -215,4 +223,5 @@ def _of_occupancy(
     instructions = _split(attribution, "instructions")
     amounts = _each(_by_hunk(instructions)) if instructions is not None else {}
     order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))[:_MOST]
+    # Nobody edits a register: these are the hunks whose code changed most.
     return Origin(link="compiler" if largest == "registers" else "hunk", hunks=tuple(order))

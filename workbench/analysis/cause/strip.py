@@ -1,221 +1,73 @@
-"""One step in one line: edit → counter → stall → time → what limits now.
+"""The causal strip: one step in one line, edit → counter → stall → time → what limits now.
 
-Every word of it is a number of the analysis and can be followed to its proof. What is not
-known stays out; nothing is said of a step whose time did not move.
+Every stop is a number of the analysis, and says where its proof is: the hunk, or the counter's
+row. A stop of which nothing is known is left out; a step that is no faster has no edit to show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from workbench.analysis.aggregate import combine
-from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, behaviour_of, rank
-from workbench.analysis.cause.places import Origin, place_of
-from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.limit import Limit, limit_of, main_launch
-from workbench.analysis.occupancy import OccupancySplit
-from workbench.analysis.sameness import Doubt
+from workbench.analysis.cause.finding import Cause
+from workbench.analysis.cause.sentence import change_of, stall_of, where_of
+from workbench.analysis.compare import Comparison
+from workbench.analysis.limit import RESOURCES, Limit
+from workbench.analysis.sameness import headline
 from workbench.analysis.split.attribution import Attribution
-from workbench.analysis.split.duration import TimeSplit
-from workbench.analysis.stalls import breakdown
-from workbench.analysis.weight import WELL
-from workbench.counters import Missing, Reading, read
-from workbench.gpus import chip_for
-from workbench.model import Profile, Record
-
-#: A warp state that moved by less than this part of the longer time is not told.
-_STALL = 0.02
+from workbench.counters import catalog
+from workbench.model import Record
+from workbench.units import factor, signed
 
 
-class Proof(Record, frozen=True):
-    """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
+class Stop(Record, frozen=True):
+    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else the time."""
 
-    `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place.
-    """
-
-    counter: Delta
-    place: Origin
-    way: str
-    score: float
-    beside: Delta | None = None
+    text: str
+    hunk: int | None = None
+    counter: str = ""
 
 
-class StallMove(Record, frozen=True):
-    """A warp state over the whole kernel, in seconds of the duration, on both sides."""
-
-    stall: str
-    old_s: float
-    new_s: float
-
-    @property
-    def delta_s(self) -> float:
-        """What was added (negative: relieved)."""
-        return self.new_s - self.old_s
-
-
-class Cause(Record, frozen=True):
-    """Why a step took the time that it took. `proofs` come best first, and may be none.
-
-    `stalls` are the warp states that moved most in the direction of the time; `limit_old` and
-    `limit_new` what limited either side. `active` is the part of the time (0-1) that SMs were
-    active on both sides; `room` are the resources that changed how many blocks fit on an SM.
-    `doubts` say why the two did not do the same, where they did not.
-    """
-
-    proofs: tuple[Proof, ...]
-    stalls: tuple[StallMove, ...]
-    limit_old: Limit | None
-    limit_new: Limit | None
-    active: tuple[float, float] | None = None
-    room: tuple[Delta, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-
-    @property
-    def other_work(self) -> bool:
-        """Whether it is certain that the two did not do the same."""
-        return any(doubt.certain for doubt in self.doubts)
+def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
+    """The stops of a step, in order."""
+    end = [_limit(cause.limit_new)] if cause.limit_new is not None else []
+    if cause.other_work:
+        head = headline(cause.doubts).partition(":")[0]
+        return (Stop(text=head), *end)
+    out = []
+    if cause.proofs and (comparison.speed is None or comparison.speed.moved):
+        proof = cause.proofs[0]
+        where = where_of(proof, attribution.hunks)
+        if where:
+            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None)))
+        moved = [delta for delta in (proof.counter, proof.beside) if delta is not None]
+        # A wait's ratio per instruction says less than its time, which the stall tells.
+        told = moved[1:] if proof.way == "wait" else moved
+        for delta in told:
+            text = f"{catalog()[delta.id].phrase} {change_of(delta)}"
+            out.append(Stop(text=text, counter=delta.id))
+        stall = stall_of(cause)
+        if proof.way == "wait":
+            stall = next((m for m in cause.stalls if m.stall == proof.counter.id), stall)
+        if stall is not None:
+            text = f"{catalog()[stall.stall].phrase} {signed(stall.delta_s, 's')}"
+            out.append(Stop(text=text, counter=stall.stall))
+    return (*out, *_time(comparison), *end)
 
 
-def find_cause(
-    old: Profile,
-    new: Profile,
-    comparison: Comparison,
-    attribution: Attribution,
-    time: TimeSplit | None,
-    occupancy: Sequence[OccupancySplit],
-    doubts: tuple[Doubt, ...] = (),
-) -> Cause:
-    """Weigh every counter that moved, and find where the best of them moved."""
-    sides = _side(old), _side(new)
-    known = "unknown" not in (attribution.sources.old, attribution.sources.new)
-    hypotheses = rank(comparison, *sides)
-
-    def place(counter: str, way: str) -> Origin:
-        return place_of(
-            counter, way, attribution, time, occupancy, known=known, by_size=_by_size(comparison)
-        )
-
-    proofs = []
-    for h in hypotheses:
-        where = place(h.counter, h.way)
-        beside = None
-        if h.way == "wait" and where.link == "hunk":
-            beside = _beside(comparison, h, where.hunks, place)
-            # A count says exactly where, samples only about.
-            where = place(beside.id, "count") if beside is not None else where
-        proofs.append(
-            Proof(
-                counter=comparison[h.counter],
-                place=where,
-                way=h.way,
-                score=h.score,
-                beside=beside,
-            )
-        )
-    return Cause(
-        proofs=tuple(proofs),
-        stalls=_stalls(*sides),
-        limit_old=limit_of(old),
-        limit_new=limit_of(new),
-        active=_active(*sides),
-        room=_room(comparison),
-        doubts=doubts,
-    )
+def line(stops: tuple[Stop, ...]) -> str:
+    """All of it as one line of text."""
+    return " → ".join(stop.text for stop in stops)
 
 
-#: Counts whose instructions wait in a state.
-_COUNTS = {
-    "lg_throttle": ("global_store_requests", "global_load_requests", "l1_tag_requests"),
-    "long_scoreboard": ("global_load_requests", "global_load_sectors"),
-    "drain_stall": ("global_store_sectors", "global_store_requests"),
-    "mio_throttle": ("shared_wavefronts", "shared_accesses"),
-    "short_scoreboard": ("shared_wavefronts", "shared_accesses"),
-}
+def _time(comparison: Comparison) -> tuple[Stop, ...]:
+    speed = comparison.speed
+    if speed is None:
+        return ()
+    if not speed.moved:
+        return (Stop(text="equally fast", counter="duration"),)
+    ratio = speed.speedup
+    word = "faster" if ratio >= 1 else "slower"
+    return (Stop(text=f"{factor(max(ratio, 1 / ratio))} {word}", counter="duration"),)
 
 
-def _beside(
-    comparison: Comparison,
-    wait: Hypothesis,
-    hunks: tuple[int, ...],
-    place: Callable[[str, str], Origin],
-) -> Delta | None:
-    """The count that rose (or fell) with a wait at the same hunks, the one that moved most."""
-    along = [
-        delta
-        for delta in (comparison[name] for name in _COUNTS.get(wait.counter, ()))
-        if delta.moved and (delta.delta or 0) * wait.effect > 0
-    ]
-    along.sort(key=lambda d: -abs(float(d.delta or 0)) / max(float(d.old or 0), float(d.new or 0)))
-    for delta in along:
-        if set(place(delta.id, "count").hunks) & set(hunks):
-            return delta
-    return None
-
-
-def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
-    parts = []
-    for side in (old, new):
-        active, cycles = side.value("active_cycles"), side.value("cycles")
-        if not active or not cycles:
-            return None
-        parts.append(min(active / cycles, 1.0))
-    return parts[0], parts[1]
-
-
-#: What decides how many blocks fit on an SM.
-_ROOM = ("registers", "threads_per_block", "static_shared", "dynamic_shared")
-
-
-#: Two ratios that agree within this part are one.
-_AGREE = 0.1
-
-
-def _room(comparison: Comparison) -> tuple[Delta, ...]:
-    names = ("threads_per_block",) if _by_size(comparison) else _ROOM
-    return tuple(delta for name in names if (delta := comparison[name]).moved)
-
-
-def _by_size(comparison: Comparison) -> bool:
-    """Whether as many blocks as before were on an SM, and only their size changed."""
-    occupied, threads = comparison["achieved_occupancy"], comparison["threads_per_block"]
-    if not (occupied.old and occupied.new and threads.old and threads.new and threads.moved):
-        return False
-    ratio = (occupied.new / occupied.old) / (threads.new / threads.old)
-    return abs(ratio - 1.0) <= _AGREE
-
-
-def _side(profile: Profile) -> Behaviour:
-    values = {
-        name: float(found.value)
-        for name, found in combine(profile).items()
-        if not isinstance(found, Missing)
-    }
-    chip = chip_for(profile.device)
-    values["sms"] = float(profile.device.sms or (chip.sms if chip is not None else 0))
-    waits: dict[str, float] = {}
-    for launch in profile.launches:
-        duration = read(launch, "duration")
-        if not launch.profiled or not isinstance(duration, Reading):
-            continue
-        for share in breakdown(launch).shares:
-            seconds = share.share * float(duration.value)
-            waits[share.state.id] = waits.get(share.state.id, 0.0) + seconds
-    return behaviour_of(values, waits, main_launch(profile))
-
-
-def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
-    """States that moved with the time, the one that moved most first."""
-    longer = max(old.seconds, new.seconds)
-    faster = new.seconds < old.seconds
-    moves = [
-        StallMove(stall=state, old_s=old.waits.get(state, 0.0), new_s=new.waits.get(state, 0.0))
-        for state in {**old.waits, **new.waits}
-        if state not in WELL
-    ]
-    told = [
-        move
-        for move in moves
-        if abs(move.delta_s) >= _STALL * longer and (move.delta_s < 0) == faster
-    ]
-    return tuple(sorted(told, key=lambda move: -abs(move.delta_s)))
+def _limit(limit: Limit) -> Stop:
+    known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
+    return Stop(text=f"now {limit.words}", counter=known)

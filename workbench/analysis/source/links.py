@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.analysis.source.symbols import Definition, Extent, SourceMap, Use
+from workbench.analysis.source.symbols import Definition, Extent, Governed, SourceMap, Use
 from workbench.analysis.source.tokens import Tokens, renamed
 
 #: One definition, one use: a step of a chain.
@@ -200,6 +200,10 @@ class _Chains:
             self.defined[definition.symbol].append(definition)
         self.buckets: dict[int, dict[tuple[str, int, bool], LineLink]] = defaultdict(dict)
         self.settled: set[tuple[str, int, bool]] = set()
+        self.bare: dict[Line, list[Governed]] = defaultdict(list)
+        for loop in found.governed:
+            for line in range(loop.body[1], loop.body[2] + 1) if loop.bare else ():
+                self.bare[loop.body[0], line].append(loop)
 
     def push(
         self,
@@ -284,6 +288,9 @@ class _Chains:
         via = (*chain.via, self.found.symbols[use.symbol].name)
         shown = via[1:] + ((use.macro,) if use.macro else ())
         self.reach((use.file, use.line), cost, labels, shown)
+        for loop in self.bare.get((use.file, use.line), ()):
+            # One statement with its head, on which the compiler puts what it unrolls.
+            self.govern(loop.header, cost + STEP, labels, (*shown, loop.label))
         if use.target:
             return
         for target, index in use.feeds:

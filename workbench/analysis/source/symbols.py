@@ -79,7 +79,11 @@ class Use:
 
 @dataclass(slots=True)
 class Governed:
-    """Lines that a header governs: a loop, a condition, a pragma, an early exit."""
+    """Lines that a header governs: a loop, a condition, a pragma, an early exit.
+
+    `bare`: a loop whose body is one statement without braces. It is one statement with its
+    head, and there the compiler puts the code of a body that it unrolls.
+    """
 
     index: int
     label: str
@@ -88,6 +92,7 @@ class Governed:
     header: Extent
     body: Extent
     early_exit: bool = False
+    bare: bool = False
 
 
 @dataclass(slots=True)
@@ -220,11 +225,18 @@ class Recorder:
         self.found.uses.append(Use(symbol, self.file, line, at, feeds, target, macro))
 
     def add_governed(
-        self, label: str, key: Tokens, header: Extent, body: Extent, *, early_exit: bool = False
+        self,
+        label: str,
+        key: Tokens,
+        header: Extent,
+        body: Extent,
+        *,
+        early_exit: bool = False,
+        bare: bool = False,
     ) -> int:
         """Record lines that a header governs; returns their index."""
         every = self.found.governed
-        every.append(Governed(len(every), label, self.scope, key, header, body, early_exit))
+        every.append(Governed(len(every), label, self.scope, key, header, body, early_exit, bare))
         return len(every) - 1
 
     def add_call(self, name: str, key: Tokens, place: Extent) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from workbench.places import foreign
+from workbench.callers import foreign
 
 #: Bytes of each fundamental type, by the suffix that instructions carry.
 SIZES = {
@@ -29,7 +29,7 @@ class Loc:
 
     @property
     def home(self) -> tuple[int, int]:
-        """File and line to which the cost belongs (`workbench.places`)."""
+        """File and line to which the cost belongs (`workbench.callers`)."""
         return self.called_from or (self.file, self.line)
 
 

@@ -7,9 +7,9 @@ import struct
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
+from workbench.callers import Callers, files_of
 from workbench.emulator.ptx.instructions import Imm, Loc, Module
 from workbench.errors import DataError
-from workbench.places import Callers, files_of
 
 _TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/"""

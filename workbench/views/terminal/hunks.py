@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from workbench.analysis.cause.strip import line
 from workbench.analysis.machine.code import HunkCode
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
-from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import lines_changed, listed, quantity, several, signed

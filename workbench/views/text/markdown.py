@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from workbench import __version__
+from workbench.analysis.cause.strip import line
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
-from workbench.analysis.strip import line
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import count, factor, lines_changed, listed, quantity, signed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from workbench.analysis.cause.strip import Cause
+from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.launches.kernels import KernelChange
 from workbench.analysis.limit import Limit
@@ -91,7 +91,7 @@ def _cause(cause: Cause) -> Json:
                 "counter": proof.counter.id,
                 "beside": proof.beside.id if proof.beside is not None else None,
                 **picked(proof, "way score"),
-                **picked(proof.place, "link hunks share"),
+                **picked(proof.place, "link hunks share by"),
             }
             for proof in cause.proofs
         ],

@@ -26,7 +26,11 @@ def visit_for(reader: Reader, node: Node) -> None:
     close = reader.open_scope(node)
     variable = _induction(reader, node)
     governed = reader.add_governed(
-        f"for {variable}".rstrip(), key, header, reader.place(body) if body is not None else header
+        f"for {variable}".rstrip(),
+        key,
+        header,
+        reader.place(body) if body is not None else header,
+        bare=body is not None and body.type != "compound_statement",
     )
     reader.add_loop(node.start_byte, node.end_byte)
     rest = [

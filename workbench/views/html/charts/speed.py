@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench import units
+from workbench.analysis.aggregate import main_launch
 from workbench.analysis.roofline import Position, Roof, position, roofs
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder
@@ -11,7 +12,6 @@ from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot
 from workbench.views.html.pages.version import interval
-from workbench.views.html.parts.common import main_launch
 
 _HEAD = ("Version", "Time", "from", "to", "Repetitions", "Throughput")
 

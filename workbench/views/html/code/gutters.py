@@ -11,10 +11,11 @@ from html import escape
 from typing import NamedTuple
 
 from workbench import units
+from workbench.analysis.aggregate import value_of
 from workbench.analysis.stalls import HotLine, sampled_lines
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
-from workbench.views.html.parts.common import percent, profiled, value, width
+from workbench.views.html.parts.common import percent, profiled, width
 
 _LANES = 32
 #: Id, title, counter, its ideal ("" where it has none).
@@ -153,7 +154,7 @@ def _time(profile: Profile) -> _Amounts:
     seconds: dict[LineKey, float] = {}
     stalls: dict[LineKey, dict[str, float]] = {}
     for launch in profiled(profile):
-        duration = value(launch, "duration")
+        duration = value_of(launch, "duration")
         for line in sampled_lines(launch) if duration else ():
             spent = line.share * float(duration or 0.0)
             seconds[line.key] = seconds.get(line.key, 0.0) + spent

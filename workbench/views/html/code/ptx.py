@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from workbench.callers import Callers, files_of, kernel_bodies
 from workbench.model import Launch, Profile, Record
-from workbench.places import Callers, files_of, kernel_bodies
 
 #: Rows that a page without instructions of the machine shows without its script.
 _FIRST = 60

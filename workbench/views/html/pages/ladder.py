@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench import units
+from workbench.analysis.aggregate import main_launch
 from workbench.analysis.weight import most_moved
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Record
@@ -21,7 +22,6 @@ from workbench.views.html.parts.common import (
     Phrase,
     Tone,
     day,
-    main_launch,
     parameters,
     percent,
     range_of,

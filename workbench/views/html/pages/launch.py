@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis import roofline, stalls
+from workbench.analysis.aggregate import value_of
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, Profile, Record
@@ -13,7 +14,7 @@ from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.whatif import WhatIf, what_if
 from workbench.views.html.code.source import CodeView, code_view
-from workbench.views.html.parts.common import CounterCell, cell, dims, percent, text, value, width
+from workbench.views.html.parts.common import CounterCell, cell, dims, percent, text, width
 from workbench.views.html.parts.memory import AccessRow, BlockLimit, accesses, levels, limits
 from workbench.views.html.parts.rules import RuleRow, rule_rows
 
@@ -88,7 +89,7 @@ class LaunchView(Record, frozen=True):
 
 
 def _bars(launch: Launch, ids: tuple[str, ...], *, lead: bool = True) -> tuple[CounterBar, ...]:
-    found = [(i, number) for i in ids if (number := value(launch, i)) is not None]
+    found = [(i, number) for i in ids if (number := value_of(launch, i)) is not None]
     top = max((number for _, number in found), default=0)
     return tuple(
         CounterBar(
@@ -196,7 +197,7 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
         kernel=launch.kernel,
         signature=launch.signature if launch.signature != launch.kernel else "",
         shape=shape(launch),
-        duration=text(launch, "duration") if value(launch, "duration") else "",
+        duration=text(launch, "duration") if value_of(launch, "duration") else "",
         light=_bars(launch, _LIGHT),
         pipes=_bars(launch, _PIPES),
         roofline=roof,

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 from workbench import units
+from workbench.analysis.aggregate import value_of
 from workbench.analysis.remarks import remarks
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
-from workbench.views.html.parts.common import Head, Link, neighbours, profiled, text, value
+from workbench.views.html.parts.common import Head, Link, neighbours, profiled, text
 from workbench.views.html.parts.keys import CounterTable, key_counters
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
@@ -71,7 +72,9 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
     """The overview of the report file `name`; `page` gives a launch's file name."""
     launches = profiled(profile)
     # The longest ones are what a reader of a long report looks for; order stays the file's.
-    longest = sorted(launches, key=lambda item: -(value(item, "duration") or 0.0))[:_SIDE_BY_SIDE]
+    longest = sorted(launches, key=lambda item: -(value_of(item, "duration") or 0.0))[
+        :_SIDE_BY_SIDE
+    ]
     shown = tuple(launch for launch in launches if launch in longest)
     names = _names(shown)
     alone = [

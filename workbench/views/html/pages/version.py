@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from workbench import units
-from workbench.analysis.aggregate import kernel_seconds
+from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
 from workbench.analysis.remarks import remarks
 from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
@@ -31,7 +31,6 @@ from workbench.views.html.parts.common import (
     profiled,
     text,
     tool,
-    value,
     verified,
 )
 from workbench.views.html.render import ladder_folder, render, rung_page
@@ -92,7 +91,7 @@ def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[
                 ("Memory", "memory_throughput", "of peak, at its busiest level"),
                 ("Occupancy", "achieved_occupancy", occupancy_note(launch)),
             )
-            if value(launch, counter) is not None
+            if value_of(launch, counter) is not None
         ]
     return tuple(Tile(*tile) for tile in tiles)
 
@@ -186,7 +185,7 @@ def _view(
     known = {counter.id: counter for counter in catalog()}
     return VersionView(
         head=head,
-        tiles=_tiles(profile, _main(launches), rung),
+        tiles=_tiles(profile, main_launch(profile), rung),
         launches=tuple(
             launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
         ),
@@ -198,10 +197,6 @@ def _view(
         provenance=_provenance(profile),
         command=shlex.join(profile.capture.command),
     )
-
-
-def _main(launches: tuple[Launch, ...]) -> Launch | None:
-    return max(launches, key=lambda item: value(item, "duration") or 0.0, default=None)
 
 
 def version_view(rung: Rung, profile: Profile) -> VersionView:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from workbench import units
-from workbench.analysis.strip import Stop
-from workbench.counters import Counter, Missing, Reading, read
-from workbench.model import Launch, Number, Profile, Record, Verification
+from workbench.analysis.cause.strip import Stop
+from workbench.counters import Counter, Missing, read
+from workbench.model import Launch, Profile, Record, Verification
 
 Tone = Literal["", "good", "bad", "warn"]
 
@@ -144,12 +144,6 @@ def cell(launch: Launch, counter: Counter) -> CounterCell:
     )
 
 
-def value(launch: Launch, counter: str) -> Number | None:
-    """A counter's value, or None where it is missing."""
-    reading = read(launch, counter)
-    return reading.value if isinstance(reading, Reading) else None
-
-
 def text(launch: Launch, counter: str) -> str:
     """A counter's value, formatted; an em dash where it is missing."""
     reading = read(launch, counter)
@@ -202,12 +196,6 @@ def parameters(values: dict[str, int]) -> str:
 def profiled(profile: Profile) -> tuple[Launch, ...]:
     """The launches that were measured; a report may list others."""
     return tuple(launch for launch in profile.launches if launch.profiled)
-
-
-def main_launch(profile: Profile) -> Launch | None:
-    """The longest measured launch, which stands for a version where one must."""
-    launches = profiled(profile)
-    return max(launches, key=lambda item: value(item, "duration") or 0.0, default=None)
 
 
 def tool(profile: Profile) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.analysis.aggregate import value_of
 from workbench.counters import catalog
 from workbench.model import Launch, Record
-from workbench.views.html.parts.common import CounterCell, Link, cell, value, width
+from workbench.views.html.parts.common import CounterCell, Link, cell, width
 
 #: The counters whose way down the ladder tells most of the story.
 _COUNTERS = (
@@ -74,5 +75,5 @@ def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> Cou
 
 
 def _width(launch: Launch, counter: str) -> str:
-    number = value(launch, counter) if counter in _PEAKS else None
+    number = value_of(launch, counter) if counter in _PEAKS else None
     return width(float(number) / 100) if number is not None else ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from workbench import units
 from workbench.analysis import roofline
+from workbench.analysis.aggregate import value_of
 from workbench.counters import catalog
 from workbench.model import Launch, Record
-from workbench.views.html.parts.common import CounterCell, cell, value
+from workbench.views.html.parts.common import CounterCell, cell
 
 _LIMITS = (
     "occupancy_limit_registers",
@@ -109,7 +110,7 @@ def levels(launch: Launch) -> tuple[tuple[str, str, CounterCell | None, CounterC
 
 def limits(launch: Launch) -> tuple[BlockLimit, ...]:
     """Blocks per SM by each resource; the least one binds."""
-    found = [(i, number) for i in _LIMITS if (number := value(launch, i)) is not None]
+    found = [(i, number) for i in _LIMITS if (number := value_of(launch, i)) is not None]
     least = min((number for _, number in found), default=0)
     return tuple(
         BlockLimit(cell=cell(launch, catalog()[i]), binding=number == least) for i, number in found

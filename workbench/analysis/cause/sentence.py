@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.analysis.cause.strip import Cause, Proof, StallMove
+from workbench.analysis.cause.finding import Cause, Proof, StallMove
+from workbench.analysis.cause.hypotheses import WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches.kernels import kernel_words, speaking
 from workbench.analysis.limit import Limit
@@ -23,16 +24,6 @@ from workbench.units import factor, points, quantity, relative, signed
 _UNEXPLAINED = 0.05
 #: A proof that is believed to be less than this part of the change explains only some of it.
 _PARTLY = 0.3
-#: States that a counter's users wait in: the stall that is told beside the counter.
-_WAITS = {
-    "shared_wavefronts": ("mio_throttle", "short_scoreboard"),
-    "global_load_requests": ("lg_throttle", "long_scoreboard"),
-    "global_load_sectors": ("lg_throttle", "long_scoreboard"),
-    "global_store_sectors": ("lg_throttle", "drain_stall"),
-    "l2_read_sectors": ("long_scoreboard",),
-    "dram_bytes": ("long_scoreboard",),
-    "local_sectors": ("lg_throttle", "long_scoreboard"),
-}
 
 
 def tell(
@@ -68,7 +59,7 @@ def stall_of(cause: Cause) -> StallMove | None:
     """The stall that is told beside the first proof: one of its own kind, else the largest."""
     if not cause.proofs or not cause.stalls:
         return None
-    own = _WAITS.get(cause.proofs[0].counter.id, ())
+    own = WAITS.get(cause.proofs[0].counter.id, ())
     stall = next((move for move in cause.stalls if move.stall in own), cause.stalls[0])
     return None if stall.stall == cause.proofs[0].counter.id else stall
 
@@ -198,6 +189,12 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
         return "; the source is unknown"
     if not where:
         return ""
+    if proof.place.by == "one":
+        return f"; {where} is all that was edited"
+    if proof.place.by == "time":
+        return f"; the time moved most in {where}"
+    if proof.way == "occupancy" and proof.place.link == "compiler":
+        return f"; instructions changed most in {where}"
     share = proof.place.share
     if share is None or share >= 0.995:
         return f", linked to {where}"

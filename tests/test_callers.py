@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.factories import make_launch, make_profile
+from workbench.callers import Callers, folded, foreign
 from workbench.model import Build, Column, InstructionTable, Profile, SourceFile, line_counters
-from workbench.places import Callers, folded, foreign
 from workbench.store import Store
 from workbench.store.codec import decode
 

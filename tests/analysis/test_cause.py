@@ -1,0 +1,229 @@
+"""Which counter explains a change of time, and where it moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import make_launch, make_profile, make_timing
+from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
+from workbench.analysis.cause.places import Origin, place_of
+from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.limit import RESOURCES, Load, Resource
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import Attribution, CounterSplit, Part
+from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
+from workbench.model import InstructionTable, Metric
+
+INSTRUCTIONS = "smsp__inst_executed.sum"
+DURATION = "gpu__time_duration.sum"
+
+
+def compared(
+    old: Mapping[str, float], new: Mapping[str, float], outside: tuple[float, float] | None = None
+) -> Comparison:
+    sides = [
+        make_profile(
+            launches=(
+                make_launch(
+                    metrics={name: Metric(value=value) for name, value in metrics.items()},
+                    instructions=InstructionTable(),
+                ),
+            )
+        )
+        for metrics in (old, new)
+    ]
+    times = [make_timing(seconds) if seconds else None for seconds in outside or (None, None)]
+    return compare(sides[0], sides[1], old_time=times[0], new_time=times[1])
+
+
+def side(
+    seconds: float, shares: Mapping[str, float] = {}, waits: Mapping[str, float] = {}
+) -> Behaviour:
+    """A version: shares of peaks in %, and its time by warp state (parts of it)."""
+    known: dict[str, Resource] = {resource.id: resource for resource in RESOURCES}
+    return Behaviour(
+        values={},
+        waits={state: part * seconds for state, part in waits.items()},
+        busy={
+            r: Load(resource=known[r], elapsed=share, active=share) for r, share in shares.items()
+        },
+    )
+
+
+def first(found: tuple[Hypothesis, ...]) -> tuple[str, float]:
+    return (found[0].counter, round(found[0].score, 2)) if found else ("", 0.0)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 2.0])
+def test_what_a_full_unit_does_less_is_all_of_the_change(ratio: float) -> None:
+    comparison = compared(
+        {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 1e-3 * ratio, INSTRUCTIONS: 1e6 * ratio}
+    )
+    full = {"issue": 90.0}
+    assert first(rank(comparison, side(1e-3, full), side(1e-3 * ratio, full))) == (
+        "instructions",
+        1.0,
+    )
+
+
+def test_instructions_explain_little_where_warps_wait_for_memory() -> None:
+    comparison = compared(
+        {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 0.5e-3, INSTRUCTIONS: 0.5e6}
+    )
+    idle, waiting = {"issue": 10.0}, {"long_scoreboard": 0.95, "selected": 0.05}
+    found = rank(comparison, side(1e-3, idle, waiting), side(0.5e-3, idle, waiting))
+    # 5% of the time was work: without half of it 2% less (Amdahl). The wait is what fell.
+    assert first(found)[0] == "long_scoreboard"
+    assert all(h.counter != "instructions" or h.score < 0.1 for h in found)
+
+
+def test_a_prediction_that_overshoots_is_believed_less() -> None:
+    full = {"issue": 90.0}
+
+    def score(slower: float) -> float:
+        after = {DURATION: slower, INSTRUCTIONS: 0.5e6}
+        comparison = compared({DURATION: 1e-3, INSTRUCTIONS: 1e6}, after)
+        return rank(comparison, side(1e-3, full), side(slower, full))[0].score
+
+    assert score(0.5e-3) > score(0.7e-3) > score(0.9e-3) > 0
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0, 100), st.floats(0.01, 0.99))
+def test_no_hypothesis_says_the_opposite_of_what_happened(
+    time: float, work: float, issue: float, waited: float
+) -> None:
+    comparison = compared(
+        {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 1e-3 * time, INSTRUCTIONS: 1e6 * work}
+    )
+    waits = {"long_scoreboard": waited, "selected": 1 - waited}
+    found = rank(
+        comparison, side(1e-3, {"issue": issue}, waits), side(1e-3 * time, {"issue": issue}, waits)
+    )
+    assert all(h.effect * math.log(time) > 0 and 0 < h.score <= 1 for h in found)
+    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+def test_what_is_measured_outside_of_the_profiler_is_explained() -> None:
+    metrics = {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 0.8e-3, INSTRUCTIONS: 0.8e6}
+    full = {"issue": 90.0}
+    sides = side(1e-3, full), side(0.8e-3, full)
+    assert rank(compared(*metrics, outside=(1e-3, 0.8e-3)), *sides)
+    assert not rank(compared(*metrics, outside=(1e-3, 1.1e-3)), *sides)
+    assert not rank(compared(*metrics, outside=(1e-3, 0.995e-3)), *sides)
+
+
+def test_a_count_that_explains_a_wait_is_the_better_proof() -> None:
+    conflicts = "memory_l1_wavefronts_shared"
+    comparison = compared({DURATION: 1e-3, conflicts: 8e6}, {DURATION: 0.4e-3, conflicts: 1e6})
+    before = side(1e-3, waits={"mio_throttle": 0.8, "selected": 0.2})
+    after = side(0.4e-3, waits={"mio_throttle": 0.5, "selected": 0.5})
+    found = rank(comparison, before, after)
+    assert [h.counter for h in found][:2] == ["shared_wavefronts", "mio_throttle"]
+
+
+# --- where ------------------------------------------------------------------------------
+
+
+def hunk(number: int) -> Hunk:
+    lines = (10 * number, 10 * number)
+    return Hunk(
+        id=number, old=lines, new=lines, kind="code", symbols=(), old_file="k", new_file="k"
+    )
+
+
+def split(amounts: Mapping[tuple[int, ...], int], elsewhere: int = 0) -> CounterSplit:
+    parts = [
+        Part(link="hunk", hunks=hunks, symbols=(), note="", delta=amount, lines=())
+        for hunks, amount in amounts.items()
+    ]
+    if elsewhere:
+        parts.append(
+            Part(link="elsewhere", hunks=(), symbols=(), note="", delta=elsewhere, lines=())
+        )
+    return CounterSplit(
+        counter="inst_executed",
+        id="instructions",
+        unit="inst",
+        old=0,
+        new=0,
+        delta=sum(part.delta for part in parts),
+        parts=tuple(parts),
+        chip_old=None,
+        chip_new=None,
+    )
+
+
+def place(*splits: CounterSplit, hunks: int = 3, time: TimeSplit | None = None) -> Origin:
+    attribution = Attribution(
+        hunks=tuple(hunk(n + 1) for n in range(hunks)),
+        counters=splits,
+        launches=(),
+        missing={},
+        words=(),
+    )
+    return place_of("instructions", "count", attribution, time, ())
+
+
+def seconds(**amounts: float) -> TimeSplit:
+    parts = [
+        TimePart(
+            link="hunk",
+            hunks=(int(name[1:]),),
+            symbols=(),
+            note="",
+            delta_s=amount,
+            low_s=amount,
+            high_s=amount,
+            stalls=(StallDelta(stall="wait_stall", delta_s=amount, low_s=amount, high_s=amount),),
+        )
+        for name, amount in amounts.items()
+    ]
+    whole = sum(amounts.values())
+    return TimeSplit(
+        old_s=1.0, new_s=1.0 + whole, delta_s=whole, samples_old=9, samples_new=9,
+        parts=tuple(parts),
+    )  # fmt: skip
+
+
+def test_the_hunk_with_most_of_the_change_is_named_with_its_share() -> None:
+    assert place(split({(1,): -80, (2,): -20})) == Origin(link="hunk", hunks=(1,), share=0.8)
+    assert place(split({(1,): -60, (2,): -40})).hunks == (1, 2)
+
+
+def test_what_leaves_one_hunk_for_another_is_no_cause_in_either() -> None:
+    # Hunk 1 gave to hunk 2 what it had; what is left of the change is hunk 3's.
+    assert place(split({(1,): -1000, (2,): 998, (3,): -30})).hunks == (3,)
+
+
+def test_a_hunk_that_gave_part_of_its_work_to_another_is_named_with_it() -> None:
+    assert place(split({(1,): -100, (2,): 50})).hunks == (1, 2)
+
+
+def test_what_is_shared_with_a_hunk_that_is_not_named_is_not_the_named_ones() -> None:
+    found = place(split({(1,): -50, (2, 3): -50}))
+    assert found.hunks == (1, 2, 3) and found.share == 1.0
+    found = place(split({(1,): -90, (2, 3): -10}))
+    assert found == Origin(link="hunk", hunks=(1,), share=0.9)
+
+
+def test_what_no_hunk_has_is_code_that_nobody_edited() -> None:
+    assert place(split({(1,): -5}, elsewhere=-95)).link == "compiler"
+
+
+def test_without_a_line_counter_nothing_ties_the_counter_to_a_hunk() -> None:
+    assert place() == Origin(link="elsewhere")
+    assert place(time=seconds(h1=-0.1, h2=-0.8)) == Origin(link="hunk", hunks=(2,), by="time")
+    assert place(hunks=1) == Origin(link="hunk", hunks=(1,), by="one")
+
+
+def test_an_unknown_source_is_no_edit() -> None:
+    attribution = Attribution(
+        hunks=(hunk(1),), counters=(split({(1,): -80}),), launches=(), missing={}, words=()
+    )
+    found = place_of("instructions", "count", attribution, None, (), known=False)
+    assert found == Origin(link="source unknown")

@@ -1,0 +1,99 @@
+"""What limits a kernel: a full unit, a grid that is too small, or a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.factories import make_instructions, make_launch
+from workbench.analysis.limit import FULL, FULL_L2, Limit, limit_of_launch, loads
+from workbench.model import Device, InstructionTable, Launch, Metric
+
+H200 = Device(name="NVIDIA H200", slug="h200", compute_capability=(9, 0), sms=132)
+ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+STATE = "smsp__pcsamp_warps_issue_stalled_"
+
+
+def launch(
+    shares: Mapping[str, float] = {},
+    *,
+    grid: tuple[int, int, int] = (4096, 1, 1),
+    table: InstructionTable | None = None,
+    active: float = 1.0,
+) -> Launch:
+    """A launch whose SMs were active for a part of the time; shares of peaks are of all of it."""
+    metrics = {f"{name}{ELAPSED}": Metric(value=share, unit="%") for name, share in shares.items()}
+    metrics["sm__cycles_elapsed.max"] = Metric(value=1000, unit="cycle")
+    metrics["sm__cycles_active.avg"] = Metric(value=1000 * active, unit="cycle")
+    known = InstructionTable() if table is None else table
+    return make_launch(grid=grid, metrics=metrics, instructions=known)
+
+
+def waits(**samples: int) -> InstructionTable:
+    return make_instructions(
+        inst_executed={0: 1}, **{f"{STATE}{state}": {0: n} for state, n in samples.items()}
+    )
+
+
+def limit(one: Launch) -> Limit:
+    found = limit_of_launch(one, H200)
+    assert found is not None
+    return found
+
+
+def test_the_unit_nearest_its_peak_limits() -> None:
+    found = limit(launch({"sm__inst_issued": 70.0, "l1tex__data_pipe_lsu_wavefronts": 88.0}))
+    assert (found.id, found.words, found.share) == ("l1_data", "the L1 data stage, 88%", 88.0)
+    assert [load.resource.id for load in found.others] == ["issue"]
+
+
+def test_units_of_an_sm_are_counted_while_it_is_active() -> None:
+    one = launch({"sm__inst_issued": 60.0, "lts__t_sectors": 50.0}, active=0.8)
+    assert {load.resource.id: load.active for load in loads(one)} == {"issue": 75.0, "l2": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("metric", "least", "id_"),
+    [("sm__inst_issued", FULL, "issue"), ("lts__t_sectors", FULL_L2, "l2")],
+)
+def test_a_unit_below_its_threshold_leaves_a_wait(metric: str, least: float, id_: str) -> None:
+    table = waits(long_scoreboard=900, selected=100)
+    assert limit(launch({metric: least}, table=table)).id == id_
+    below = limit(launch({metric: least - 1}, table=table))
+    assert (below.id, below.words) == (
+        "latency",
+        "latency: long scoreboard, 90% of the warps' time",
+    )
+
+
+def test_warps_that_issue_or_might_are_no_limit() -> None:
+    found = limit(launch(table=waits(selected=500, not_selected=400, wait=100)))
+    assert found.words == "latency: wait, 10% of the warps' time"
+    assert limit_of_launch(launch(table=waits(selected=500, not_selected=500)), H200) is None
+
+
+def test_barriers_are_a_limit_of_their_own() -> None:
+    assert limit(launch(table=waits(barrier=900, selected=100))).id == "sync"
+
+
+def test_a_memory_that_nobody_waits_for_is_no_limit() -> None:
+    busy = {"gpu__dram_throughput": 90.0}
+    idle, waited = waits(short_scoreboard=990, long_scoreboard=10), waits(long_scoreboard=500)
+    assert limit(launch(busy, table=idle)).id == "latency"
+    assert limit(launch(busy, table=waited)).id == "dram"
+    assert limit(launch(busy)).id == "dram"  # nothing is known of who waits
+
+
+def test_a_grid_that_leaves_sms_idle_comes_first() -> None:
+    small = limit(launch({"sm__inst_issued": 40.0}, grid=(64, 1, 1), active=0.48))
+    assert (small.id, small.words) == ("grid", "a grid of 64 blocks on 132 SMs")
+    assert [load.resource.id for load in small.others] == ["issue"]
+    uneven = limit(launch(grid=(150, 1, 1), active=0.6))
+    assert uneven.words == "an uneven end: SMs are active for 60% of the time"
+    # As many blocks as SMs, all of the time: the grid is not what limits.
+    assert limit(launch({"sm__inst_issued": 80.0}, grid=(64, 1, 1), active=0.9)).id == "issue"
+
+
+def test_nothing_is_said_of_a_launch_of_which_nothing_is_known() -> None:
+    assert limit_of_launch(launch(), H200) is None
