@@ -432,3 +432,11 @@ def test_all_writing_and_removing_goes_through_one_room() -> None:
     found = {module: lines for module, lines in found.items() if lines}
     none(f"{module}:{lines}" for module, lines in found.items() if module not in MAY_WRITE)
     assert set(MAY_WRITE) <= set(found), "who no longer writes needs no leave"
+
+
+def test_a_test_module_has_its_name_alone() -> None:
+    """Folders of tests are no packages, so that two files of one name end the whole run."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        found.setdefault(path.name, []).append(str(path))
+    none(f"{name}: {', '.join(paths)}" for name, paths in found.items() if len(paths) > 1)
