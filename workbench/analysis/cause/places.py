@@ -13,7 +13,6 @@ from typing import Literal
 from msgspec import structs
 
 from workbench.analysis.occupancy import OccupancySplit
-from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit
 from workbench.analysis.split.duration import TimePart, TimeSplit
 from workbench.model import Record
@@ -82,12 +81,10 @@ def place_of(
     code = [hunk for hunk in attribution.hunks if hunk.kind in ("code", "moved")]
     if way == "clock":
         return Origin(link="elsewhere")
+    if way == "launch" or (way == "occupancy" and by_size):
+        return Origin(link="launch")
     if way == "occupancy":
-        if by_size:
-            return Origin(link="launch", hunks=_shape(code, attribution))
-        return _of_occupancy(code, attribution, occupancy)
-    if way == "launch":
-        return Origin(link="launch", hunks=_shape(code, attribution))
+        return _of_occupancy(attribution, occupancy)
     if way == "wait":
         return _of_wait(counter, time)
     splits = [_split(attribution, name) for name in _LINES.get(counter, (counter,))]
@@ -199,27 +196,14 @@ def _of_wait(state: str, time: TimeSplit | None) -> Origin:
     return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
 
 
-def _shape(code: Sequence[Hunk], attribution: Attribution) -> tuple[int, ...]:
-    """The hunks that say how work is laid out: those whose symbols reach most changed lines."""
-    split = _split(attribution, "instructions")
-    linked: dict[int, float] = defaultdict(float)
-    for part in split.parts if split is not None else ():
-        for hunk in part.hunks if part.link == "symbol" else ():
-            linked[hunk] += sum(abs(float(line.delta)) for line in part.lines)
-    order = sorted(linked, key=lambda hunk: -linked[hunk]) or [hunk.id for hunk in code]
-    return tuple(order[:_MOST])
-
-
-def _of_occupancy(
-    code: Sequence[Hunk], attribution: Attribution, occupancy: Sequence[OccupancySplit]
-) -> Origin:
+def _of_occupancy(attribution: Attribution, occupancy: Sequence[OccupancySplit]) -> Origin:
     causes: dict[str, float] = defaultdict(float)
     for split in occupancy:
         for cause, points in split.causes.items():
             causes[cause] += abs(points)
     largest = max(causes, key=lambda cause: causes[cause], default="")
     if largest == "block size":
-        return Origin(link="launch", hunks=_shape(code, attribution))
+        return Origin(link="launch")
     instructions = _split(attribution, "instructions")
     amounts = _each(_by_hunk(instructions)) if instructions is not None else {}
     order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))[:_MOST]

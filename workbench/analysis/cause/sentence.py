@@ -26,6 +26,14 @@ _UNEXPLAINED = 0.05
 _PARTLY = 0.3
 
 
+#: What is said of a place that is no hunk.
+_WORDS = {
+    "compiler": "code that nobody edited",
+    "launch": "the launch",
+    "source unknown": "unknown source",
+}
+
+
 def tell(
     comparison: Comparison, attribution: Attribution, cause: Cause, time: TimeSplit | None
 ) -> str:
@@ -155,7 +163,8 @@ def _went(cause: Cause, proof: Proof) -> str:
 
 
 def _launch(proof: Proof, cause: Cause) -> str:
-    text = f"The grid went {change_of(proof.counter)} blocks"
+    old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
+    text = f"The grid went from {old} to {new} blocks"
     if cause.active is not None:
         before, after = (f"{100 * part:.0f}%" for part in cause.active)
         text += f", and SMs are active for {after} of the time instead of {before}"
@@ -172,8 +181,7 @@ def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
     """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
     named = [hunk for hunk in hunks if hunk.id in proof.place.hunks]
     if not named:
-        words = {"compiler": "code that nobody edited", "source unknown": "unknown source"}
-        return words.get(proof.place.link, "")
+        return _WORDS.get(proof.place.link, "")
     numbers = _listed([str(hunk.id) for hunk in named])
     plain = all(hunk.new[0] <= hunk.new[1] for hunk in named)
     places = [lines_of(hunk) for hunk in named]
@@ -187,7 +195,7 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     where = where_of(proof, hunks)
     if proof.place.link == "source unknown":
         return "; the source is unknown"
-    if not where:
+    if not where or (proof.place.link == "launch" and proof.way != "count"):
         return ""
     if proof.place.by == "one":
         return f"; {where} is all that was edited"
