@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 
 import msgspec
 
+from workbench.disk.limits import SETTINGS, read_regular, read_toml
 from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 
@@ -49,14 +49,12 @@ def _settings(folder: Path) -> dict[str, object] | None:
     own = folder / "workbench.toml"
     shared = folder / "pyproject.toml"
     for path, inner in ((own, False), (shared, True)):
-        if not path.is_file():
+        if not path.exists():
             continue
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            # An integer of thousands of digits, or a depth of thousands, is no TOML for us.
-            why = str(error) if isinstance(error, ValueError) else "nested too deeply"
-            raise UsageError(f"{path}: not valid TOML: {why}", "Correct the file.") from error
+            table = read_toml(read_regular(path, SETTINGS).decode())
+        except ValueError as error:
+            raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
         except OSError as error:
             raise MissingError(
                 f"cannot read {path}: {error.strerror}", "Check the file's permissions."

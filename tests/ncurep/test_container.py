@@ -243,3 +243,27 @@ def test_scrubbed_bytes_of_a_real_report_read_the_same(report: Callable[[str], P
     assert b"compute.internal" in raw
     assert b"compute.internal" not in clean
     assert parse(clean, path).results == parse(raw, path).results
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (sized(b"\x08\x01" * (wire.MOST + 1)), "a message of more than"),
+        (bytes(4 * (wire.MOST + 2)), "more than .* blocks"),
+        (sized(number(c.NUM_RESULTS, 1 << 40)), "announces 1,099,511,627,776 entries"),
+    ],
+)
+def test_more_parts_than_any_report_has_are_damage(raw: bytes, why: str) -> None:
+    """Two bytes of a field take a hundred in memory: a whole file of them, gigabytes."""
+    with pytest.raises(DataError, match=why):
+        parse(assemble() + raw, Path("x.ncu-rep"))
+
+
+def test_a_report_is_not_looked_through_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c, "_TIMEOUT_S", 1e-9)
+    report = assemble(*whole("second"))
+    with pytest.raises(DataError, match="not looked through within") as caught:
+        parse(report, Path("x.ncu-rep"))
+    assert "WORKBENCH_LIMIT_S=N" in caught.value.hint
+    monkeypatch.setenv("WORKBENCH_LIMIT_S", "60")
+    assert parse(report, Path("x.ncu-rep")).results == 2

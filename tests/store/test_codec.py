@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
+from workbench.disk.limits import ByteLimit
 from workbench.errors import DataError, MissingError
 from workbench.model import (
     SCHEMA_VERSION,
@@ -160,16 +162,16 @@ def test_bytes_behind_the_frame_are_damage(path: Path) -> None:
 
 
 def test_a_frame_that_announces_too_much_is_not_unpacked() -> None:
-    with pytest.raises(ValueError, match="announces"):
-        unpack(pack(b"x" * 1000), limit=10)
+    with pytest.raises(DataError, match="announces"):
+        unpack(pack(b"x" * 1000), limit=ByteLimit("ten bytes", 10))
 
 
 def test_a_frame_without_a_size_is_read_up_to_the_limit() -> None:
     stream = zstandard.ZstdCompressor().compressobj(size=-1)
     data = stream.compress(b"\0" * 100_000) + stream.flush()
     assert unpack(data) == b"\0" * 100_000
-    with pytest.raises(ValueError, match="more than 1,000 bytes"):
-        unpack(data, limit=1000)
+    with pytest.raises(DataError, match="the limit for a thousand"):
+        unpack(data, limit=ByteLimit("a thousand", 1000))
     with pytest.raises(ValueError, match="cut short"):
         unpack(data[:-1])
 
@@ -282,6 +284,29 @@ def test_a_schema_without_a_migration_and_a_damaged_old_record(
         decode(path, Profile)
 
 
+def test_an_unknown_schema_is_refused_before_its_record_is_decoded(path: Path) -> None:
+    """A list of nothing takes 64 bytes for three: gigabytes for a file of some kilobytes."""
+    plain = b'{"format":"workbench-profile","schema_version":0,"record":[%s[]]}' % (
+        b"[]," * 4_000_000
+    )
+    path.write_bytes(zstandard.ZstdCompressor(level=1).compress(plain))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="schema 0 is unknown"):
+            decode(path, Profile)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(plain)
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_could_not_be_read_back_is_not_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "RECORD", ByteLimit("a record", 100))
+    with pytest.raises(DataError, match="the limit for a record"):
+        encode(make_profile(), path)
+
+
 def test_the_schema_is_written_even_though_it_is_a_default(path: Path) -> None:
     envelope = json.loads(unpack(encode(make_profile(), path)))
     assert envelope["schema_version"] == SCHEMA_VERSION
@@ -291,7 +316,7 @@ def test_the_schema_is_written_even_though_it_is_a_default(path: Path) -> None:
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="cannot read"):
         decode(tmp_path / "none.json.zst", Profile)
-    with pytest.raises(DataError, match="is damaged"):
+    with pytest.raises(DataError, match="is a folder, and not a file"):
         decode(tmp_path, Profile)
 
 

@@ -356,3 +356,13 @@ def test_a_tolerance_that_is_none_is_refused(keys: str, message: str) -> None:
         parse(MINIMAL.replace('title = "t"', f'title = "t"\n{keys}'))
     assert message in caught.value.message
     assert caught.value.hint
+
+
+def test_front_matter_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = f"/* ---\n# {'x' * 70_000}\n--- */\n"
+    with pytest.raises(UsageError, match=r"v1_x\.cu:1 has 70,0\d\d characters .* limit") as caught:
+        parse(long)
+    assert "WORKBENCH_LIMIT_MIB=N" in caught.value.hint
+    monkeypatch.setenv("WORKBENCH_LIMIT_MIB", "1")
+    with pytest.raises(UsageError, match=r"`title` is missing|no .*launch"):
+        parse(long)

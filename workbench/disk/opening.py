@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from workbench.disk.limits import kind
 from workbench.errors import DataError, MissingError, WorkbenchError
 
 #: Whether this system opens relative to a folder, and can refuse to follow links.
@@ -27,13 +28,6 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 #: For files: neither a link nor a wait for the other end of a pipe.
 FILE = _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a folder",
-}
 
 
 class Opened(NamedTuple):
@@ -78,8 +72,8 @@ def refused(path: Path, error: OSError) -> WorkbenchError:
 
 def linked(path: Path, status: os.stat_result) -> DataError:
     """The error for what stands where a folder or file of our own is to be."""
-    kind = stat.S_IFMT(status.st_mode)
-    what = "a link" if _is_link(status) else _KINDS.get(kind, "a second name of another file")
+    other = "a second name of another file"
+    what = "a link" if _is_link(status) else kind(status.st_mode, other)
     return DataError(
         f"{path} is {what}, and nothing is written through it",
         "Look where it leads, and remove it or put what it stands for in its place.",
@@ -161,29 +155,3 @@ def _is_link(status: os.stat_result) -> bool:
     # A junction of Windows is no symbolic link, and leads elsewhere all the same.
     tag = getattr(status, "st_reparse_tag", 0)
     return stat.S_ISLNK(status.st_mode) or tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)
-
-
-def read_regular(path: Path, most: int) -> bytes:
-    """The content of a file, told at once where it is none or holds too much.
-
-    Args:
-        path: A link is followed: what is only read may lie elsewhere.
-        most: The most bytes that it may hold.
-
-    Raises:
-        DataError: a pipe, a device, a folder, or a file of more than `most` bytes.
-        OSError: it is not there, or may not be read.
-    """
-    # Without waiting: a pipe that nobody writes to would hold us for ever.
-    handle = os.open(path, os.O_RDONLY | (FILE & ~_NO_FOLLOW))
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            what = _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
-            raise DataError(f"{path} is {what}, and not a file", "Look what it is there for.")
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise DataError(
-            f"{path} holds more than {most:,} bytes", "No file of this kind is that large."
-        )
-    return data

@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from workbench.disk.limits import TIME_VARIABLE
 from workbench.errors import DataError, MissingError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
@@ -131,7 +132,7 @@ def extract(
     except subprocess.TimeoutExpired as error:
         raise DataError(
             f"{shown}: the native reader did not end within {timeout_s:g} s",
-            "The file is damaged, or very large: read_report takes a longer time limit.",
+            f"The file is damaged, or very large: {TIME_VARIABLE}=N gives it N seconds.",
         ) from error
     finally:
         if child is not None:

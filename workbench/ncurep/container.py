@@ -30,13 +30,16 @@ filter leaves out.
 
 from __future__ import annotations
 
+import itertools
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.disk.limits import REPORT, TIME_VARIABLE, read_regular, seconds
 from workbench.errors import DataError
-from workbench.ncurep.wire import Field, WireError, fields, messages, text
+from workbench.ncurep.wire import MOST, Field, WireError, fields, messages, text
 
 MAGIC = b"NVR\0"
 SIZE = struct.Struct("<I")
@@ -54,6 +57,8 @@ RESULT_MANGLED, RESULT_FUNCTION = 5, 6
 DEBUG_SECTION = b".nv_debug_info_reg_sass"
 #: The session record that carries ncu's own version.
 _NCU = "Nsight Compute Target"
+#: Real reports are looked through in less than a second, those of ten thousand kernels too.
+_TIMEOUT_S = 20.0
 #: From this year on the command line is the last session record.
 _COMMAND_SINCE = 2022
 
@@ -145,7 +150,7 @@ def read_container(path: Path, *, shown: Path | None = None) -> Container:
     if path.is_dir():
         raise DataError(f"{shown} is a folder, not a report", "Name the .ncu-rep file inside.")
     try:
-        data = path.read_bytes()
+        data = read_regular(path, REPORT)
     except OSError as error:
         raise DataError(
             f"{shown}: cannot be read: {error.strerror}", "Check its permissions."
@@ -170,8 +175,16 @@ def parse(data: bytes, path: Path) -> Container:
     debug: dict[str, None] = {}
     seen: dict[str, str] = {}
     results = 0
+    limit_s = seconds(_TIMEOUT_S)
+    until = time.monotonic() + limit_s
     try:
         for block in read_blocks(data, path):
+            if time.monotonic() > until:
+                raise DataError(
+                    f"{path}: not looked through within {limit_s:g} s, the limit for the "
+                    f"structure of a report ({block.start:,} of {len(data):,} bytes)",
+                    f"If it is that large by right, lift the limit: {TIME_VARIABLE}=N, in seconds.",
+                )
             places.append((block.start, block.end))
             headers += block.header
             for source in block.sources:
@@ -246,8 +259,11 @@ def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
         WireError: a block contradicts itself.
     """
     _, at = _sized(data, len(MAGIC), path, "in the file header")
-    number = 0
-    while at < len(data):
+    for number in itertools.count():
+        if at >= len(data):
+            return
+        if number > MOST:
+            raise WireError(f"more than {MOST:,} blocks")
         start = at
         raw, at = _sized(data, at, path, f"in the header of block {number}")
         header = tuple(fields(raw))
@@ -257,7 +273,9 @@ def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
             raise _cut(path, len(data), end, f"in block {number}")
         sources = counts.get(NUM_SOURCES, 0)
         entries: list[bytes] = []
-        for _ in range(sources + counts.get(NUM_RESULTS, 0)):
+        if (announced := sources + counts.get(NUM_RESULTS, 0)) > MOST:
+            raise WireError(f"block {number} announces {announced:,} entries")
+        for _ in range(announced):
             entry, at = _sized(data, at, path, f"in block {number}")
             entries.append(entry)
             if at > end:
@@ -265,7 +283,6 @@ def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
         # Behind them a block may hold entries of kinds that do not matter here.
         at = end
         yield FileBlock(start, end, header, tuple(entries[:sources]), tuple(entries[sources:]))
-        number += 1
 
 
 def _session(headers: list[Field]) -> CaptureSession:

@@ -315,7 +315,7 @@ def _warm_up() -> None:
     bundled = Path(__file__).resolve().parents[1] / "data" / "warmup.ncu-rep.zst"
     with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         plain = Path(folder) / "warmup.ncu-rep"
-        plain.write_bytes(unpack(bundled.read_bytes()))
+        plain.write_bytes(unpack(bundled.read_bytes(), bundled))
         extract(str(plain))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from workbench.disk.limits import REPORT, inflate, read_regular, seconds
 from workbench.errors import DataError, UsageError
 from workbench.model import DEBUG_BUILD, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
@@ -25,6 +26,8 @@ from workbench.ncurep.notices import CODES, lacks
 
 #: Launches that an error names.
 _SHOWN = 8
+#: What NVIDIA's reader may take; a report of a thousand launches takes seconds.
+_TIMEOUT_S = 120.0
 _SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 
@@ -115,12 +118,14 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
     )
 
 
-def read_report(path: Path, *, timeout_s: float = 120.0, standby: Standby | None = None) -> Profile:
+def read_report(
+    path: Path, *, timeout_s: float | None = None, standby: Standby | None = None
+) -> Profile:
     """Read a ``.ncu-rep`` (or ``.ncu-rep.zst``) that ncu 2021 to 2025 wrote.
 
     Args:
         path: The report.
-        timeout_s: How long the native reader may take, in seconds.
+        timeout_s: How long the native reader may take, in seconds; None: the usual limit.
         standby: A child process that waits for this report. What it reads is not cached:
             a report that we captured ourselves is read this once.
 
@@ -132,6 +137,7 @@ def read_report(path: Path, *, timeout_s: float = 120.0, standby: Standby | None
     """
     if not _exists(path):
         raise UsageError(f"no such report: {path}", "Check the path.")
+    timeout_s = seconds(_TIMEOUT_S) if timeout_s is None else timeout_s
     with _plain(path) as plain:
         container = read_container(plain, shown=path)
         profile = _extract(plain, path, timeout_s, standby)
@@ -150,19 +156,22 @@ def read_raw(path: Path) -> bytes:
     """The bytes of a report, unpacked where it is compressed.
 
     Raises:
-        DataError: the file cannot be read, or the compressed one is damaged.
+        DataError: the file cannot be read or is too large, or the compressed one is damaged.
     """
     try:
-        data = path.read_bytes()
+        return b"".join(_pieces(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
-    if path.suffix != ".zst":
-        return data
-    # zstandard costs start-up time, and only compressed reports need it.
-    from workbench.store.codec import unpack
 
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a report, none of them held longer than they are wanted."""
+    data = read_regular(path, REPORT)
+    if path.suffix != ".zst":
+        yield data
+        return
     try:
-        return unpack(data, limit=1 << 34)
+        yield from inflate(data, path, REPORT)
     except ValueError as error:
         raise DataError(f"{path}: {error}", AGAIN) from error
 
@@ -175,7 +184,15 @@ def _plain(path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         plain = Path(folder) / "report.ncu-rep"
-        plain.write_bytes(read_raw(path))
+        try:
+            with plain.open("wb") as file:
+                for piece in _pieces(path):
+                    file.write(piece)
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be unpacked: {error.strerror}",
+                f"Check the path, and the space in {folder} (TMPDIR names another place).",
+            ) from error
         yield plain
 
 

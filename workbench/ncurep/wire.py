@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 Field = tuple[int, int | bytes]
+#: No message of a report has a hundredth of so many fields.
+MOST = 1 << 17
 
 
 class WireError(ValueError):
@@ -62,9 +64,12 @@ def varint(value: int) -> bytes:
 
 def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
     """(number, value, where the field starts, where it ends) of each field."""
-    at, size = 0, len(data)
+    at, size, count = 0, len(data), 0
     while at < size:
         start = at
+        count += 1
+        if count > MOST:
+            raise WireError(f"a message of more than {MOST:,} fields")
         key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
         if number == 0:

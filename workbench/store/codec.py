@@ -15,16 +15,13 @@ from typing import Any, Literal, TypeVar
 import msgspec
 import zstandard
 
-from workbench.disk.opening import read_regular
+from workbench.disk.limits import RECORD, REPORT, ByteLimit, inflate, read_regular
 from workbench.errors import DataError, MissingError
 from workbench.model import SCHEMA_VERSION, Launch, Profile, Timing
 
 #: Within two percent of the smallest size (level 19), in half of its time.
 _LEVEL = 17
 _MAGIC = b"\x28\xb5\x2f\xfd"
-#: A damaged frame may announce any size; no record of ours comes near this many bytes.
-_MAX_JSON = 1 << 30
-
 #: No counter comes near it, and a sum of many still is a number.
 _MOST = 1e30
 
@@ -50,34 +47,15 @@ def pack(data: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data)
 
 
-def unpack(data: bytes, limit: int = _MAX_JSON) -> bytes:
+def unpack(data: bytes, path: Path | str = "the frame", limit: ByteLimit | None = None) -> bytes:
     """Undo `pack`.
 
     Raises:
-        ValueError: not a zstd frame, cut short, damaged, larger than `limit`, or
-            followed by other bytes. The message says which.
+        ValueError: not a zstd frame, cut short, damaged, or followed by other bytes. The
+            message says which.
+        DataError: larger than `limit`, or in no proportion to its size; names `path`.
     """
-    stream = zstandard.ZstdDecompressor().decompressobj()
-    plain = bytearray()
-    try:
-        size = zstandard.frame_content_size(data)
-        if size > limit:
-            raise ValueError(f"announces {size:,} bytes of content")
-        # Frames that were written to a pipe announce no size: take those in small bites.
-        step = len(data) if size >= 0 else 1 << 12
-        for at in range(0, len(data), step or 1):
-            if stream.eof:
-                raise ValueError("other bytes follow the zstd frame")
-            plain += stream.decompress(data[at : at + step])
-            if len(plain) > limit:
-                raise ValueError(f"holds more than {limit:,} bytes of content")
-    except zstandard.ZstdError as error:
-        raise ValueError(f"not a whole zstd file ({error})") from error
-    if not stream.eof:
-        raise ValueError(f"cut short: the zstd frame does not end within {len(data):,} bytes")
-    if stream.unused_data:
-        raise ValueError("other bytes follow the zstd frame")
-    return bytes(plain)
+    return b"".join(inflate(data, path, limit or RECORD))
 
 
 def pack_raw(raw: Path | bytes) -> bytes:
@@ -85,11 +63,12 @@ def pack_raw(raw: Path | bytes) -> bytes:
 
     Raises:
         MissingError: the file cannot be read.
+        DataError: it is a pipe or a device, or too large.
     """
     if isinstance(raw, bytes):
         return raw if raw.startswith(_MAGIC) else pack(raw)
     try:
-        data = raw.read_bytes()
+        data = read_regular(raw, REPORT)
     except OSError as error:
         raise MissingError(f"cannot read {raw}: {error.strerror}", "Check the path.") from error
     return data if raw.name.endswith(".zst") else pack(data)
@@ -102,7 +81,7 @@ def encode(record: Profile | Timing, path: Path) -> bytes:
     damage later, when the capture cannot be repeated: better to fail here.
 
     Raises:
-        DataError: NaN, infinity, or a table that contradicts itself.
+        DataError: NaN, infinity, a table that contradicts itself, or more than is read back.
     """
     problem = contradiction(record)
     if problem:
@@ -115,7 +94,9 @@ def encode(record: Profile | Timing, path: Path) -> bytes:
     if not same:
         raise DataError(f"cannot keep {path}: the record does not survive JSON", _REPORT)
     envelope = _Envelope(_format(type(record)), record.schema_version, msgspec.Raw(inner))
-    return pack(msgspec.json.encode(envelope))
+    data = pack(msgspec.json.encode(envelope))
+    unpack(data, path)
+    return data
 
 
 def _damaged(path: Path, why: str) -> DataError:
@@ -130,18 +111,16 @@ def decode(path: Path, type_: type[T]) -> T:
 
     Raises:
         MissingError: there is no such file, or it may not be read.
-        DataError: the file is damaged, foreign, or of a newer schema.
+        DataError: the file is damaged, foreign, too large, or of a newer schema.
     """
     try:
-        data = read_regular(path, _MAX_JSON)
-    except DataError as error:
-        raise _damaged(path, error.message) from error
+        data = read_regular(path, RECORD)
     except OSError as error:
         if error.errno in (errno.EIO, errno.EISDIR):
             raise _damaged(path, str(error.strerror)) from error
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
     try:
-        record = _open(path, unpack(data), type_)
+        record = _open(path, unpack(data, path), type_)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # msgspec's errors are ValueErrors; a migration of a damaged record may miss a key.
         raise _damaged(path, str(error)) from error
@@ -163,14 +142,16 @@ def _open(path: Path, plain: bytes, type_: type[T]) -> T:
         )
     if envelope.schema_version == SCHEMA_VERSION:
         return msgspec.json.decode(envelope.record, type=type_)
+    # Before the record is decoded: without its types it can take a hundred times its size.
+    for step in range(envelope.schema_version, SCHEMA_VERSION):
+        if step not in MIGRATIONS:
+            raise ValueError(f"schema {step} is unknown")
     raw = msgspec.json.decode(envelope.record, type=Json)
     return msgspec.convert(_migrate(raw, envelope.schema_version), type=type_)
 
 
 def _migrate(record: Json, version: int) -> Json:
     for step in range(version, SCHEMA_VERSION):
-        if step not in MIGRATIONS:
-            raise ValueError(f"schema {step} is unknown")
         record = MIGRATIONS[step](record)
     record["schema_version"] = SCHEMA_VERSION
     return record

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 import warnings
 from typing import Literal
 
 import msgspec
 
+from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import (
     Description,
@@ -254,10 +254,14 @@ def _define(keys: Keys, name: str, value: object) -> str:
 
 
 def _load(block: _Header, path: str) -> dict[str, object]:
+    if len(block.toml) > FRONT_MATTER.bytes:
+        found = f"has {len(block.toml):,} characters of front matter"
+        told = FRONT_MATTER.exceeded(f"{path}:{block.lines[0]}", found)
+        raise UsageError(told.message, told.hint)
     try:
-        return tomllib.loads(block.toml)
-    except (ValueError, RecursionError) as error:
-        message = str(error) if isinstance(error, ValueError) else "nested too deeply"
+        return read_toml(block.toml)
+    except ValueError as error:
+        message = str(error)
         place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
         line = block.lines[1]
         column = ""

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from workbench.disk.opening import read_regular
+from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Problem, Record
@@ -28,7 +28,6 @@ from workbench.study.sources import read_source, source_file
 
 #: Below ``profiles/``; the store passes over folders with a dot.
 _FOLDER = ".studies"
-_MOST_BYTES = 4 << 20
 
 
 class ProblemFacts(Record, frozen=True):
@@ -208,6 +207,6 @@ def facts_path(project: Project, name: str) -> Path:
 
 def _kept(project: Project, name: str) -> bytes:
     try:
-        return read_regular(facts_path(project, name), _MOST_BYTES)
+        return read_regular(facts_path(project, name), FACTS)
     except (OSError, WorkbenchError):
         return b""

@@ -8,7 +8,8 @@ import posixpath
 import re
 from pathlib import Path
 
-from workbench.errors import UsageError
+from workbench.disk.limits import SOURCE, read_regular
+from workbench.errors import DataError, UsageError
 from workbench.model import SourceFile, Version
 from workbench.project import Project
 from workbench.study import frontmatter
@@ -20,11 +21,14 @@ def read_source(path: Path, shown: str = "") -> str:
     r"""A source file's text, without a byte order mark, every line ended by ``\n``.
 
     Raises:
-        UsageError: the file cannot be read or is not UTF-8; `shown` names it.
+        UsageError: the file cannot be read, is none, too large or not UTF-8; `shown` names it.
     """
     name = shown or str(path)
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, SOURCE)
+    except DataError as error:
+        # Of the project, not of what was recorded: the version cannot be used as it is.
+        raise UsageError(error.message.replace(str(path), name, 1), error.hint) from error
     except OSError as error:
         raise UsageError(
             f"{name}: cannot be read: {error.strerror}", "Check the file and its permissions."

@@ -35,10 +35,11 @@ def key_lines(toml: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     prefix = ""
-    offset = 0
+    offset, before, line = 0, 0, 1
     while offset < len(toml):
         # `offset` is at the start of a statement: a header, a key, or a blank line.
-        line = toml.count("\n", 0, offset) + 1
+        line += toml.count("\n", before, offset)
+        before = offset
         header = _HEADER.match(toml, offset)
         key = _KEY.match(toml, offset)
         if header is not None:

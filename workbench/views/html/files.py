@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
 from workbench.model import Profile
 from workbench.views.html.page import Page, PageCount, Rendered, digest
@@ -22,7 +23,7 @@ class _Report:
 
     def __init__(self, file: ReportFile) -> None:
         try:
-            self.content = file.path.read_bytes()
+            self.content = read_regular(file.path, REPORT)
         except OSError as error:
             raise UsageError(
                 f"cannot read {file.path}: {error.strerror}", "Check the path and its permissions."

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import msgspec
 
+from workbench.disk.limits import MIB, ByteLimit, read_regular
 from workbench.disk.lock import locked
-from workbench.disk.opening import parts_of, read_regular
+from workbench.disk.opening import parts_of
 from workbench.disk.writing import (
     is_temporary,
     remove_file,
@@ -36,8 +37,8 @@ _FORMAT = "workbench-report"
 #: Files that version control keeps in an otherwise empty folder, and our own lock.
 _HARMLESS = {".gitignore", ".gitkeep", ".lock"}
 _LOCK_TIMEOUT_S = 10.0
-#: A manifest of ten thousand pages has a hundredth of it.
-_MOST_BYTES = 1 << 30
+#: A manifest of ten thousand pages has a sixth of it.
+_LIMIT = ByteLimit("a report's manifest", 64 * MIB)
 #: How often the manifest is written while pages land, in seconds.
 _SAVE_EVERY_S = 0.5
 
@@ -252,7 +253,7 @@ def _read_manifest(out: Path) -> _Manifest:
         raise UsageError(f"{out} is not a folder", "Give another folder with --out.")
     path = out / MANIFEST
     try:
-        manifest = msgspec.json.decode(read_regular(path, _MOST_BYTES), type=_Manifest)
+        manifest = msgspec.json.decode(read_regular(path, _LIMIT), type=_Manifest)
     except FileNotFoundError:
         manifest = _Manifest()
     except (OSError, msgspec.MsgspecError):

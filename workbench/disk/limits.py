@@ -1,0 +1,211 @@
+"""How much of a file is taken in before it is refused: bytes, ratio and time, and what lifts them.
+
+Files come from anybody. What they expand to is bounded before it is expanded, so that a file
+of some kilobytes can take neither the machine's memory nor its evening. The limits lie far
+above anything that was ever seen of a kind; where something honest exceeds one all the same,
+an environment variable lifts it. A setting of the project cannot: it would come with the file.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.errors import DataError, UsageError
+
+MIB = 1 << 20
+#: Lift the limit on sizes (for all kinds of files), and that on times.
+SIZE_VARIABLE, TIME_VARIABLE = "WORKBENCH_LIMIT_MIB", "WORKBENCH_LIMIT_S"
+#: Content may be this many times as large as its compressed file. Recorded profiles are 13,
+#: reports with many launches of one kernel 50; zeros are 30,000.
+RATIO = 500
+#: From here on the ratio counts: what is small may be as repetitive as it likes.
+RATIO_FROM = 16 * MIB
+#: A block of zstd is at most 128 KiB and at least four bytes: so much at once is at most 32 MiB.
+_BITE = 1 << 10
+
+#: More than 64 names joined by dots, each of which costs `tomllib` a walk over all before it.
+_DOTTED = re.compile(
+    r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}(?=[\w"'-])"""
+)
+
+
+class ByteLimit(NamedTuple):
+    """The most that a file of one kind may hold, in bytes, before and after decompression."""
+
+    what: str
+    default: int
+
+    @property
+    def bytes(self) -> int:
+        """The limit, or what the user lifted it to.
+
+        Raises:
+            UsageError: the variable that lifts it is no number.
+        """
+        lifted = _setting(SIZE_VARIABLE)
+        return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
+
+    def exceeded(self, path: Path | str, how: str, most: str = "") -> DataError:
+        """The error for a file that is over the limit; `how` says in which way."""
+        return DataError(
+            f"{path} {how}; the limit for {self.what} is {most or _mib(self.bytes)}",
+            f"If that is right, lift it: {SIZE_VARIABLE}=N takes N MiB of any file, at any ratio.",
+        )
+
+
+RECORD = ByteLimit("a recorded profile or time", 128 * MIB)
+REPORT = ByteLimit("a report", 1024 * MIB)
+SOURCE = ByteLimit("a source file", 8 * MIB)
+FACTS = ByteLimit("what is kept of a study", 4 * MIB)
+SETTINGS = ByteLimit("a file of settings", MIB)
+FRONT_MATTER = ByteLimit("front matter", MIB // 16)
+
+
+def seconds(default: float) -> float:
+    """A time limit in seconds, or what the user lifted it to.
+
+    Raises:
+        UsageError: the variable that lifts it is no number.
+    """
+    return max(default, _setting(TIME_VARIABLE) or 0.0)
+
+
+def _setting(name: str) -> float | None:
+    text = os.environ.get(name, "")
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e12:
+        raise UsageError(f"{name}={text!r} is no limit", f"Write a number: {name}=4096.")
+    return value
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.4g} MiB" if size < 1000 * MIB else f"{size // MIB:,} MiB"
+
+
+def inflate(data: bytes, path: Path | str, limit: ByteLimit) -> Iterator[bytes]:
+    """The content of one zstd frame, piece by piece, refused as soon as it is too much.
+
+    Args:
+        data: The frame.
+        path: Its name for messages.
+        limit: The most that it may hold.
+
+    Raises:
+        DataError: it announces or holds more than `limit`, or more than 500 times its size.
+        ValueError: no zstd frame, cut short, damaged, or followed by other bytes.
+    """
+    # zstandard costs start-up time, and only compressed files need it.
+    import zstandard
+
+    most, lifted = limit.bytes, limit.bytes > limit.default
+    stream = zstandard.ZstdDecompressor().decompressobj()
+    done = 0
+    try:
+        _check(zstandard.frame_content_size(data), len(data), path, limit, "announces")
+        # A frame may hold more than it announces, which the decoder notices at its end only.
+        for at in range(0, len(data), _BITE):
+            if stream.eof:
+                raise ValueError("other bytes follow the zstd frame")
+            piece = stream.decompress(data[at : at + _BITE])
+            done += len(piece)
+            if done > most or (done > RATIO_FROM and not lifted):
+                _check(done, len(data), path, limit, "holds")
+            yield piece
+    except zstandard.ZstdError as error:
+        raise ValueError(f"not a whole zstd file ({error})") from error
+    if not stream.eof:
+        raise ValueError(f"cut short: the zstd frame does not end within {len(data):,} bytes")
+    if stream.unused_data:
+        raise ValueError("other bytes follow the zstd frame")
+
+
+def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, verb: str) -> None:
+    """Refuse content of `size` bytes; -1 where a frame does not tell it."""
+    most = limit.bytes
+    if size > most:
+        raise limit.exceeded(path, f"{verb} {_mib(size)}")
+    if size > max(RATIO_FROM, RATIO * packed) and most == limit.default:
+        how = f"{verb} {_mib(size)} in {packed:,} bytes"
+        raise limit.exceeded(path, how, f"{RATIO} times its compressed size")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """A TOML document of somebody else; its length is the caller's to limit.
+
+    Raises:
+        ValueError: no TOML, or one that only a hostile author writes: keys of more than 64
+            parts, nesting without end, integers of thousands of digits.
+    """
+    import tomllib  # where there is no project, nothing is read
+
+    if dotted := _DOTTED.search(text):
+        line = text.count("\n", 0, dotted.start()) + 1
+        raise ValueError(f"a key of more than 64 parts (at line {line}, column 1)")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read_regular(path: Path, limit: ByteLimit) -> bytes:
+    """The content of a file, told at once where it is none or holds too much.
+
+    Args:
+        path: A link is followed: what is only read may lie elsewhere.
+        limit: The most that it may hold.
+
+    Raises:
+        DataError: a pipe, a socket, a device, a folder, or a file that is too large.
+        OSError: it is not there, or may not be read.
+    """
+    check_regular(path, os.stat(path))  # noqa: PTH116 - opening a device can do harm
+    # Without waiting: a pipe may be put there meanwhile.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        check_regular(path, status)
+        if status.st_size > limit.bytes:
+            raise limit.exceeded(path, f"holds {_mib(status.st_size)}")
+        # Files of /proc say that they hold nothing.
+        data = file.read(min(limit.bytes, max(status.st_size, MIB)) + 1)
+    if len(data) > limit.bytes:
+        raise limit.exceeded(path, "holds more")
+    return data
+
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def kind(mode: int, otherwise: str) -> str:
+    """What stands at a path that is no regular file: ``a pipe``."""
+    return _KINDS.get(stat.S_IFMT(mode), otherwise)
+
+
+def check_regular(path: Path | str, status: os.stat_result) -> None:
+    """Refuse what is no file.
+
+    Raises:
+        DataError: a pipe, a socket, a device or a folder.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(
+            f"{path} is {kind(status.st_mode, 'no file')}, and not a file",
+            "Look what it is there for.",
+        )
