@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from workbench.compile import compilers
 from workbench.compile import messages as buildlog
@@ -323,8 +324,8 @@ def test_what_is_no_architecture(maker: Maker, arch: str) -> None:
 
 
 def test_a_flag_that_the_compiler_does_not_know(maker: Maker, compiler: Compiler) -> None:
-    with pytest.raises(UsageError, match=r"v0_scale\.cu:3: .*-no-such-flag") as caught:
-        maker.build(compiler, flags='"-no-such-flag"')
+    with pytest.raises(UsageError, match=r"v0_scale\.cu:3: .*c\+\+99") as caught:
+        maker.build(compiler, flags='"-std=c++99"')
     assert "-lineinfo" in caught.value.hint
 
 
@@ -659,3 +660,25 @@ def test_strings_of_binutils_agree(maker: Maker, compiler: Compiler) -> None:
     cubin = maker.build(compiler).cubin
     printed = subprocess.run(["strings", str(cubin)], capture_output=True, text=True, check=True)
     assert not re.search(r"^/|/tmp|/home|/usr", printed.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("folder", ["d$(touch made)", "d`touch made`", 'd"x', "d\\x", "d\nx"])
+def test_a_path_that_a_shell_would_act_upon_is_not_compiled(
+    maker: Maker, compiler: Compiler, folder: str
+) -> None:
+    version = replace(maker.version(), path=f"kernels/{folder}/v0_scale.cu")
+    with pytest.raises(UsageError, match="the name holds a character that a shell may act upon"):
+        build(maker.project, version, "sm_90", compiler=compiler)
+
+
+@pytest.mark.parametrize("folder", ["it's a;b&c|d", "größe(b)[c]{d}*?#~!<>"])
+def test_a_path_with_other_characters_is_compiled_and_runs_nothing(
+    maker: Maker, compiler: Compiler, folder: str
+) -> None:
+    maker.write(f"kernels/{folder}/study.py", STUDY)
+    head = HEAD.replace("FLAGS", f'"-Ikernels/{folder}"')
+    maker.write(f"kernels/{folder}/v0_scale.cu", head + KERNEL)
+    before = set(Path.cwd().iterdir())
+    version = load_study(maker.project, folder).version("v0")
+    assert build(maker.project, version, "sm_90", compiler=compiler).build.resources
+    assert set(Path.cwd().iterdir()) == before

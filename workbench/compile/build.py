@@ -26,6 +26,7 @@ from workbench.compile import compilers, messages
 from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
 from workbench.model import Build, Record, SourceFile, Version
 from workbench.project import Project, cache_folder
+from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
 from workbench.study.sources import local_sources
 
@@ -108,6 +109,11 @@ def build(
         )
     if not _ARCH.match(arch):
         raise UsageError(f"`{arch}` is no architecture", "Write it like sm_90 or sm_90a.")
+    if not shell_safe(version.path) or '"' in version.path:
+        raise UsageError(
+            f"{version.path!r}: the name holds a character that a shell may act upon",
+            "nvcc hands it to one: name folder and file without $, quotes and backslashes.",
+        )
     tool = compilers.choose(compiler)
     sources = local_sources(project, version)
     flags = effective_flags(version)

@@ -25,6 +25,7 @@ from workbench.model import (
     ScratchSpec,
     Version,
 )
+from workbench.study.flags import UNSAFE, refusal, shell_safe
 from workbench.study.keys import ExpectTable, FillTable, Keys, LaunchTable, ScratchTable
 from workbench.study.predictions import parse as parse_prediction
 
@@ -250,6 +251,8 @@ def _define(keys: Keys, name: str, value: object) -> str:
         keys.fail(
             key, f"`{name}` must be a number or a string, not {value!r}", f"Write {name} = 32."
         )
+    if not shell_safe(str(value)):
+        keys.fail(key, f"`{name}` holds a character that a shell may act upon", UNSAFE)
     return str(int(value) if isinstance(value, bool) else value)
 
 
@@ -309,6 +312,8 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
                 )
     elif not said.launch:
         keys.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
+    if wrong := refusal(said.flags):
+        keys.fail("flags", *wrong)
     if said.tolerance is not None and not said.tolerance_why.strip():
         keys.fail(
             "tolerance",
