@@ -1,9 +1,11 @@
-"""What ncu's rules promised on the old version, scored by what the step gained."""
+"""What was promised on the old version (by ncu's rules, say), scored by what the step gained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Literal
+
+from msgspec import structs
 
 from workbench.model import Profile, Record, Rule
 
@@ -26,7 +28,19 @@ class Score(Record, frozen=True):
     promised: float
     gained: float
     still: float | None
-    verdict: Literal["kept", "partly", "not kept", "open"]
+    verdict: Literal["kept", "partly", "not kept", "open"] = "open"
+
+
+def weigh(score: Score) -> Score:
+    """A score with the verdict that follows from its numbers."""
+    verdict: Literal["kept", "partly", "not kept", "open"] = "not kept"
+    if score.still is not None and score.still >= _KEPT * score.promised:
+        verdict = "open"
+    elif score.gained >= _KEPT * score.promised:
+        verdict = "kept"
+    elif score.gained > 0:
+        verdict = "partly"
+    return structs.replace(score, verdict=verdict)
 
 
 def _promises(profile: Profile) -> Iterator[tuple[str, Rule, str, float | None]]:
@@ -52,27 +66,17 @@ def score(old: Profile, new: Profile, speedup: float) -> tuple[Score, ...]:
     """
     gained = 1.0 - 1.0 / speedup
     later = {(rule.id, title): promised for _, rule, title, promised in _promises(new)}
-    out = []
-    for kernel, rule, title, promised in _promises(old):
-        if promised is None:
-            continue
-        verdict: Literal["kept", "partly", "not kept", "open"] = "not kept"
-        still = later.get((rule.id, title))
-        if still is not None and still >= _KEPT * promised:
-            verdict = "open"
-        elif gained >= _KEPT * promised:
-            verdict = "kept"
-        elif gained > 0:
-            verdict = "partly"
-        out.append(
+    return tuple(
+        weigh(
             Score(
                 rule=rule.id,
                 title=title,
                 kernel=kernel,
                 promised=promised,
                 gained=gained,
-                still=still,
-                verdict=verdict,
+                still=later.get((rule.id, title)),
             )
         )
-    return tuple(out)
+        for kernel, rule, title, promised in _promises(old)
+        if promised is not None
+    )

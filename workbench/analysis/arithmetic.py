@@ -183,9 +183,17 @@ def _lane_bytes(launch: Launch, opcodes: set[str]) -> float | None:
         if _UNTOLD.fullmatch(opcode):
             return None
         if opcode in opcodes:
-            widths = (_WIDTHS[part] for part in modifiers if part in _WIDTHS)
-            total += lanes * next(widths, _WORD)
+            total += lanes * _width(modifiers)
     return total if known else None
+
+
+def lane_width(name: str) -> int:
+    """Bytes of a lane's access by an opcode with its modifiers: 16 of ``LDG.E.128``."""
+    return _width(set(name.split(".")[1:]))
+
+
+def _width(modifiers: set[str]) -> int:
+    return next((_WIDTHS[part] for part in modifiers if part in _WIDTHS), _WORD)
 
 
 def executed(launch: Launch) -> Iterator[tuple[str, str, set[str], Number]]:

@@ -174,7 +174,7 @@ def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fou
     bound: dict[str, Callable[[Behaviour], float]] = {
         "instructions": _issue_bound,
         "shared_wavefronts": lambda s: max(
-            _ramp(s.share("l1_data"), 50, 80) * _shared_part(s), _BY_SHARED * s.part(_SHARED)
+            _ramp(s.share("l1_data"), 50, 80) * shared_part(s), _BY_SHARED * s.part(_SHARED)
         ),
         "global_load_requests": lambda s: _global_bound(s) * _own(s, "load"),
         "global_load_sectors": lambda s: _global_bound(s) * _own(s, "load"),
@@ -236,7 +236,7 @@ def _stage(side: Behaviour) -> float:
     return load.elapsed / 100.0 * side.value("cycles") if load is not None else 0.0
 
 
-def _shared_part(side: Behaviour) -> float:
+def shared_part(side: Behaviour) -> float:
     """Part of the L1 data stage's wavefronts (0-1) that are shared memory's."""
     sms = side.value("sms")
     whole = _stage(side) * sms
@@ -244,7 +244,7 @@ def _shared_part(side: Behaviour) -> float:
 
 
 def _global_bound(side: Behaviour) -> float:
-    stage = _ramp(side.share("l1_data"), 50, 80) * (1.0 - _shared_part(side))
+    stage = _ramp(side.share("l1_data"), 50, 80) * (1.0 - shared_part(side))
     return max(stage, _BY_QUEUE * side.part(_QUEUES) + _BY_REQUESTS * side.part(_LATENCY))
 
 

@@ -1,0 +1,79 @@
+"""What a launch's instructions are there for, counted as they were issued to warps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from workbench.analysis.arithmetic import lane_width
+from workbench.analysis.blame.queues import issues
+from workbench.analysis.blame.sass import parse
+from workbench.analysis.machine.code import role
+from workbench.counters import catalog, line_metric
+from workbench.model import Launch, LineKey, Number, line_counters
+
+#: Roles that do the job's arithmetic, and those that only say where, when and how often.
+WORK = frozenset({"product", "floating point"})
+OVERHEAD = frozenset({"integer", "move", "control"})
+#: Widest access of a lane, in bytes.
+_WIDEST = 16
+#: Accesses whose width is each lane's; matrix loads have their own.
+_PLAIN = {"global load": {"LDG", "LD"}, "shared load": {"LDS"}}
+
+
+class Mix:
+    """A launch's machine code by role. All numbers are 0 where it was not counted.
+
+    Attributes:
+        issued: Warp instructions by role.
+        total: All of them.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        table = launch.instructions
+        self.issued: dict[str, Number] = defaultdict(int)
+        self._narrow: dict[str, float] = defaultdict(float)
+        self._plain: dict[str, Number] = defaultdict(int)
+        self._overhead: dict[LineKey, Number] = defaultdict(int)
+        for row, count in issues(table).items():
+            operation = parse(table.text[row])
+            kind = role(operation)
+            self.issued[kind] += count
+            if operation.opcode in _PLAIN.get(kind, ()):
+                self._plain[kind] += count
+                self._narrow[kind] += count * min(lane_width(operation.name) / _WIDEST, 1.0)
+            if kind in OVERHEAD and table.line[row] > 0:
+                self._overhead[table.file[row], table.line[row]] += count
+        self.total = sum(self.issued.values())
+
+    def part(self, roles: frozenset[str]) -> float:
+        """Part of the instructions issued (0-1) that have these roles."""
+        return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
+
+    def spared(self, kind: str) -> float:
+        """Part of the plain loads (0-1) of a role that accesses of 16 bytes a lane would spare."""
+        return 1.0 - self._narrow[kind] / self._plain[kind] if self._plain[kind] else 0.0
+
+    def width(self, kind: str) -> float:
+        """Mean bytes of a lane's plain load of a role."""
+        return _WIDEST * (1.0 - self.spared(kind))
+
+    @property
+    def overhead_line(self) -> LineKey | None:
+        """The source line with most of the overhead."""
+        return max(self._overhead, key=lambda key: self._overhead[key], default=None)
+
+
+def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
+    """The source line with most of a counter (less another one); None where none has any."""
+    more, fewer = (
+        line_metric(launch, catalog()[name]) if name else None for name in (counter, less)
+    )
+    if more is None:
+        return None
+    amounts = {
+        key: values.get(more, 0) - (values.get(fewer, 0) if fewer else 0)
+        for key, values in line_counters(launch).items()
+        if key[1] > 0
+    }
+    best = max(amounts, key=lambda key: amounts[key], default=None)
+    return best if best is not None and amounts[best] > 0 else None

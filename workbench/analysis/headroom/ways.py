@@ -1,0 +1,371 @@
+"""The experiments that a launch's numbers speak for, each with the time that it can save.
+
+The bound of all of them is one sentence: *so much of the time went to a resource, so large a
+part of that is needless, and the busiest of the units that stay needs the rest.* The time that
+went to a resource is the larger of two readings: how busy it was, and how long warps stood in
+the states that its users wait in. Both are upper bounds, as a unit that is busy may hide behind
+another one, and a warp that waits may be covered by its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from workbench.analysis.aggregate import value_of
+from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
+from workbench.analysis.headroom import Kind, Way
+from workbench.analysis.headroom.mix import OVERHEAD, WORK, Mix, heaviest_line
+from workbench.analysis.limit import FULL, loads
+from workbench.analysis.stalls import breakdown, sampled_lines
+from workbench.counters import Reading, catalog, read_all
+from workbench.gpus import Chip, chip_for
+from workbench.model import Device, Launch, LineKey
+from workbench.units import listed, quantity
+
+#: What could save less than this part of the time is no experiment.
+LEAST = 0.05
+#: A way must be able to save this part of what it removes.
+_MOSTLY = 0.5
+#: Units that go on doing what they do, whatever is done to loads, addresses or the schedule.
+_ARITHMETIC = frozenset({"fma", "tensor", "xu", "fp64"})
+_ISSUING = _ARITHMETIC | {"issue", "alu"}
+_FAR = frozenset({"dram"})
+_L1 = frozenset({"l1_data", "lsu"})
+#: States in which warps wait for what comes from global memory, and for what their own block does.
+_GLOBAL = ("lg_throttle", "long_scoreboard")
+_SHARED = WAITS["shared_wavefronts"]
+#: Below this theoretical occupancy (%) more warps may hide what warps wait for.
+_FEW_WARPS = 50.0
+#: A kernel of multiply-adds: from this part of its instructions on.
+_PRODUCTS = 0.4
+#: Products of TF32 that give one of float32: high by high, high by low, low by high.
+_TF32_PRODUCTS = 3
+#: Lanes of a warp, and from how many of them on nobody speaks of divergence.
+_LANES, _MOST_LANES = 32, 29.0
+#: A byte of device memory that crosses the L1 more often than this is worth keeping nearer.
+_AGAIN = 4.0
+_SECTOR = 32
+#: Share (%) of its peak from which on device memory has nothing to give but fewer bytes.
+_NEAR_PEAK = 80.0
+
+
+class Examined:
+    """One launch with all that ways are read from."""
+
+    def __init__(self, launch: Launch, device: Device) -> None:
+        self.launch = launch
+        self.chip: Chip | None = chip_for(device)
+        self.mix = Mix(launch)
+        values = {
+            name: float(found.value)
+            for name, found in read_all(launch).items()
+            if isinstance(found, Reading)
+        }
+        values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
+        waits = {share.state.id: share.share for share in breakdown(launch).shares}
+        self.side: Behaviour = behaviour_of(values, waits, launch)
+
+    def busy(self, resource: str) -> float:
+        """How busy (0-1) a resource was."""
+        return self.side.share(resource) / 100.0
+
+    def waited(self, states: tuple[str, ...]) -> float:
+        """Part of the warps' time (0-1) in some states."""
+        return self.side.part(frozenset(states))
+
+    def line_waiting(self, states: tuple[str, ...]) -> LineKey | None:
+        """The line on which most samples of some states fell."""
+        found = {
+            line.key: line.samples * sum(part for state, part in line.stalls if state.id in states)
+            for line in sampled_lines(self.launch)
+        }
+        best = max(found, key=lambda key: found[key], default=None)
+        return best if best is not None and found[best] else None
+
+    def rest(self, stays: frozenset[str]) -> tuple[str, float]:
+        """The busiest of the units that stay: its title, and how busy (0-1) it was."""
+        found = [load for load in loads(self.launch) if load.resource.id in stays]
+        if not found:
+            return "", 0.0
+        return found[0].resource.title, found[0].active / 100.0
+
+    def went(self, resources: dict[str, float], states: tuple[str, ...]) -> tuple[float, str]:
+        """The time (0-1) that went to something, with its words.
+
+        Args:
+            resources: Units by id, each with the part (0-1) of its load that is meant.
+            states: What its users wait in.
+        """
+        waited = self.waited(states)
+        best, share = max(resources.items(), key=lambda item: self.busy(item[0]) * item[1])
+        busy = self.busy(best) * share
+        if waited >= busy:
+            named = [s for s in states if self.side.waits.get(s, 0.0) >= 0.01]
+            names = listed([catalog()[state].phrase for state in named])
+            return waited, f"warps spent {waited:.0%} of their time in {names}"
+        title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
+        part = f", {share:.0%} of that by these" if share < 0.995 else ""
+        return busy, f"{title} at {self.busy(best):.0%} of its peak{part}"
+
+
+def _bound(
+    seen: Examined, part: tuple[float, str], went: tuple[float, str], stays: frozenset[str]
+) -> tuple[float, str] | None:
+    """The bound and its arithmetic; None where too little can be saved.
+
+    Args:
+        seen: The launch.
+        part: What part of what `went` somewhere is needless, with its words.
+        went: The time that went there, with its words.
+        stays: The units that do as much as before.
+    """
+    product = part[0] * went[0]
+    title, busy = seen.rest(stays)
+    saves = min(product, 1.0 - busy)
+    # Where most of it remains for a unit that stays, it was that unit that warps waited for.
+    if saves < max(LEAST, _MOSTLY * product):
+        return None
+    words = [text for text in (part[1], went[1]) if text]
+    because = "; ".join(words)
+    if part[0] < 0.995:
+        because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
+    if saves < product:
+        because += f"; but {busy:.0%} of the time remains for {title}"
+    return saves, because
+
+
+def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
+    """The part (0-1) of a count that is in excess of what lanes asked for."""
+    total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
+    if not total or excess <= 0:
+        return None
+    part = excess / total
+    return part, f"{quantity(excess)} of {quantity(total)} {noun} are in excess ({part:.0%})"
+
+
+def _coalesce(seen: Examined) -> Way | None:
+    part = _excess(seen, "global_sectors", "global sectors")
+    if part is None:
+        return None
+    resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
+    went = seen.went(resources, (*_GLOBAL, "drain_stall"))
+    found = _bound(seen, part, went, _ISSUING)
+    line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
+    words = "Let neighbouring lanes touch neighbouring addresses of global memory"
+    return _made("coalesce", found, words, 1, "global_sectors_excess", line)
+
+
+def _conflicts(seen: Examined) -> Way | None:
+    part = _excess(seen, "shared_wavefronts", "shared wavefronts")
+    if part is None:
+        return None
+    went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
+    found = _bound(seen, part, went, _ISSUING | _FAR)
+    line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
+    words = "Pad or swizzle shared memory, so that a warp's lanes meet in no bank"
+    return _made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
+
+
+def _wide(seen: Examined) -> Iterator[Way | None]:
+    for kind, states, counter, where in (
+        ("global load", _GLOBAL, "global_load_requests", "global"),
+        ("shared load", _SHARED, "shared_accesses", "shared"),
+    ):
+        spared = seen.mix.spared(kind)
+        loaded = seen.mix.issued[kind]
+        of_lsu = loaded / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
+        width = seen.mix.width(kind)
+        part = spared, f"lanes load {width:.2g} bytes at a time where 16 are possible"
+        # Wider loads are fewer; what they carry still passes the data stage and the L2.
+        stays = _ARITHMETIC | _FAR | ({"l1_data"} if where == "shared" else frozenset())
+        found = _bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
+        names = "global_load_requests" if where == "global" else "shared_wavefronts"
+        line = heaviest_line(seen.launch, names) or seen.line_waiting(states)
+        words = f"Load from {where} memory with wider accesses (float4, int4)"
+        yield _made("wide", found, words, 2, counter, line)
+
+
+_THROUGH_LSU = ("global load", "global store", "shared load", "shared store", "local memory")
+
+
+def _spills(seen: Examined) -> Way | None:
+    local, far = seen.side.value("local_sectors"), seen.side.value("global_sectors")
+    if not local or not seen.side.value("spill_instructions"):
+        return None
+    share = local / (local + far)
+    part = share, f"{quantity(local)} sectors are of local memory, to which registers spill"
+    resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
+    found = _bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
+    line = heaviest_line(seen.launch, "local_sectors")
+    words = "Let the kernel have more registers (__launch_bounds__), or keep fewer values"
+    return _made("spills", found, words, 1, "local_sectors", line)
+
+
+def _lanes(seen: Examined) -> Way | None:
+    lanes = seen.side.value("lanes_per_instruction")
+    if not 0 < lanes < _MOST_LANES:
+        return None
+    part = 1.0 - lanes / _LANES, f"{lanes:.1f} of 32 lanes are on in an instruction"
+    stays = _ARITHMETIC - {"fma"} | _FAR
+    found = _bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
+    words = "Let all lanes of a warp take one way"
+    return _made("lanes", found, words, 2, "lanes_per_instruction", None)
+
+
+def _grid(seen: Examined) -> Way | None:
+    active, elapsed = (seen.side.value(name) for name in ("active_cycles", "cycles"))
+    blocks, sms = seen.side.value("blocks"), seen.side.value("sms")
+    if not active or not elapsed or not blocks or not sms:
+        return None
+    idle = 1.0 - min(active / elapsed, 1.0)
+    if idle < LEAST:
+        return None
+    because = (
+        f"{blocks:,.0f} blocks on {sms:.0f} SMs, which are active for {1 - idle:.0%} of the time"
+    )
+    words = "Deal the work out evenly: more and smaller blocks, or a part of the sum for each"
+    return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
+
+
+def _overlap(seen: Examined) -> Way | None:
+    went = seen.went({"sm": 0.0}, ("long_scoreboard",))
+    found = _bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
+    line = seen.line_waiting(("long_scoreboard",))
+    words = "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
+    return _made("overlap", found, words, 2, "long_scoreboard", line)
+
+
+def _barriers(seen: Examined) -> Way | None:
+    went = seen.went({"sm": 0.0}, ("barrier_stall",))
+    found = _bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
+    line = seen.line_waiting(("barrier_stall",))
+    words = "Wait at fewer barriers: two buffers, or smaller blocks"
+    return _made("barriers", found, words, 2, "barrier_stall", line)
+
+
+def _occupancy(seen: Examined) -> Way | None:
+    possible = seen.side.value("theoretical_occupancy")
+    # Where a unit is full, more warps only queue for it.
+    full = any(load.full and load.resource.inside for load in loads(seen.launch))
+    if full or not 0 < possible <= _FEW_WARPS:
+        return None
+    limits = {
+        name: seen.side.value(f"occupancy_limit_{name}")
+        for name in ("registers", "shared")
+        if seen.side.value(f"occupancy_limit_{name}")
+    }
+    least = min(limits, key=lambda name: limits[name], default="")
+    if not least:
+        return None
+    what = {"registers": "registers", "shared": "shared memory"}[least]
+    part = 1.0 - possible / 100.0, f"there is room for {possible:.0f}% of the warps, by {what}"
+    states = ("long_scoreboard", "short_scoreboard", "wait_stall")
+    went = seen.went({"sm": 0.0}, states)
+    found = _bound(seen, part, went, _ISSUING | _L1 | _FAR)
+    less = "fewer registers a thread" if least == "registers" else "less shared memory a block"
+    words = f"Let more warps be on an SM: {less}"
+    return _made("occupancy", found, words, 2, "theoretical_occupancy", None)
+
+
+def _instructions(seen: Examined) -> Way | None:
+    spent = seen.mix.part(OVERHEAD)
+    if seen.side.share("issue") < FULL:
+        return None
+    part = spent, f"{spent:.0%} of the instructions are addresses, moves and control"
+    found = _bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
+    words = "Take addresses and conditions out of the loop"
+    return _made("instructions", found, words, 2, "instructions", seen.mix.overhead_line)
+
+
+def _reuse(seen: Examined) -> Way | None:
+    if max(seen.side.share("l1_data"), seen.side.share("lsu")) < FULL:
+        return None
+    work = sum(seen.mix.issued[kind] for kind in WORK)
+    shared, far = (seen.mix.issued[f"{where} load"] for where in ("shared", "global"))
+    again = seen.side.value("global_sectors") * _SECTOR / max(1.0, seen.side.value("dram_bytes"))
+    if not work or (not shared and again < _AGAIN):
+        return None
+    through = shared_part(seen.side)
+    counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
+    ratio = work / max(1, shared + far)
+    needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
+    said = f"{ratio:.2g} instructions of arithmetic for each load"
+    went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
+    found = _bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
+    words = "Load less for each operation: more outputs a thread, kept in registers"
+    line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
+    return _made("reuse", found, words, 3, counter, line)
+
+
+def _tensor(seen: Examined) -> Way | None:
+    chip, clock = seen.chip, value_of(seen.launch, "sm_clock")
+    share = seen.mix.part(WORK)
+    if chip is None or not chip.tensor_tf32 or not clock or seen.busy("tensor") >= 0.01:
+        return None
+    if share < _PRODUCTS or not seen.side.value("ffma_threads"):
+        return None
+    if max(seen.side.share("issue"), seen.side.share("fma")) < FULL:
+        return None
+    ratio = chip.tensor_peak(chip.tensor_tf32, clock) / chip.fp32_peak(clock) / _TF32_PRODUCTS
+    if ratio <= 1.0:
+        return None
+    said = (
+        f"{share:.0%} of the instructions are float32 arithmetic, and matrix units do it "
+        f"{ratio:.2g} times as fast with three TF32 products for one"
+    )
+    part = share * (1.0 - 1.0 / ratio), said
+    found = _bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)
+    words = "If it is a product of matrices: let matrix units do it"
+    return _made("tensor", found, words, 3, "tensor_utilization", None)
+
+
+def _traffic(seen: Examined) -> Way | None:
+    share = seen.side.share("dram")
+    if share < _NEAR_PEAK:
+        return None
+    because = f"device memory at {share:.0f}% of its peak: {100 - share:.0f}% are left"
+    return Way(
+        kind="traffic",
+        words="Move fewer bytes: the same ones cannot come much faster",
+        saves=max(1.0 - share / 100.0, 0.0),
+        because=because,
+        effort=3,
+        counter="dram_bytes",
+        line=seen.line_waiting(_GLOBAL),
+    )
+
+
+def _made(
+    kind: Kind,
+    found: tuple[float, str] | None,
+    words: str,
+    effort: int,
+    counter: str,
+    line: LineKey | None,
+) -> Way | None:
+    if found is None:
+        return None
+    saves, because = found
+    return Way(
+        kind=kind,
+        words=words,
+        saves=saves,
+        because=because,
+        effort=effort,
+        counter=counter,
+        line=line,
+    )
+
+
+_FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
+    _coalesce, _conflicts, _spills, _lanes, _grid, _overlap, _barriers, _occupancy,
+    _instructions, _reuse, _tensor, _traffic,
+)  # fmt: skip
+
+
+def ways_of(launch: Launch, device: Device) -> tuple[Way, ...]:
+    """All experiments of one launch, the most to save for the least effort first."""
+    seen = Examined(launch, device)
+    found = [*(find(seen) for find in _FINDERS), *_wide(seen)]
+    ways = [way for way in found if way is not None and way.saves >= LEAST]
+    return tuple(sorted(ways, key=lambda way: (-way.rank, way.effort)))
