@@ -28,6 +28,8 @@ from workbench.analysis.cause.sentence import tell
 from workbench.analysis.cause.strip import Stop, strip
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
+from workbench.analysis.headroom import Panel
+from workbench.analysis.headroom.panel import panel_of, score_ways
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts
@@ -160,6 +162,8 @@ def silence(attribution: Attribution, hunks: int = 1) -> str:
 class Story(Record, frozen=True):
     """One step. `time_missing` says why `time` is None.
 
+    `panel` is what the new version leaves to try, `tried` what became of the old one's ways.
+
     `chapters` are the hunks that can move a counter, as they stand in the source; `rest` is
     what no hunk explains, or not one alone.
     """
@@ -174,6 +178,8 @@ class Story(Record, frozen=True):
     cause: Cause
     sentence: str
     strip: tuple[Stop, ...]
+    panel: Panel | None
+    tried: tuple[Score, ...]
     chapters: tuple[Chapter, ...]
     rest: Passage
 
@@ -217,6 +223,7 @@ def explain(
     chapters, rest = choose(attribution, time)
     occupancy = split_launches(old, new)
     cause = find_cause(old, new, comparison, attribution, time, occupancy, doubted)
+    panels = panel_of(old), panel_of(new)
     return Story(
         attribution=attribution,
         time=time,
@@ -228,6 +235,8 @@ def explain(
         cause=cause,
         sentence=tell(comparison, attribution, cause, time),
         strip=strip(comparison, attribution, cause),
+        panel=panels[1],
+        tried=score_ways(*panels, speedup) if speedup and not cause.other_work else (),
         chapters=chapters,
         rest=rest,
     )

@@ -105,7 +105,7 @@ class Examined:
             return waited, f"warps spent {waited:.0%} of their time in {names}"
         title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
         part = f", {share:.0%} of that by these" if share < 0.995 else ""
-        return busy, f"{title} at {self.busy(best):.0%} of its peak{part}"
+        return busy, f"{title} at {self.busy(best):.0%} of the peak{part}"
 
 
 def _bound(

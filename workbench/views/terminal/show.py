@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.analysis.aggregate import weights_of
+from workbench.analysis.headroom.panel import panel_of_launch
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
 from workbench.counters import NEVER_EMULATED, Missing, catalog, read_all
@@ -27,6 +28,7 @@ from workbench.views.terminal.console import (
     shape,
     with_unit,
 )
+from workbench.views.terminal.headroom import headroom
 from workbench.views.terminal.lines import hot_lines, rules
 from workbench.views.terminal.sections import (
     Readings,
@@ -145,6 +147,7 @@ def _details(
     head = Text(clean(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {', '.join(facts)}", style="not bold not underline")
     parts: list[RenderableType] = [Text(), head]
+    parts += headroom(profile, panel_of_launch(launch, profile.device), everything)
     half = (width - 4) // 2 if width >= WIDE else width
     left = [
         speed_of_light(readings, half),

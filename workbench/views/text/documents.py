@@ -12,9 +12,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from workbench.analysis.headroom import Panel, Way
+from workbench.analysis.headroom.panel import line_at, panel_of, waited_most
+from workbench.analysis.limit import Limit
 from workbench.analysis.remarks import remarks
 from workbench.counters import Missing, read_all
-from workbench.model import Build, Launch, Profile, Timing, line_counters
+from workbench.model import Build, Launch, LineKey, Profile, Timing, line_counters
 
 Json = dict[str, Any]
 
@@ -49,7 +52,46 @@ def show_document(
         "tools": profile.tools,
         "notices": [*notes, *remarks(profile)],
         "seed": None if profile.verification is None else profile.verification.seed,
+        "headroom": headroom_document(profile, panel_of(profile)),
     }
+
+
+def headroom_document(profile: Profile, panel: Panel | None) -> Json | None:
+    """What limits a profile, its hottest line, and what can be tried."""
+    if panel is None:
+        return None
+    hot, stall = panel.hot, waited_most(panel.hot) if panel.hot is not None else None
+    return {
+        "limit": limit_document(panel.limit),
+        "hottest": None
+        if hot is None
+        else {
+            **_line_of(profile, hot.key),
+            "share": 100.0 * hot.share,
+            "stall": stall[0].id if stall is not None else None,
+        },
+        "ways": [_way(profile, way) for way in panel.ways],
+    }
+
+
+def limit_document(limit: Limit | None) -> Json | None:
+    """A limit, with the other resources that are full."""
+    if limit is None:
+        return None
+    others = [{"id": o.resource.id, "share": o.active} for o in limit.others]
+    return {**picked(limit, "id words share"), "others": others}
+
+
+def _way(profile: Profile, way: Way) -> Json:
+    return {
+        **picked(way, "kind words saves speedup because effort counter"),
+        "line": _line_of(profile, way.line) if way.line is not None else None,
+    }
+
+
+def _line_of(profile: Profile, key: LineKey) -> Json:
+    path, text = line_at(profile, key)
+    return {"file": path, "line": key[1], "text": text}
 
 
 def _launch(profile: Profile, launch: Launch) -> Json:

@@ -9,14 +9,13 @@ from msgspec.structs import asdict
 from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.launches.kernels import KernelChange
-from workbench.analysis.limit import Limit
 from workbench.analysis.machine.code import CodeClass, HunkCode
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
 from workbench.analysis.weight import TELLING
 from workbench.model import Number, Spread
-from workbench.views.text.documents import Json, picked
+from workbench.views.text.documents import Json, limit_document, picked
 
 
 def step_document(
@@ -80,6 +79,7 @@ def step_document(
         },
         "kernels": [_kernel(kernel) for kernel in comparison.kernels],
         "launch_words": comparison.launch_words,
+        "tried": [picked(one, "rule title promised gained still verdict") for one in story.tried],
         "machine_code": [_machine(one) for one in codes] if codes is not None else None,
     }
 
@@ -96,17 +96,10 @@ def _cause(cause: Cause) -> Json:
             for proof in cause.proofs
         ],
         "stalls": [picked(move, "stall old_s new_s") for move in cause.stalls],
-        "limit_old": _limit(cause.limit_old),
-        "limit_new": _limit(cause.limit_new),
+        "limit_old": limit_document(cause.limit_old),
+        "limit_new": limit_document(cause.limit_new),
         "doubts": [asdict(doubt) for doubt in cause.doubts],
     }
-
-
-def _limit(limit: Limit | None) -> Json | None:
-    if limit is None:
-        return None
-    others = [{"id": o.resource.id, "share": o.active} for o in limit.others]
-    return {**picked(limit, "id words share"), "others": others}
 
 
 def _machine(one: HunkCode) -> Json:
