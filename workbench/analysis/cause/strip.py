@@ -1,10 +1,13 @@
 """The causal strip: one step in one line, edit → counter → stall → time → what limits now.
 
-Every stop is a number of the analysis, and says where its proof is: the hunk, or the counter's
-row. A stop of which nothing is known is left out; a step that is no faster has no edit to show.
+Every stop is a number of the analysis, and says where its proof is: the hunk, the counter's row,
+the split of the time, or the panel of what limits now. A stop of which nothing is known is left
+out; a step that is no faster has no edit to show.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from workbench.analysis.cause.finding import Cause
 from workbench.analysis.cause.sentence import change_of, stall_of, where_of
@@ -16,27 +19,30 @@ from workbench.counters import catalog
 from workbench.model import Record
 from workbench.units import factor, signed
 
+StopKind = Literal["edit", "counter", "stall", "time", "limit", "doubt"]
+
 
 class Stop(Record, frozen=True):
-    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else the time."""
+    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else its kind's."""
 
     text: str
     hunk: int | None = None
     counter: str = ""
+    kind: StopKind = "counter"
 
 
 def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
     """The stops of a step, in order."""
-    end = [_limit(cause.limit_new)] if cause.limit_new is not None else []
+    end = [limit_stop(cause.limit_new)] if cause.limit_new is not None else []
     if cause.other_work:
         head = headline(cause.doubts).partition(":")[0]
-        return (Stop(text=head), *end)
+        return (Stop(text=head, kind="doubt"), *end)
     out = []
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
         where = where_of(proof, attribution.hunks)
         if where:
-            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None)))
+            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
         moved = [delta for delta in (proof.counter, proof.beside) if delta is not None]
         # A wait's ratio per instruction says less than its time, which the stall tells.
         told = moved[1:] if proof.way == "wait" else moved
@@ -48,7 +54,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
             stall = next((m for m in cause.stalls if m.stall == proof.counter.id), stall)
         if stall is not None:
             text = f"{catalog()[stall.stall].phrase} {signed(stall.delta_s, 's')}"
-            out.append(Stop(text=text, counter=stall.stall))
+            out.append(Stop(text=text, counter=stall.stall, kind="stall"))
     return (*out, *_time(comparison), *end)
 
 
@@ -62,12 +68,13 @@ def _time(comparison: Comparison) -> tuple[Stop, ...]:
     if speed is None:
         return ()
     if not speed.moved:
-        return (Stop(text="equally fast", counter="duration"),)
+        return (Stop(text="equally fast", counter="duration", kind="time"),)
     ratio = speed.speedup
     word = "faster" if ratio >= 1 else "slower"
-    return (Stop(text=f"{factor(max(ratio, 1 / ratio))} {word}", counter="duration"),)
+    return (Stop(text=f"{factor(max(ratio, 1 / ratio))} {word}", counter="duration", kind="time"),)
 
 
-def _limit(limit: Limit) -> Stop:
+def limit_stop(limit: Limit) -> Stop:
+    """The last word, which is all that there is to say of a version without a step."""
     known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
-    return Stop(text=f"now {limit.words}", counter=known)
+    return Stop(text=f"now {limit.words}", counter=known, kind="limit")

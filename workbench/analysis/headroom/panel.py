@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from workbench.analysis.advice import Score, weigh
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.headroom import Panel
@@ -12,6 +14,9 @@ from workbench.analysis.weight import WELL
 from workbench.counters import Counter
 from workbench.model import Device, Launch, LineKey, Profile
 
+#: Panels of the launches that were asked for last: a report asks for each of them four times.
+_found: deque[tuple[Launch, Panel]] = deque(maxlen=32)
+
 
 def panel_of(profile: Profile) -> Panel | None:
     """The panel of the launch that takes most of a profile's time; None where none was profiled."""
@@ -21,6 +26,15 @@ def panel_of(profile: Profile) -> Panel | None:
 
 def panel_of_launch(launch: Launch, device: Device) -> Panel:
     """The panel of one launch."""
+    for known, panel in tuple(_found):
+        if known is launch:
+            return panel
+    panel = _panel(launch, device)
+    _found.append((launch, panel))
+    return panel
+
+
+def _panel(launch: Launch, device: Device) -> Panel:
     hot = next((line for line in sampled_lines(launch) if line.telling), None)
     return Panel(limit=limit_of_launch(launch, device), hot=hot, ways=ways_of(launch, device))
 

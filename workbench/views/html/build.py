@@ -260,7 +260,15 @@ def _ladder_pages(
         yield page(step_page(*step), key, partial(_render_step, ladder, step, step in steps))
     for rung in ladder.rungs.values():
         for engine, entry in rung.entries.items():
-            key = digest(base, shape, rung.id, engine, site.content(entry.path))
+            # Its page tells of the step that made it, and what the next ones made of its advice.
+            near = {
+                version
+                for step in steps
+                if rung.id in step[:2] and step[2] == engine
+                for version in step[:2]
+            }
+            beside = [site.content(ladder.files[version, engine]) for version in sorted(near)]
+            key = digest(base, shape, rung.id, engine, site.content(entry.path), *beside)
             yield page(version_page(rung.id, engine), key, partial(_render_version, rung, engine))
 
 

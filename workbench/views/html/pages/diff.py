@@ -10,7 +10,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
 from workbench.analysis.story import Chapter
 from workbench.analysis.weight import most_moved, ranked
-from workbench.model import Profile, Record
+from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
 from workbench.views.html.code.gutters import PairGutter, pair_gutters
 from workbench.views.html.code.hunks import DiffCode, WholeFile
@@ -29,6 +29,7 @@ from workbench.views.html.parts.common import (
     tool,
     verified,
 )
+from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.parts.links import LinkGroup, Links
 from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_table, tile
 from workbench.views.html.parts.verdicts import (
@@ -79,6 +80,7 @@ class DiffView(Record, frozen=True):
     head: Head
     lede: tuple[Phrase, ...]
     strip: tuple[Phrase, ...]
+    panel: PanelView | None
     reasons: tuple[str, ...]
     time: Tile | None
     tiles: tuple[MovedTile, ...]
@@ -190,6 +192,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         ),
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
+        panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
         reasons=comparison.reasons,
         time=_time_tile(comparison),
         tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),
@@ -217,6 +220,11 @@ def diff_view(step: Step, head: Head) -> DiffView:
         table=counter_table(comparison),
         moved=units.count(sum(delta.moved for delta in comparison.counters)),
     )
+
+
+def _address(code: DiffCode, profile: Profile, key: LineKey) -> str:
+    path = profile.sources[key[0]].path if 0 <= key[0] < len(profile.sources) else ""
+    return code.anchor(1, path, key[1])
 
 
 def _card(chapter: Chapter, code: DiffCode, links: Links, several: bool) -> HunkCard:

@@ -10,17 +10,19 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch, value_of
+from workbench.analysis.headroom.panel import panel_of, score_ways
 from workbench.analysis.remarks import remarks
 from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
-from workbench.model import Expectation, Launch, Profile, Record, Timing
+from workbench.model import Expectation, Launch, LineKey, Profile, Record, Timing
 from workbench.views.html.page import Rendered
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (
     Badge,
     Head,
     Link,
+    Phrase,
     Tile,
     Tone,
     day,
@@ -29,11 +31,13 @@ from workbench.views.html.parts.common import (
     percent,
     plus_minus,
     profiled,
+    strip_links,
     text,
     tool,
     verified,
 )
-from workbench.views.html.render import ladder_folder, render, rung_page
+from workbench.views.html.parts.headroom import PanelView, panel_view
+from workbench.views.html.render import ladder_folder, render, rung_page, step_page
 
 #: The file beside a page is a script that assigns one value: a page opened from a disk may
 #: load that, and a page of fetched JSON would need a server.
@@ -55,6 +59,8 @@ class VersionView(Record, frozen=True):
     """A version page: a head, one section set per launch, and where it all came from."""
 
     head: Head
+    strip: tuple[Phrase, ...]
+    panel: PanelView | None
     tiles: tuple[Tile, ...]
     launches: tuple[LaunchView, ...]
     unprofiled: tuple[str, ...]
@@ -178,17 +184,21 @@ def _view(
     launches: tuple[Launch, ...],
     head: Head,
     rung: Rung | None = None,
-    expectations: tuple[Expectation, ...] = (),
 ) -> VersionView:
     chip = chip_for(profile.device)
     facts, resources, log = _build(profile)
     known = {counter.id: counter for counter in catalog()}
+    expectations = rung.declared.expectations if rung and rung.declared else ()
+    speaker = main_launch(profile)
+    shown = tuple(
+        launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
+    )
     return VersionView(
         head=head,
-        tiles=_tiles(profile, main_launch(profile), rung),
-        launches=tuple(
-            launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
-        ),
+        strip=_strip(rung, profile.engine) if rung else (),
+        panel=_panel(profile, shown[launches.index(speaker)], rung) if speaker else None,
+        tiles=_tiles(profile, speaker, rung),
+        launches=shown,
         unprofiled=tuple(item.kernel for item in profile.launches if not item.profiled),
         expectations=tuple((known.get(row.counter), row) for row in expectations),
         build=facts,
@@ -197,6 +207,35 @@ def _view(
         provenance=_provenance(profile),
         command=shlex.join(profile.capture.command),
     )
+
+
+def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelView | None:
+    """The panel, with what became of its ways in the versions that came after."""
+    panel = panel_of(profile)
+    lines = {f"{file.anchor}{line.number}" for file in speaker.code.files for line in file.lines}
+
+    def anchor(key: LineKey) -> str:
+        found = f"{speaker.code.anchors.get(key[0], '')}{key[1]}"
+        return f"#{found}" if found in lines else ""
+
+    scored = []
+    for old, new, engine in rung.ladder.steps if rung else ():
+        if rung and (old, engine) == (rung.id, profile.engine):
+            after = rung.ladder.rungs[new]
+            speedup = after.speedup_over(rung)
+            if speedup is not None:
+                link = Link(new, step_page(old, new, engine))
+                scores = score_ways(panel, panel_of(after.load(engine)), speedup.value)
+                scored.append((link, scores))
+    return panel_view(panel, profile, anchor, scored)
+
+
+def _strip(rung: Rung, engine: str) -> tuple[Phrase, ...]:
+    """The strip of the step that made the version; () of the first one and of libraries."""
+    for step in rung.ladder.steps:
+        if step[1:] == (rung.id, engine):
+            return strip_links(rung.ladder.step(*step).story.strip, step_page(*step))
+    return ()
 
 
 def version_view(rung: Rung, profile: Profile) -> VersionView:
@@ -219,8 +258,7 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
         chips=head_chips(profile, stale=rung.stale(profile.source_hash)),
         notices=tuple(notices),
     )
-    expectations = declared.expectations if declared else ()
-    return _view(profile, profiled(profile), head, rung, expectations)
+    return _view(profile, profiled(profile), head, rung)
 
 
 def report_launch_view(

@@ -70,11 +70,15 @@ class Head(Record, frozen=True):
 
 
 class Phrase(Record, frozen=True):
-    """A piece of a text: plain, in monospace (`code`), or a link where `href` is set."""
+    """A piece of a text: plain, in monospace (`code`), or a link where `href` is set.
+
+    `kind` is a stop's, of the causal strip.
+    """
 
     text: str
     href: str = ""
     code: bool = False
+    kind: str = ""
 
 
 def sentence(text: str) -> tuple[Phrase, ...]:
@@ -85,13 +89,14 @@ def sentence(text: str) -> tuple[Phrase, ...]:
 
 def strip_links(stops: Sequence[Stop], page: str = "") -> tuple[Phrase, ...]:
     """The causal strip, each stop with a link to its proof on a step's page."""
-    out = []
-    for stop in stops:
-        anchor = f"#counter-{stop.counter}" if stop.counter else "#time"
-        if stop.hunk is not None:
-            anchor = f"#hunk-{stop.hunk}"
-        out.append(Phrase(stop.text, href=f"{page}{anchor}"))
-    return tuple(out)
+    return tuple(Phrase(stop.text, href=f"{page}{_proof(stop)}", kind=stop.kind) for stop in stops)
+
+
+def _proof(stop: Stop) -> str:
+    if stop.hunk is not None:
+        return f"#hunk-{stop.hunk}"
+    fixed = {"time": "#time", "limit": "#now", "edit": "#no-hunk", "doubt": "#time"}
+    return fixed.get(stop.kind, f"#counter-{stop.counter}")
 
 
 class CounterCell(Record, frozen=True):

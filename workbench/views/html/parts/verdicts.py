@@ -15,7 +15,8 @@ from workbench.views.html.parts.common import Tone, percent
 from workbench.views.html.parts.moved import MovedTile, tile
 
 _VERDICT: dict[str, Tone] = {"confirmed": "good", "refuted": "bad", "inconclusive": "warn"}
-_SCORE: dict[str, tuple[str, Tone]] = {
+#: A score in words, and its colour.
+SCORES: dict[str, tuple[str, Tone]] = {
     "kept": ("kept", "good"),
     "partly": ("partly kept", "warn"),
     "not kept": ("not kept", "bad"),
@@ -34,9 +35,10 @@ class Judged(Record, frozen=True):
 
 
 class Advice(Record, frozen=True):
-    """What a rule of ncu promised on the old version, and what the step gained."""
+    """What the panel or a rule of ncu promised on the old version, and what the step gained."""
 
     title: str
+    by: str
     kernel: str
     promised: str
     gained: str
@@ -72,17 +74,22 @@ def _verdict(judgement: Judgement) -> Judged:
 
 
 def advice(story: Story) -> tuple[Advice, ...]:
-    """The promises of ncu's rules, those that were acted on first."""
+    """What stood on the old panel, then the promises of ncu's rules; what was acted on first."""
     order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
-    scores = sorted(story.scores, key=lambda score: (order[score.verdict], -score.promised))
-    several = len({score.kernel for score in scores}) > 1
-    return tuple(_advice(score, several) for score in scores)
+    scores = [
+        score
+        for every in (story.tried, story.scores)
+        for score in sorted(every, key=lambda one: (order[one.verdict], -one.promised))
+    ]
+    several = len({score.kernel for score in story.scores}) > 1
+    return tuple(_advice(score, several, ncu=score in story.scores) for score in scores)
 
 
-def _advice(score: Score, several: bool) -> Advice:
-    word, tone = _SCORE[score.verdict]
+def _advice(score: Score, several: bool, *, ncu: bool) -> Advice:
+    word, tone = SCORES[score.verdict]
     return Advice(
         title=score.title,
+        by="ncu" if ncu else "the panel",
         kernel=score.kernel if several else "",
         promised=percent(score.promised),
         gained=percent(score.gained)
