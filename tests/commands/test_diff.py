@@ -104,6 +104,16 @@ def test_csv_and_markdown(project: Path) -> None:
     )
 
 
+def test_memory_of_both_sides(project: Path) -> None:
+    text = run("v2", "v3", "--memory")
+    assert text.startswith("Memory, v2 → v3\n")
+    row = next(line for line in text.splitlines() if line.startswith("Shared stores"))
+    assert row.count("32.8 k wavefronts") == 2 and "±0%" in row  # the lines' own numbers
+    both = json.loads(run("v2", "v3", "--memory", "--format", "json"))["memory"]
+    assert list(both) == ["old", "new"]
+    assert [side["flows"][1]["id"] for side in both.values()] == ["shared_stores"] * 2
+
+
 def test_all_shows_what_did_not_move(project: Path) -> None:
     assert "L2 hit rate" in run("v2", "v3", "--all")
     assert "L2 hit rate" not in run("v2", "v3")

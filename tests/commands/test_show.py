@@ -71,6 +71,24 @@ def test_json_has_the_documented_shape(project: Path) -> None:
     assert document["stale"] is False and document["captured"] == "2026-11-20T10:00:00Z"
 
 
+def test_memory_in_every_format(project: Path) -> None:
+    text = run("v2", "--memory")
+    assert text.startswith("Memory of demo/v2\n")
+    assert "Shared stores" in text and "32.8 k wavefronts" in text and "L1/TEX hit rate" in text
+    assert "L2 reads: not collected" in " ".join(text.split())  # and no zero for it
+    row = next(line for line in text.splitlines() if line.startswith("L2 reads"))
+    assert row.count("—") == 2 and " 0" not in row
+    flows = json.loads(run("v2", "--memory", "--format", "json"))["memory"]["flows"]
+    stores = next(flow for flow in flows if flow["id"] == "shared_stores")
+    assert (stores["amount"], stores["from"], stores["to"]) == (32768, "sm", "shared")
+    assert stores["lines"] == [
+        {"file": "kernels/demo/v2_tile.cu", "line": 3, "amount": 32768, "share": 1.0}
+    ]
+    rows = csv.DictReader(io.StringIO(run("v2", "--memory", "--format", "csv")))
+    assert {row["flow"]: row["amount"] for row in rows}["l2_reads"] == ""
+    assert "| Shared stores | SM → Shared memory |" in run("v2", "--memory", "--format", "markdown")
+
+
 def test_csv_holds_every_counter_and_reason(project: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run("v2", "--format", "csv"))))
     assert [row["counter"] for row in rows] == [c.id for c in catalog()]

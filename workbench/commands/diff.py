@@ -8,6 +8,7 @@ import click
 
 from workbench.commands.options import (
     all_option,
+    detail_options,
     force_option,
     format_option,
     launch_selection_options,
@@ -15,6 +16,7 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from workbench.commands.options import Detail
     from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
     from workbench.model import Version
@@ -27,11 +29,7 @@ if TYPE_CHECKING:
 @two_source_options
 @force_option
 @all_option
-@click.option(
-    "--sass",
-    is_flag=True,
-    help="Show under every hunk what the compiler made of it on both sides (terminal and JSON).",
-)
+@detail_options
 @format_option
 def command(
     old: str,
@@ -40,7 +38,7 @@ def command(
     places: Places,
     force: bool,
     all_: bool,
-    sass: bool,
+    detail: Detail,
     format_: str,
 ) -> None:
     """What moved from OLD to NEW, and by how much.
@@ -53,6 +51,16 @@ def command(
 
     before, after = with_sources(resolve_all((old, new), selection), places)
     comparison = compared(before, after, force=force)
+    if detail.memory:
+        from workbench.analysis.launches.samples import side_by_side
+        from workbench.views.sheets.memory import memory_sheet
+        from workbench.views.terminal.tables import print_sheet
+
+        names = before.label, after.label
+        sides = side_by_side(before.profile, after.profile)
+        both = sides.old, sides.new
+        print_sheet(memory_sheet(f"Memory, {names[0]} → {names[1]}", both, names), format_)
+        return
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
     if format_ == "csv":
         from workbench.views.text.tables import diff_csv
@@ -66,7 +74,7 @@ def command(
     expected = author.expectations if author else ()
     story = explain(before.profile, after.profile, comparison, expected)
     codes = None
-    if sass:
+    if detail.sass:
         from workbench.analysis.machine.code import hunk_codes
 
         codes = hunk_codes(before.profile, after.profile)

@@ -143,6 +143,30 @@ two_source_options = folded(
 )
 
 
+class Detail(NamedTuple):
+    """What a comparison shows besides: the machine code of hunks, or the memory chart alone."""
+
+    sass: bool
+    memory: bool
+
+
+memory_option = click.option(
+    "--memory",
+    is_flag=True,
+    help="Show only what moved between the levels of memory, with hit rates and shares of peak.",
+)
+detail_options = folded(
+    "detail",
+    Detail,
+    click.option(
+        "--sass",
+        is_flag=True,
+        help="Show under every hunk what the compiler made of it on both sides (terminal, JSON).",
+    ),
+    memory_option,
+)
+
+
 def _named(**given: Any) -> Named:
     from workbench.commands.targets import Named
 

@@ -10,6 +10,7 @@ from workbench.commands.options import (
     all_option,
     format_option,
     launch_selection_options,
+    memory_option,
     source_options,
 )
 
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 @launch_selection_options
 @source_options
 @all_option
+@memory_option
 @format_option
 def command(
     target: str,
     selection: Selection,
     places: Places,
     all_: bool,
+    memory: bool,
     format_: str,
 ) -> None:
     """One version's (or report file's) counters, lines and rules.
@@ -41,7 +44,13 @@ def command(
 
     (found,) = with_sources([resolve(target, selection)], places)
     profile = found.profile
-    if format_ == "json":
+    if memory:
+        from workbench.views.sheets.memory import memory_sheet
+        from workbench.views.terminal.tables import print_sheet
+
+        label = f"{profile.study}/{found.label}" if found.version else found.label
+        print_sheet(memory_sheet(f"Memory of {label}", (profile,), (label,)), format_)
+    elif format_ == "json":
         from workbench.views.text.documents import dumps, show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)

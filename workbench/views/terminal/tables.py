@@ -28,7 +28,7 @@ from workbench.views.text.sheets import sheet_text, sweep_text
 _NUMERIC = frozenset(
     (
         *("median", "±", "FLOP/s", "OP/s", "error", "of tolerance", "compared", "samples"),
-        "first launch",
+        *("first launch", "amount", "change", "of peak"),
     )
 )
 _STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}

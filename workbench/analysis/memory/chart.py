@@ -1,0 +1,295 @@
+"""What moved between the levels of memory: the flows of one profile, and who asked for them.
+
+A flow's amount is a counter of the chip (or, for what only the machine code tells apart, the
+part of a line counter that belongs to some opcodes). Its share of peak is the amount over what
+the same path could have moved while the launch ran:
+
+* shared memory: one wavefront per cycle and SM, L1: 128 bytes of global or local memory per
+  cycle and SM (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#hardware-model);
+* device memory: the data sheet's bytes per second, for the duration;
+* between L1 and L2: ncu's own percentages of the crossbar's ports, because its width differs
+  from chip to chip.
+
+What a report does not tell is None with a reason, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from workbench.analysis.aggregate import Combined, combine, metric_sum, weights_of
+from workbench.analysis.memory.kinds import (
+    GLOBAL,
+    KINDS,
+    LEVELS,
+    LOCAL,
+    PERCENT,
+    SECTOR,
+    Access,
+    Kind,
+    Place,
+    Unit,
+    access_of,
+)
+from workbench.counters import Missing, catalog, line_metric
+from workbench.gpus import chip_for
+from workbench.model import Launch, LineKey, Number, Profile, Record
+
+
+class LineAmount(NamedTuple):
+    """What one source line asked for, and its share of all lines; file -1 or line 0: unknown."""
+
+    key: LineKey
+    amount: Number
+    share: float
+
+
+class Transfer(Record, frozen=True):
+    """What went one way between two places.
+
+    `amount` is in `unit`, `share` 0-1 of what the path can move in that time; None where
+    the report does not tell (`missing` says why). `ncu` and `peak` say what both are made of.
+    `counter` is the catalog's entry to read on, "" where there is none. `lines` are the
+    askers, the largest first, by `line_metric`: of flows behind the L1 those that asked the
+    L1, since nothing counts by line what missed it.
+    """
+
+    id: str
+    title: str
+    start: Place
+    end: Place
+    unit: Unit
+    amount: float | None
+    share: float | None
+    ncu: str = ""
+    peak: str = ""
+    missing: str = ""
+    counter: str = ""
+    line_metric: str = ""
+    lines: tuple[LineAmount, ...] = ()
+    shown: bool = True  # False: an unusual kind of which nothing is known to have happened
+
+
+class Level(Record, frozen=True):
+    """A place with its hit rate and its busiest part's share of peak, percent; None: unknown."""
+
+    place: Place
+    title: str
+    hit_rate: float | None = None
+    throughput: float | None = None
+    hit_counter: str = ""
+    throughput_counter: str = ""
+
+
+class MemoryChart(Record, frozen=True):
+    """The memory chart of one profile: places from the SM outwards, flows between them.
+
+    Both are the same for all profiles, in the same order.
+    """
+
+    levels: tuple[Level, ...]
+    flows: tuple[Transfer, ...]
+
+    def __getitem__(self, identity: str) -> Transfer:
+        """The flow of that name."""
+        return next(flow for flow in self.flows if flow.id == identity)
+
+
+_SECTOR_COLUMNS = (GLOBAL, LOCAL)
+_Split = dict[Access, dict[LineKey, Number]]
+
+
+def memory(profile: Profile) -> MemoryChart | None:
+    """The memory chart of all launches of a profile: amounts add, rates are means by duration.
+
+    Returns:
+        None where no launch was measured.
+    """
+    if not any(launch.profiled for launch in profile.launches):
+        return None
+    reader = _Counted(profile)
+    return MemoryChart(
+        flows=tuple(map(reader.flow, KINDS)),
+        levels=tuple(
+            Level(
+                place=place,
+                title=title,
+                hit_rate=reader.value(hits),
+                throughput=reader.value(busy),
+                hit_counter=hits,
+                throughput_counter=busy,
+            )
+            for place, title, hits, busy in LEVELS
+        ),
+    )
+
+
+class _Counted:
+    """The counters of one profile, and its lines by what their instructions do."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._launches = [launch for launch in profile.launches if launch.profiled]
+        self._combined = combine(profile)
+        self._chip = chip_for(profile.device)
+        self._columns: dict[str, tuple[str, _Split | None]] = {}
+
+    def value(self, counter: str) -> float | None:
+        """A counter of the catalog over all launches; None where it is missing."""
+        found = self._combined[counter] if counter else None
+        return float(found.value) if isinstance(found, Combined) else None
+
+    def flow(self, kind: Kind) -> Transfer:
+        """What went that way."""
+        lines, metric = self._lines(kind)
+        asked = None if lines is None else sum(lines.values())
+        amount, ncu, missing = self._amount(kind, asked, metric)
+        share, peak = self._share(kind, amount)
+        order = sorted((lines or {}).items(), key=lambda item: (-item[1], item[0]))
+        return Transfer(
+            id=kind.id,
+            title=kind.title,
+            start=kind.start,
+            end=kind.end,
+            unit=kind.unit,
+            amount=amount,
+            share=share,
+            ncu=ncu,
+            peak=peak,
+            missing=missing,
+            counter=kind.counter,
+            line_metric=metric,
+            lines=tuple(LineAmount(key, n, n / asked) for key, n in order if asked),
+            shown=bool(kind.usual or amount or (amount is None and asked)),
+        )
+
+    def _amount(
+        self, kind: Kind, asked: Number | None, metric: str
+    ) -> tuple[float | None, str, str]:
+        """Amount, what it is made of, and why it is missing."""
+        of_lines = asked is not None and kind.column != "instructions"
+        factor = SECTOR if kind.column in _SECTOR_COLUMNS else 1
+        by_line = f"{f'{factor} × ' if factor > 1 else ''}{metric} of {_words(kind.accesses)}"
+        if kind.split and of_lines and asked is not None:
+            return float(factor * asked), by_line, ""
+        why = ""
+        for times, names in kind.amounts:
+            total, made_of, lacking = self._sum(names)
+            if total is not None:
+                return times * total, f"{times} × {made_of}" if times > 1 else made_of, ""
+            why = why or lacking
+        # Behind the L1 only counters of the chip know what went through.
+        near = kind.start in ("sm", "shared", "l1") and kind.end in ("sm", "shared", "l1")
+        if of_lines and near and asked is not None:
+            return float(factor * asked), by_line, ""
+        return None, "", why or "the report does not hold the machine code that would tell"
+
+    def _sum(self, names: tuple[str, ...]) -> tuple[float | None, str, str]:
+        """A sum of counters, its names, and why one of them is missing."""
+        total, made_of = 0.0, []
+        for name in names:
+            if name.startswith("@"):
+                found = self._combined[name[1:]]
+                if isinstance(found, Missing):
+                    return None, "", found.reason
+                total += found.value
+                made_of.append(found.ncu)
+                continue
+            value = metric_sum(self._profile, name)
+            if value is None:
+                return None, "", f"not collected: this profile does not hold {name}"
+            total += value
+            made_of.append(name)
+        several = len(made_of) > 1
+        return total, f"({' + '.join(made_of)})" if several else made_of[0], ""
+
+    def _lines(self, kind: Kind) -> tuple[dict[LineKey, Number] | None, str]:
+        """Line counters of the kind's instructions, and their name; None: nothing tells."""
+        if not kind.column:
+            return None, ""
+        if kind.column not in self._columns:
+            self._columns[kind.column] = self._split(kind.column)
+        metric, split = self._columns[kind.column]
+        if split is None:
+            return None, ""
+        out: dict[LineKey, Number] = {}
+        for access in kind.accesses:
+            for key, value in split.get(access, {}).items():
+                out[key] = out.get(key, 0) + value
+        return out, metric
+
+    def _split(self, counter: str) -> tuple[str, _Split | None]:
+        """A line counter by what its instructions do; None where a launch does not tell."""
+        out: _Split = {}
+        metric = next(iter(catalog()[counter].lines), "")
+        for launch in self._launches:
+            name = line_metric(launch, catalog()[counter])
+            if name is None:
+                if self._none_of(launch, counter):
+                    continue
+                return metric, None
+            metric = name
+            table = launch.instructions
+            column = table.columns[name]
+            for row, value in zip(column.rows, column.values, strict=True):
+                if not table.text[row]:
+                    return metric, None  # a chip that the reader cannot disassemble
+                lines = out.setdefault(access_of(table.text[row]), {})
+                key = table.file[row], table.line[row]
+                lines[key] = lines.get(key, 0) + value
+        return metric, out
+
+    @staticmethod
+    def _none_of(launch: Launch, counter: str) -> bool:
+        """Whether a launch without the column counted nothing of the kind at all."""
+        metrics = (launch.metrics.get(name) for name in catalog()[counter].names)
+        return any(metric is not None and metric.value == 0 for metric in metrics)
+
+    def _share(self, kind: Kind, amount: float | None) -> tuple[float | None, str]:
+        """Share of peak (0-1), and what it is measured by; None where either is unknown."""
+        if amount is None:
+            return None, ""
+        for peak in kind.peaks:
+            if peak.endswith(PERCENT):
+                share = self._mean(peak)
+                if share is not None:
+                    return share / 100, peak
+                continue
+            most, words = self._most(peak)
+            if most:
+                return amount / most, words
+        return None, ""
+
+    def _most(self, peak: str) -> tuple[float, str]:
+        """What a path can move at most in the profile's time; 0: unknown."""
+        chip, cycles, seconds = self._chip, self.value("cycles"), self.value("duration")
+        if chip is None:
+            return 0.0, ""
+        if peak == "bandwidth":
+            rate = chip.memory_bandwidth
+            return rate * (seconds or 0.0), f"{chip.bandwidth_source} × duration"
+        per_cycle = chip.line_bytes if peak == "line" else 1
+        word = f"{per_cycle} bytes" if peak == "line" else "1 wavefront"
+        return per_cycle * chip.sms * (cycles or 0.0), f"{word} per cycle and SM"
+
+    def _mean(self, name: str) -> float | None:
+        """A metric's mean over launches, by duration; None where one of them lacks it."""
+        found = [launch.metrics.get(name) for launch in self._launches]
+        known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
+        if len(known) < len(found):
+            return None
+        weights, _ = weights_of(self._launches)
+        return sum(a * b for a, b in zip(known, weights, strict=True)) / sum(weights)
+
+
+def shown(sides: Sequence[MemoryChart]) -> tuple[tuple[Transfer, ...], ...]:
+    """The flows that at least one side has, each with its counterparts on the others."""
+    rows = zip(*(side.flows for side in sides), strict=True)
+    return tuple(row for row in rows if any(flow.shown for flow in row))
+
+
+def _words(accesses: Sequence[Access]) -> str:
+    """``loads and copies``."""
+    known = {"": "", "copy": "copies", "bulk in": "", "bulk out": ""}
+    return " and ".join(filter(None, (known.get(word, f"{word}s") for word in accesses)))

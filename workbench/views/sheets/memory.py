@@ -1,0 +1,222 @@
+"""The memory chart as tables: of one profile, or of two beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from workbench import units
+from workbench.analysis.memory.chart import LineAmount, MemoryChart, Transfer, memory, shown
+from workbench.errors import UsageError
+from workbench.model import Profile, Record
+from workbench.views.sheets import Sheet
+
+#: Source lines that a row names.
+_LINES = 3
+
+
+class FlowRow(Record, frozen=True):
+    """A flow in words; amounts and shares have one text a side, `why` the reasons of "—"."""
+
+    id: str
+    title: str
+    way: str
+    amounts: tuple[str, ...]
+    change: str
+    shares: tuple[str, ...]
+    why: str
+
+
+class LevelRow(Record, frozen=True):
+    """A place in words: hit rates and shares of peak, one text a side; "" where it has none."""
+
+    place: str
+    title: str
+    hits: tuple[str, ...]
+    busy: tuple[str, ...]
+
+
+def flow_rows(sides: Sequence[MemoryChart]) -> tuple[FlowRow, ...]:
+    """The flows that at least one side has."""
+    titles = {level.place: level.title for level in sides[0].levels}
+    rows = []
+    for flows in shown(sides):
+        first, last = flows[0], flows[-1]
+        rows.append(
+            FlowRow(
+                id=last.id,
+                title=last.title,
+                way=f"{titles[last.start]} → {titles[last.end]}",
+                amounts=tuple(map(amount, flows)),
+                change=_change(first, last) if len(flows) > 1 else "",
+                shares=tuple(share(flow.share) for flow in flows),
+                why="; ".join(dict.fromkeys(flow.missing for flow in flows if flow.missing)),
+            )
+        )
+    return tuple(rows)
+
+
+def level_rows(sides: Sequence[MemoryChart]) -> tuple[LevelRow, ...]:
+    """The places that the flows of at least one side touch."""
+    flows = [flow for row in shown(sides) for flow in row]
+    touched = {place for flow in flows for place in (flow.start, flow.end)}
+    return tuple(
+        LevelRow(
+            place=levels[0].place,
+            title=levels[0].title,
+            hits=_rates([level.hit_rate for level in levels], levels[0].hit_counter),
+            busy=_rates([level.throughput for level in levels], levels[0].throughput_counter),
+        )
+        for levels in zip(*(side.levels for side in sides), strict=True)
+        if levels[0].place in touched
+    )
+
+
+def amount(flow: Transfer) -> str:
+    """``2.68 GB``, ``67.1 M wavefronts``; an em dash where it is not known."""
+    if flow.amount is None:
+        return units.quantity(None)
+    whole = int(flow.amount) if flow.amount.is_integer() else flow.amount
+    text = units.quantity(whole, flow.unit)
+    return f"{text} wavefronts" if flow.unit == "wavefront" else text
+
+
+def share(of_peak: float | None) -> str:
+    """A share of 0-1 in percent, or an em dash."""
+    return units.quantity(None if of_peak is None else 100.0 * of_peak, "%")
+
+
+def _rates(values: Sequence[float | None], counter: str) -> tuple[str, ...]:
+    return tuple(units.quantity(value, "%") if counter else "" for value in values)
+
+
+def _change(old: Transfer, new: Transfer) -> str:
+    if old.amount is None or new.amount is None:
+        return units.quantity(None)
+    if not old.amount and new.amount:
+        return "new"
+    return units.relative(old.amount, new.amount)
+
+
+def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str]) -> Sheet:
+    """The chart as one table: every flow, then every place.
+
+    Args:
+        title: What stands above it.
+        profiles: One, or the old and the new one.
+        labels: What to call them.
+
+    Raises:
+        UsageError: a profile has no launch that was measured.
+    """
+    sides = []
+    for profile, label in zip(profiles, labels, strict=True):
+        side = memory(profile)
+        if side is None:
+            raise UsageError(
+                f"{label}: no launch of it was profiled, so nothing is known of its memory",
+                "Profile it anew, or name another version or report.",
+            )
+        sides.append(side)
+    two = len(sides) > 1
+    rows = [
+        (
+            row.title,
+            row.way,
+            *row.amounts,
+            *((row.change,) if two else ()),
+            arrow(row.shares),
+            _lines(profiles[-1], sides[-1][row.id]),
+        )
+        for row in flow_rows(sides)
+    ]
+    blank = ("",) if two else ()
+    for level in level_rows(sides):
+        if any(level.hits):
+            rows.append((f"{level.title} hit rate", "", *level.hits, *blank, "", ""))
+        if any(level.busy):
+            none = ("",) * len(sides)
+            rows.append((f"{level.title} throughput", "", *none, *blank, arrow(level.busy), ""))
+    parts = [_document(*each) for each in zip(profiles, sides, strict=True)]
+    amounts = tuple(labels) if two else ("amount",)
+    return Sheet(
+        title=title,
+        header=("flow", "way", *amounts, *(("change",) if two else ()), "of peak", "lines"),
+        shown=tuple(rows),
+        raw=tuple(_raw(flows) for flows in shown(sides)),
+        document={"memory": dict(zip(("old", "new"), parts, strict=True)) if two else parts[0]},
+        notes=(
+            *(f"— {row.title}: {row.why}" for row in flow_rows(sides) if row.why),
+            *_several(profiles, labels),
+        ),
+        extra=("lines", "way"),
+    )
+
+
+def _several(profiles: Sequence[Profile], labels: Sequence[str]) -> Iterator[str]:
+    for profile, label in zip(profiles, labels, strict=True):
+        launches = sum(launch.profiled for launch in profile.launches)
+        if launches > 1:
+            yield f"{label}: {launches} launches; amounts are added up, rates are means by duration"
+
+
+def arrow(texts: Sequence[str]) -> str:
+    """``24.1% → 6.13%``; one text alone where both are the same."""
+    return " → ".join(dict.fromkeys(texts))
+
+
+def _lines(profile: Profile, flow: Transfer) -> str:
+    """The lines that ask for most: ``47 50%, 48 50%``."""
+    known = [line for line in flow.lines if line.key[0] >= 0 and line.key[1] > 0][:_LINES]
+    main = known[0].key[0] if known else 0
+    texts = []
+    for line in known:
+        file, number = line.key
+        name = "" if file == main else f"{profile.sources[file].path.rsplit('/', 1)[-1]}:"
+        texts.append(f"{name}{number} {share(line.share)}")
+    return ", ".join(texts)
+
+
+def _raw(flows: Sequence[Transfer]) -> dict[str, Any]:
+    last = flows[-1]
+    sides = ("",) if len(flows) == 1 else ("old_", "new_")
+    row: dict[str, Any] = {"flow": last.id, "from": last.start, "to": last.end, "unit": last.unit}
+    for side, flow in zip(sides, flows, strict=True):
+        row |= {f"{side}amount": flow.amount, f"{side}share": flow.share, f"{side}ncu": flow.ncu}
+    return row
+
+
+def _document(profile: Profile, side: MemoryChart) -> dict[str, Any]:
+    def line(of: LineAmount) -> dict[str, Any]:
+        known = 0 <= of.key[0] < len(profile.sources)
+        file = profile.sources[of.key[0]].path if known else ""
+        return {"file": file, "line": of.key[1], "amount": of.amount, "share": of.share}
+
+    return {
+        "levels": [
+            {
+                "place": level.place,
+                "title": level.title,
+                "hit_rate": level.hit_rate,
+                "throughput": level.throughput,
+            }
+            for level in side.levels
+        ],
+        "flows": [
+            {
+                "id": flow.id,
+                "from": flow.start,
+                "to": flow.end,
+                "unit": flow.unit,
+                "amount": flow.amount,
+                "share": flow.share,
+                "ncu": flow.ncu,
+                "peak": flow.peak,
+                "missing": flow.missing,
+                "line_metric": flow.line_metric,
+                "lines": [line(each) for each in flow.lines],
+            }
+            for flow in side.flows
+            if flow.shown
+        ],
+    }
