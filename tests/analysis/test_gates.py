@@ -102,6 +102,23 @@ def test_expectations_are_gates_with_their_line() -> None:
     assert overall(list(found.values())) == "fail"
 
 
+def test_a_gate_that_refuses_what_was_predicted_says_so() -> None:
+    slower = step(200e-6, 206e-6, width=0.001)
+    allowed = Expectation(counter="duration", change="< 1.05x", line=7)
+
+    def regression(*expected: Expectation) -> str:
+        judged = judge(expected, slower)
+        found = check_step(slower, judged, NO_RULES, version="demo/v3", file="v3.cu")
+        assert [gate.status for gate in found if gate.kind == "regression"] == ["fail"]
+        return next(gate.message for gate in found if gate.kind == "regression")
+
+    assert "the prediction duration < 1.05x allows it" in regression(allowed)
+    assert "widen max_regression" in regression(allowed)
+    # Refuted itself, it contradicts nothing; nor does a prediction of something else.
+    assert "allows" not in regression(Expectation(counter="duration", change="down", line=7))
+    assert "allows" not in regression(Expectation(counter="registers", change="< 2x", line=7))
+
+
 def test_required_expectations() -> None:
     rules = read_rules({"check": {"require_expectations": True}})
     assert gates(step(), rules)["expectations"].status == "fail"

@@ -21,6 +21,8 @@ from workbench.counters import catalog
 from workbench.errors import InconclusiveError, UsageError
 from workbench.store import Store
 
+ROOT = Path(__file__).resolve().parents[2]
+
 #: docs/json.md, and nothing else: this shape is promised.
 KEYS = [
     "study",
@@ -70,7 +72,36 @@ def test_two_versions_in_the_terminal(project: Path) -> None:
     text = run("v2", "v3")
     for fact in ("v2 → v3", "Padded tile", "1.50× faster", "310 µs → 206 µs", "NVIDIA H200"):
         assert fact in text
-    assert "Shared wavefronts" in text and "−93.9% better" in text
+    assert "Shared wavefronts" in text and "−93.9%  better" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hunks", "strip"),
+    [
+        ("sgemm/v2", "sgemm/v3", 1, "hunk 1 (line 38) → shared wavefronts"),
+        ("conv2d/v10", "conv2d/v11", 3, "hunk 8 (lines 205–232) → instructions executed"),
+        ("conv2d_half/v8", "conv2d_half/v9", 3, "hunks 11, 14 and 18"),
+        ("conv2d_direct/v0", "conv2d_direct/v1", 2, "hunk 4 (lines 52–79) → shared wavefronts"),
+    ],
+)
+def test_the_first_screen_holds_what_was_edited_and_what_it_did(
+    old: str, new: str, hunks: int, strip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recorded steps on 40 rows of 80 columns; the edit of the strip is the first hunk."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = run(old, new).splitlines()
+    assert max(map(len, rows)) <= 80
+    start = next(n for n, row in enumerate(rows) if row.startswith("What changed"))
+    end = next(n for n in range(start, len(rows)) if not rows[n])
+    above = " ".join(" ".join(rows[:start]).split())
+    assert end <= 40
+    assert strip in above and "The limit is" in above
+    heads = [row.split()[1] for row in rows[start:end] if row.startswith("  Hunk ")]
+    assert len(heads) == hunks and heads[0] in strip.partition(" → ")[0].partition("(")[0]
+    assert any("time −" in row or "time +" in row for row in rows[start:end])
+    table = rows[next(n for n in range(end, len(rows)) if "  change" in rows[n]) :]
+    assert not any("…" in row for row in table)
 
 
 def test_json_has_the_documented_shape(project: Path) -> None:

@@ -302,7 +302,7 @@ def test_the_heaviest_symbols_of_a_recorded_step_are_told(
     assert shared["symbols"][0] == "windows"
     assert shared["weight"] == pytest.approx(0.1587, abs=1e-4)
     for text, read, names in (
-        (run(), in_terminal, "windows, C, H and 5 more"),
+        (run("--all"), in_terminal, "windows, C, H and 5 more"),
         (run("--format", "markdown"), in_markdown, "`windows`, `C`, `H` and 5 more"),
     ):
         assert read(text)[None, "symbol", "hunks 3 and 5", "Shared wavefronts"] == "−18.3 M"

@@ -16,7 +16,7 @@ from workbench.analysis.story import explain
 from workbench.model import Expectation, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.views.terminal.console import render
-from workbench.views.terminal.hunks import hunks_view, words_view
+from workbench.views.terminal.hunks import hunks_view, verdicts_view, words_view
 
 
 def view(
@@ -24,7 +24,8 @@ def view(
 ) -> RenderableType:
     comparison = compare(old, new, old_time=None, new_time=None, labels=("v2", label))
     story = explain(old, new, comparison, expectations)
-    return Group(*words_view(story), *hunks_view(old, new, story, width=width))
+    every = hunks_view(old, new, story, width=width)
+    return Group(*words_view(story), *every, *verdicts_view(story))
 
 
 def padded_step() -> tuple[Profile, Profile]:

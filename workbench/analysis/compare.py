@@ -28,7 +28,7 @@ from workbench.analysis.launches.kernels import (
 )
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.noise import left_noise, noise_of
-from workbench.analysis.remarks import disagreement, misread_words
+from workbench.analysis.remarks import disagreement, misread_sides
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Number, Profile, Record, Timing
@@ -320,9 +320,7 @@ def _warnings(
         warnings.append(
             f"{several(skipped, 'launch', 'launches')} listed but never profiled, and left out"
         )
-    for side, profile in (("old", old), ("new", new)):
-        warnings += [f"{profile.version or side}: {text}" for text in misread_words(profile)]
-    return warnings
+    return [*warnings, *misread_sides(old, new)]
 
 
 # --- one counter, one time ---------------------------------------------------------

@@ -165,13 +165,27 @@ def check_step(
         add("expectation", judgement.counter, _STATUS[judgement.verdict], text, judgement.line)
     if rules.require_expectations and not judgements:
         add("expectation", "expectations", "fail", "the version predicts nothing ([[expect]])")
-    if rules.timed:
-        add("regression", "duration", *_time(comparison, rules.max_regression))
-    for name, allowed in rules.counters.items():
-        add("regression", name, *_regression(comparison[name], allowed))
+    gated = {name: _regression(comparison[name], part) for name, part in rules.counters.items()}
+    times = {"duration": _time(comparison, rules.max_regression)} if rules.timed else {}
+    for name, (status, text) in [*times.items(), *gated.items()]:
+        said = _predicted(name, judgements) if status == "fail" else ""
+        add("regression", name, status, text + said)
     for name, (sign, bound) in rules.limits.items():
         add("limit", name, *_limit(comparison[name], sign, bound))
     return tuple(gates)
+
+
+def _predicted(name: str, judgements: Sequence[Judgement]) -> str:
+    """What a failed gate says of a prediction that allowed as much, and was confirmed."""
+    for judgement in judgements:
+        counter = find_counter(judgement.counter)
+        if judgement.verdict == "confirmed" and counter is not None and counter.id == name:
+            setting = "max_regression" if name == "duration" else f"counters.{name}"
+            return (
+                f"; the prediction {judgement.counter} {judgement.expected} allows it, the gate "
+                f"does not: widen {setting} in [tool.workbench.check], or narrow the prediction"
+            )
+    return ""
 
 
 #: Groups of counters that only a clock can give: the emulator has none of them.

@@ -65,6 +65,15 @@ def misread_words(profile: Profile) -> list[str]:
     ]
 
 
+def misread_sides(old: Profile, new: Profile) -> list[str]:
+    """The same of two profiles, each with its side; once where both say the same."""
+    before, after = misread_words(old), misread_words(new)
+    if before == after:
+        return [f"on both sides: {text}" for text in before]
+    words = [f"{old.version or 'old'}: {text}" for text in before]
+    return [*words, *(f"{new.version or 'new'}: {text}" for text in after)]
+
+
 def _seen(profile: Profile) -> bool:
     """Whether it was on this architecture, with this ncu, that the wrong counts were found."""
     version = profile.tools.get("ncu", "")

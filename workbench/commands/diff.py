@@ -16,10 +16,15 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from workbench.commands.options import Detail
     from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
     from workbench.model import Version
+
+#: Counters in the table, those that weigh most, beside the ones of the strip.
+_COUNTERS = 12
 
 
 @click.command()
@@ -45,6 +50,9 @@ def command(
 
     Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel,
     x.ncu-rep::kernel#2 (its second launch).
+
+    First comes what was edited, what that did and where, on one screen; then the
+    counters that tell most of it. --all prints every hunk and every counter.
     """
     from workbench.commands.sources import with_sources
     from workbench.commands.targets import compared, resolve_all
@@ -102,20 +110,32 @@ def command(
     else:
         from rich.console import Console
 
+        from workbench.analysis.digest import telling
+        from workbench.analysis.weight import Scale
+        from workbench.views.terminal.brief import brief_view
         from workbench.views.terminal.console import print_view
-        from workbench.views.terminal.diff import diff_view
-        from workbench.views.terminal.hunks import hunks_view, words_view
+        from workbench.views.terminal.diff import Told, diff_view
+        from workbench.views.terminal.hunks import hunks_view, verdicts_view, words_view
 
         width = Console().width
+        sides = before.profile, after.profile
+
+        def hunks(rows: int) -> list[RenderableType]:
+            if all_ or codes is not None:
+                return hunks_view(*sides, story, width=width, codes=codes or ())
+            return brief_view(*sides, story, width=width, rows=rows)
+
         print_view(
             diff_view(
                 comparison,
                 title=title,
                 change=change,
                 notes=notes,
-                words=words_view(story),
-                extras=hunks_view(
-                    before.profile, after.profile, story, width=width, codes=codes or ()
+                told=Told(
+                    words=words_view(story),
+                    hunks=hunks,
+                    extras=verdicts_view(story),
+                    telling=telling(comparison, story, Scale(sides[0], comparison), _COUNTERS),
                 ),
                 everything=all_,
                 width=width,

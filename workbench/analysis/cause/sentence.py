@@ -86,7 +86,7 @@ def _speed(comparison: Comparison) -> str:
         return f"No time of both {old} and {new} is known."
     where = "Under the profiler " if speed.profiled else ""
     if speed.moved:
-        return f"{where}{_faster(new, old, speed.speedup)}"
+        return f"{where}{new} is {speed_words(speed.speedup)} than {old}."
     within = "within the noise" if speed.profiled else "within their intervals"
     return f"{where}{new} and {old} are equally fast {within}."
 
@@ -111,11 +111,12 @@ def _one_without_the_other(comparison: Comparison) -> str:
     return f"{number} counter{'s' if number > 1 else ''} moved all the same."
 
 
-def _faster(new: str, old: str, speedup: float) -> str:
+def speed_words(speedup: float) -> str:
+    """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one."""
     ratio, word = (speedup, "faster") if speedup >= 1 else (1 / speedup, "slower")
     if factor(ratio) == factor(1.0):
-        return f"{new} is {quantity(100 * (ratio - 1), '%')} {word} than {old}."
-    return f"{new} is {factor(ratio)} {word} than {old}."
+        return f"{quantity(100 * (ratio - 1), '%')} {word}"
+    return f"{factor(ratio)} {word}"
 
 
 def _nothing(comparison: Comparison) -> str:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Literal
 
 from workbench.analysis.cause.finding import Cause
-from workbench.analysis.cause.sentence import change_of, stall_of, where_of
+from workbench.analysis.cause.sentence import change_of, speed_words, stall_of, where_of
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import RESOURCES, Limit
 from workbench.analysis.sameness import headline
 from workbench.analysis.split.attribution import Attribution
 from workbench.counters import catalog
 from workbench.model import Record
-from workbench.units import factor, signed
+from workbench.units import signed
 
 StopKind = Literal["edit", "counter", "stall", "time", "limit", "doubt"]
 
@@ -69,9 +69,7 @@ def _time(comparison: Comparison) -> tuple[Stop, ...]:
         return ()
     if not speed.moved:
         return (Stop(text="equally fast", counter="duration", kind="time"),)
-    ratio = speed.speedup
-    word = "faster" if ratio >= 1 else "slower"
-    return (Stop(text=f"{factor(max(ratio, 1 / ratio))} {word}", counter="duration", kind="time"),)
+    return (Stop(text=speed_words(speed.speedup), counter="duration", kind="time"),)
 
 
 def limit_stop(limit: Limit) -> Stop:

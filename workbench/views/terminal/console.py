@@ -57,6 +57,11 @@ def render(view: RenderableType, width: int = 80) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
+def height(view: RenderableType, width: int) -> int:
+    """Rows that a view takes in so many columns."""
+    return len(Console(width=width, file=io.StringIO()).render_lines(view, pad=False))
+
+
 def clean(text: str, limit: int = 0) -> str:
     """Text from outside, fit for a terminal: no control characters, tabs as blanks."""
     text = _CONTROL.sub("·", text.expandtabs(4))

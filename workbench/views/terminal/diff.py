@@ -1,12 +1,14 @@
-"""``workbench diff`` on a terminal: the time, then every counter that moved, by group."""
+"""``workbench diff`` on a terminal: the time, words, the hunks, then counters, by group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from workbench.analysis.cause.sentence import speed_words
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
 from workbench.analysis.weight import TELLING
@@ -20,6 +22,7 @@ from workbench.views.terminal.console import (
     HEAD,
     clean,
     grid,
+    height,
     notes_block,
     section,
     unit_beside,
@@ -33,7 +36,31 @@ _STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing
 _HEAD = 12
 #: Kernels of several that are shown, those whose time changed most.
 _KERNELS = 12
+#: Rows of a screen: what was edited, what it did and where is told in these.
+SCREEN = 40
+#: Rows of the author's words, and of warnings, that stand above the hunks.
+_CHANGE, _NOTES = 3, 4
+#: Which rule made one value of several launches: beside a counter, and once above the table.
+_MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
+#: From this width on there are two blanks between columns.
+_ROOMY = 76
 _KERNEL_NOTE = "a launch of each, under the profiler"
+
+
+class Told(NamedTuple):
+    """What is told of a step around its counters.
+
+    `words` come first; `hunks` makes sections for the rows that are left of the screen; `extras`
+    follow the counters, which are the `telling` ones (None: all that moved).
+    """
+
+    words: Sequence[RenderableType] = ()
+    hunks: Callable[[int], Sequence[RenderableType]] = lambda _: ()
+    extras: Sequence[RenderableType] = ()
+    telling: Sequence[Delta] | None = None
+
+
+_NOTHING = Told()
 
 
 def diff_view(
@@ -42,8 +69,7 @@ def diff_view(
     title: str = "",
     change: str = "",
     notes: Sequence[str] = (),
-    words: Sequence[RenderableType] = (),
-    extras: Sequence[RenderableType] = (),
+    told: Told = _NOTHING,
     everything: bool = False,
     width: int = 80,
 ) -> RenderableType:
@@ -54,9 +80,8 @@ def diff_view(
         title: The new version's title.
         change: What its author says was changed.
         notes: Warnings beside those of the comparison (a stale source).
-        words: What is told of the step, before any counter.
-        extras: Further sections, shown after the counters.
-        everything: Also the counters that did not move, and the missing ones.
+        told: What is told of the step beside its counters.
+        everything: All counters, those that did not move too, and the missing ones.
         width: Columns of the terminal.
     """
     old, new = comparison.old, comparison.new
@@ -69,18 +94,42 @@ def diff_view(
         head.append(f"  {clean(title)}", style="not dim")
     parts: list[RenderableType] = [head, Text(_provenance(old, new), style=DIM)]
     if change:
-        parts.append(Text(clean(change), style="italic"))
-    refused = [f"not comparable, compared by force: {reason}" for reason in comparison.reasons]
-    parts += notes_block([*refused, *notes, *comparison.warnings])
-    parts += [Text(), _time(comparison), *words]
+        said = Text(clean(change), style="italic")
+        parts.append(said if everything else _cut_rows(said, width, _CHANGE))
+    # A comparison by force says so before any number; the other warnings may have to wait.
+    parts += notes_block([f"not comparable, compared by force: {x}" for x in comparison.reasons])
+    warnings = [*notes, *comparison.warnings]
+    block = notes_block(warnings)
+    late = sum(height(part, width) for part in block) > _NOTES
+    if late:
+        parts += notes_block([f"{several(len(warnings), 'warning')}, below the hunks"])
+    else:
+        parts += block
+    parts += [Text(), _time(comparison), *told.words]
+    parts += told.hunks(SCREEN - sum(height(part, width) for part in parts))
+    parts += block if late else []
     parts += _kernels(comparison, width)
     moved = [delta for delta in comparison.counters if delta.moved]
-    shown = [d for d in comparison.counters if d.verdict != "missing"] if everything else moved
+    shown = list(told.telling) if told.telling is not None else moved
+    if everything:
+        shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
     if shown:
         parts.append(_counters(comparison, shown, width))
-    parts += extras
-    parts += _rest(comparison, everything)
+    parts += told.extras
+    parts += _rest(comparison, len(moved) - len(shown), everything)
     return Group(*parts)
+
+
+def _cut_rows(text: Text, width: int, most: int) -> Text:
+    """The first `most` rows, with an ellipsis where there are more."""
+    rows = text.wrap(Console(width=width), width)
+    if len(rows) <= most:
+        return text
+    *kept, last = rows[:most]
+    last.rstrip()
+    if last.cell_len > width - 2:
+        last.truncate(len(last.plain.rpartition(" ")[0]))
+    return Text("\n").join([*kept, last.append(" …")])
 
 
 def _provenance(old: Side, new: Side) -> str:
@@ -88,9 +137,12 @@ def _provenance(old: Side, new: Side) -> str:
     device = new.device if new.device == old.device else f"{old.device}, {new.device}"
     engine = new.engine if new.engine == old.engine else f"{old.engine}, {new.engine}"
     text = f"{problem} on " if problem.strip(", ") else ""
-    captured = when(new.captured)
-    if old.captured != new.captured:
-        captured = f"{when(old.captured)} and {when(new.captured)}"
+    before, after = when(old.captured), when(new.captured)
+    # Of two times of one day the day is said once: "2026-11-21 12:46 and 12:47 UTC".
+    same_day = before[:11] == after[:11] and before != after
+    if same_day and before.endswith(" UTC"):
+        before, after = before.removesuffix(" UTC"), after[11:]
+    captured = " and ".join(dict.fromkeys((before, after)))
     return clean(f"{text}{device}, captured {captured} by {engine}")
 
 
@@ -101,7 +153,7 @@ def _time(comparison: Comparison) -> RenderableType:
     speedup = speed.speedup
     faster, label, style = speedup >= 1, "as fast", "bold"
     if speed.moved:
-        label = f"{factor(max(speedup, 1 / speedup))} {'faster' if faster else 'slower'}"
+        label = speed_words(speedup)
         style = f"bold {GOOD if faster else BAD}"
     text = Text().append(label, style=style)
     text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
@@ -114,6 +166,7 @@ def _time(comparison: Comparison) -> RenderableType:
 def _kernels(comparison: Comparison, width: int) -> list[RenderableType]:
     """How launches were compared, and what became of each kernel; nothing for one and one."""
     words = [Text(clean(each), style=DIM) for each in comparison.launch_words]
+    words = [Text(), *words] if words else []
     kernels = comparison.kernels
     if len(kernels) <= 1:
         return [*words]
@@ -136,9 +189,8 @@ def _kernel(kernel: KernelChange, least: float) -> list[Text]:
     elif kernel.old_s and kernel.new_s and not kernel.moved:
         change = Text("same time", style=DIM)
     elif kernel.old_s and kernel.new_s and abs(kernel.new_s - kernel.old_s) >= least:
-        ratio = kernel.old_s / kernel.new_s
-        word, style = ("faster", GOOD) if ratio >= 1 else ("slower", BAD)
-        change = Text(f"{factor(max(ratio, 1 / ratio))} {word}", style=style)
+        speedup = kernel.old_s / kernel.new_s
+        change = Text(speed_words(speedup), style=GOOD if speedup >= 1 else BAD)
     times = [f"{n}×" for n in dict.fromkeys(kernel.samples) if n]
     return [
         Text(clean(kernel.name)),
@@ -152,17 +204,16 @@ def _kernel(kernel: KernelChange, least: float) -> list[Text]:
 def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> RenderableType:
     wide = width >= 100
     table = Figures(
-        "lnnnnttw" if wide else "lnnnt",
-        width,
-        padding=2 if wide else 1,
-        longest=40 if wide else 29,
+        "Lnnnntt" if wide else "Lnnnt", width, padding=2 if width >= _ROOMY else 1, longest=40
     )
+    rules = list(dict.fromkeys(clean(delta.rule) for delta in shown if delta.rule))
+    marks = dict(zip(rules, _MARKS, strict=False)) if len(rules) > 1 else {}
     labels = [clean(side.label.rpartition("::")[2]) for side in (comparison.old, comparison.new)]
     heading = [
         "",
         *heads((labels[0], labels[1]), _HEAD),
         "change",
-        *(["", "", "", ""] if wide else [""]),
+        *(["", "", ""] if wide else [""]),
     ]
     table.head(*(Text(each, style=DIM) for each in heading))
     group = ""
@@ -170,14 +221,16 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
         if delta.group != group:
             group = delta.group
             table.add(Text(catalog().groups[group], style=HEAD))
-        table.add(*_row(delta, wide))
-    return Group(Text(), table.table())
+        table.add(*_row(delta, marks.get(clean(delta.rule), ""), wide))
+    said = [f"{marks.get(rule, '')} {rule}".strip() for rule in rules]
+    legend = [Text(f"Of several launches: {'; '.join(said)}", style=DIM)] if said else []
+    return Group(Text(), *legend, table.table())
 
 
-def _row(delta: Delta, wide: bool) -> list[Text]:
+def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     style = _STYLE[delta.verdict]
     difference, share = change_of(delta)
-    name = Text(f"  {delta.title}", style="" if delta.moved else DIM)
+    name = Text(f"  {delta.title}{mark}", style="" if delta.moved else DIM)
     verdict = Text(delta.verdict if delta.moved else "", style=style)
     if not wide:
         # No room for both: the relative change says more, except from zero and where it rounds
@@ -189,10 +242,10 @@ def _row(delta: Delta, wide: bool) -> list[Text]:
     values = [quantity(delta.old, delta.unit), quantity(delta.new, delta.unit)]
     changes = [Text(difference, style=style), Text(share, style=style)]
     unit = Text(unit_beside(delta.unit), style=DIM)
-    return [name, *map(Text, values), *changes, unit, verdict, Text(clean(delta.rule), style=DIM)]
+    return [name, *map(Text, values), *changes, unit, verdict]
 
 
-def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:
+def _rest(comparison: Comparison, hidden: int, everything: bool) -> list[RenderableType]:
     """What is not in the table: counted, and named where it is missing."""
     same = [delta for delta in comparison.counters if delta.verdict == "same"]
     gone = [
@@ -209,12 +262,13 @@ def _rest(comparison: Comparison, everything: bool) -> list[RenderableType]:
             known = f"{with_unit(delta.old, delta.unit)} → {with_unit(delta.new, delta.unit)}"
             table.add_row(delta.title, Text(f"{known}  {clean(delta.reason)}", style=DIM))
         parts.append(section("Known on one side only", table))
-    words = [] if everything else [several(len(same), "counter") + " did not move"]
+    words = [f"{more(hidden, 'counter')} moved"] if hidden > 0 and not everything else []
+    words += [] if everything else [several(len(same), "counter") + " did not move"]
     if lone:
         words.append(f"{count(lone)} are of one kernel, and no kernel is on both sides")
     if nowhere:
         words.append(f"{count(nowhere)} {'is' if nowhere == 1 else 'are'} in neither profile")
     if words:
-        text = "; ".join(words) + ("." if everything else ". --all shows those that are there.")
+        text = "; ".join(words) + ("." if everything else "; --all shows all that is there.")
         parts += [Text(), Text(text, style=DIM)]
     return parts

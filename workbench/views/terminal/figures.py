@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -26,7 +27,8 @@ class Figures:
 
     Args:
         kinds: One letter a column: ``n`` a number, never cut; ``t`` a word that is whole or
-            not there; ``l`` a label; ``w`` words.
+            not there; ``l`` a label, cut where it is too long, ``L`` one that goes on below; ``w``
+            words.
         width: Columns of the terminal.
         padding: Blanks between two columns.
         longest: Of a label.
@@ -50,7 +52,7 @@ class Figures:
         """The table, in as many columns as there is room for."""
         whole = [self._head, *self._rows] if self._head else self._rows
         widths = self._widths(whole)
-        labels = [widths[column] for column, kind in enumerate(self._kinds) if kind == "l"]
+        labels = [widths[column] for column, kind in enumerate(self._kinds) if kind in "lL"]
         if self._head and min(labels, default=_ROOMY) < _ROOMY:
             widths = self._widths(self._rows)
         table = Table.grid(padding=(0, self._padding, 0, 0))
@@ -63,7 +65,11 @@ class Figures:
                 overflow="ellipsis",
             )
         for row in whole:
-            table.add_row(*(row[column] for column in kept if column < len(row)))
+            cells = {column: row[column] for column in kept if column < len(row)}
+            for column, cell in cells.items():
+                if self._kinds[column] == "L":
+                    cells[column] = _hanging(cell, widths[column])
+            table.add_row(*cells.values())
         return table
 
     def _widths(self, rows: Sequence[Sequence[Text]]) -> dict[int, int]:
@@ -73,8 +79,8 @@ class Figures:
             for column in range(len(self._kinds))
         }
         labels, numbers, whole, words = (
-            [c for c in needed if self._kinds[c] == kind and (needed[c] or kind == "l")]
-            for kind in "lntw"
+            [c for c in needed if self._kinds[c] in kinds and (needed[c] or kinds == "lL")]
+            for kinds in ("lL", "n", "t", "w")
         )
         kept = [*numbers, *whole]
 
@@ -94,6 +100,16 @@ class Figures:
                 widths[column] = min(needed[column], left - self._padding)
                 left -= widths[column] + self._padding
         return widths
+
+
+def _hanging(cell: Text, width: int) -> Text:
+    """A label in as many rows as it needs, the later ones indented further."""
+    indent = len(cell.plain) - len(cell.plain.lstrip())
+    rows = cell.wrap(Console(), width - 2, tab_size=4) if cell.cell_len > width else [cell]
+    out = rows[0]
+    for row in rows[1:]:
+        out = Text("\n").join([out, Text(" " * (indent + 2), style=cell.style).append_text(row)])
+    return out
 
 
 def heads(names: tuple[str, str], longest: int) -> list[str]:

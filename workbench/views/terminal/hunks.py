@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -31,8 +32,8 @@ _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 def words_view(story: Story) -> list[RenderableType]:
     """What is told first of a step: the causal strip, and the sentence."""
-    told = [Text(clean(line(story.strip)), style="bold"), Text(clean(story.sentence))]
-    return [section("In words", Group(*told))] if story.sentence else []
+    strip = Text(clean(line(story.strip)), style="bold")
+    return [Text(), strip, Text(), Text(clean(story.sentence))] if story.sentence else []
 
 
 def hunks_view(
@@ -43,7 +44,7 @@ def hunks_view(
     width: int = 80,
     codes: Sequence[HunkCode] = (),
 ) -> list[RenderableType]:
-    """Sections for `terminal.diff.diff_view`: hunks, what no hunk explains, expectations.
+    """Every hunk with what it is linked to, and what no hunk explains: a section, or nothing.
 
     Args:
         old: The old profile, for its source text.
@@ -52,7 +53,6 @@ def hunks_view(
         width: Columns of the terminal.
         codes: What the compiler made of the hunks, where that is to be shown.
     """
-    out: list[RenderableType] = []
     blocks: list[RenderableType] = []
     hidden = 0
     for place, chapter in enumerate(story.chapters):
@@ -67,12 +67,16 @@ def hunks_view(
         blocks.append(Text())
     blocks += _rest(story)
     if story.quiet:
-        blocks.append(Text(_quiet(story.quiet), style=DIM))
+        blocks.append(Text(quiet_words(story.quiet), style=DIM))
     blocks += [Text(clean(word), style=WARN) for word in story.attribution.words]
     while blocks and isinstance(blocks[-1], Text) and not blocks[-1].plain:
         blocks.pop()
-    if blocks:
-        out.append(section("What changed, and what it is linked to", Group(*blocks)))
+    return [section("What changed, and what it is linked to", Group(*blocks))] if blocks else []
+
+
+def verdicts_view(story: Story) -> list[RenderableType]:
+    """Sections of what is judged: occupancy's causes, predictions, what was learned of them."""
+    out: list[RenderableType] = []
     if story.occupancy:
         lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
         if lines:
@@ -84,7 +88,8 @@ def hunks_view(
     return out
 
 
-def _quiet(hunks: Sequence[Hunk]) -> str:
+def quiet_words(hunks: Sequence[Hunk]) -> str:
+    """``No change of code: 1 comment hunk, 2 renamed hunks``, by kind."""
     kinds = [hunk.kind for hunk in hunks]
     parts = []
     for kind in dict.fromkeys(kinds):
@@ -95,21 +100,13 @@ def _quiet(hunks: Sequence[Hunk]) -> str:
 
 def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int) -> RenderableType:
     hunk = chapter.hunk
-    head = Text(f"Hunk {hunk.id}", style="bold")
-    where = hunk.new_file or hunk.old_file
-    several = len(old.sources) > 1 or len(new.sources) > 1
-    place = f"  {clean(where)}" if several else ""
-    head.append(f"{place}  {lines_changed(hunk.old, hunk.new)}", style="not bold dim")
-    if hunk.kind == "moved":
-        head.append("  moved", style="not bold cyan")
-    if chapter.symbols:
-        names = ", ".join(chapter.symbols[:_NAMES]) + " …" * (len(chapter.symbols) > _NAMES)
-        head.append(f"  changes {clean(names)}", style="not bold magenta")
+    named = len(old.sources) > 1 or len(new.sources) > 1
+    head = hunk_head(chapter, (hunk.new_file or hunk.old_file) if named else "", width)
     wide = width >= WIDE
     code_width = width - _NUMBERS if wide else width
     code = Group(
-        *_code(old, hunk.old_file, hunk.old, "-", BAD, code_width),
-        *_code(new, hunk.new_file, hunk.new, "+", GOOD, code_width),
+        *_code(old, hunk.old_file, hunk.old, "-", code_width),
+        *_code(new, hunk.new_file, hunk.new, "+", code_width),
     )
     numbers = _linked(chapter, silence(story.attribution))
     left_out = _left_out(chapter.left_out)
@@ -122,22 +119,48 @@ def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int
     return Group(head, table, *left_out)
 
 
-def _code(
-    profile: Profile, path: str, lines: tuple[int, int], mark: str, style: str, width: int
+def hunk_head(chapter: Chapter, file: str, width: int) -> Text:
+    """A hunk's number, its lines, and as many of the names that it changes as there is room for."""
+    hunk = chapter.hunk
+    head = Text(f"Hunk {hunk.id}", style="bold")
+    place = f"  {clean(file)}" if file else ""
+    head.append(f"{place}  {lines_changed(hunk.old, hunk.new)}", style="not bold dim")
+    if hunk.kind == "moved":
+        head.append("  moved", style="not bold cyan")
+    names = [clean(name) for name in chapter.symbols[:_NAMES]]
+    more_names = len(chapter.symbols) > len(names)
+    while names:
+        said = f"  changes {', '.join(names)}{' …' * more_names}"
+        if head.cell_len + cell_len(said) <= width:
+            return head.append(said, style="not bold magenta")
+        names, more_names = names[:-1], True
+    return head
+
+
+def code_rows(
+    profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int
 ) -> list[Text]:
+    """Lines of one side with their numbers; none where the profile holds no text of the file."""
     text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
     every = text.replace("\r\n", "\n").split("\n") if text else []
+    style = BAD if mark == "-" else GOOD
     out = []
-    first, last = lines
-    shown = range(first, min(last, first + _CODE_LINES - 1, len(every)) + 1)
+    shown = range(lines[0], min(lines[1], len(every)) + 1)
     for number in shown:
         line = clean(every[number - 1][: 4 * width])
         row = Text(f"{number:>5} ", style=DIM, no_wrap=True, overflow="ellipsis")
         row.append(f"{mark} {line}", style=f"not dim {style}")
         row.truncate(width, overflow="ellipsis")
         out.append(row)
-    hidden = last - first + 1 - len(shown)
-    if hidden > 0 and shown:
+    return out
+
+
+def _code(profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int) -> list[Text]:
+    """The first lines of a hunk on one side, and how many there are besides."""
+    first, last = lines
+    out = code_rows(profile, path, (first, min(last, first + _CODE_LINES - 1)), mark, width)
+    hidden = last - first + 1 - len(out)
+    if hidden > 0 and out:
         out.append(Text(f"      {mark} … {more(hidden, 'line')}", style=DIM))
     return out
 

@@ -7,9 +7,14 @@ from rich.text import Text
 
 from workbench.measure.ladder import Rung
 from workbench.measure.records import COUNTED
-from workbench.units import factor, quantity
+from workbench.units import factor, listed, quantity
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
+
+#: Problems that are named beside the one that is shown.
+_PROBLEMS = 6
+#: The shortest bar.
+_SLOWEST = "▏"
 
 
 def list_view(lists: list[StudyList], default_study: str, width: int) -> RenderableType:
@@ -41,18 +46,23 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         where.append(f"{found.problem} on {clean(found.device)}")
         others = [each for each in found.recorded if each != found.problem]
         if others:
-            where.append(f"; also recorded: {', '.join(others)}")
+            where.append(f"; also recorded: {listed(others, _PROBLEMS)}")
     else:
         where.append("nothing is recorded yet; `workbench profile VERSION` needs no GPU")
     if _counted(found):
         return Group(head, where, *_counts(found))
-    slowest = max((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
-    cells = 12 if width >= 100 else 0
-    table = grid("l", "f", "r", "r", "r", *(("l",) if cells else ()), "l")
+    fastest = min((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
+    cells = 12 if width >= 100 else 8
+    dates = [_profiled(found, rung) for rung in found.rungs]
+    # One date is said once, and leaves its column to the titles.
+    dated = len({date.plain for date in dates}) > 1
+    if dates and not dated and found.problem:
+        where.append(f"; profiled {dates[0].plain}")
+    table = grid("l", "f", "r", "r", "r", "l", *(["l"] if dated else []))
     table.expand = True
-    header = ["version", "", "time", "step", "of base"]
-    table.add_row(*(Text(t, style=DIM) for t in [*header, *([""] * bool(cells)), "profiled"]))
-    for rung in found.rungs:
+    header = ["version", "", "time", "step", "of base", "speed", *(["profiled"] if dated else [])]
+    table.add_row(*(Text(t, style=DIM) for t in header))
+    for rung, date in zip(found.rungs, dates, strict=True):
         time = rung.time
         title = Text(clean(rung.title))
         if rung.is_baseline:
@@ -64,12 +74,9 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         row.append(_step(found, rung))
         share = rung.of_baseline if time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
-        if cells:
-            # Longer is slower, so that the eye reads time and not speed.
-            length = bar(time.time.value / slowest, cells) if time and slowest else ""
-            row.append(Text(length, style="blue"))
-        row.append(_profiled(found, rung))
-        table.add_row(*row)
+        # The longest bar is the fastest version's; the slowest one still has one to be seen.
+        length = bar(fastest / time.time.value, cells) or _SLOWEST if time else ""
+        table.add_row(*row, Text(length, style="blue"), *([date] if dated else []))
     parts: list[RenderableType] = [head, where, table]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = f"* under the profiler; `workbench sweep {name}` times outside of it"
