@@ -197,3 +197,50 @@ def test_it_reads_without_scripts(compared: Path, chromium: Any) -> None:
     assert "−32.5 M" in page.locator("article.hunk").first.inner_text()
     assert page.locator("#counter-table tbody tr:visible").count() > 10
     context.close()
+
+
+def test_a_hunk_leads_to_its_counter_and_the_counter_back(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    card = page.locator("article.hunk").first
+    card.get_by_role("link", name="−32.5 M").click()
+    assert page.url.endswith("#counter-shared_wavefronts")
+    row = page.locator("#counter-shared_wavefronts")
+    assert row.bounding_box()["y"] < 900
+    by = row.locator("td.by")
+    assert "hunk 1 −32.5 M" in by.inner_text()
+    by.get_by_role("link", name="line 44").click()
+    assert page.url.endswith("#L44") and page.locator("#L44").bounding_box()["y"] < 900
+    row.get_by_role("link", name="hunk 1").click()
+    assert page.url.endswith("#hunk-1") and card.bounding_box()["y"] < 300
+    # Nothing ties a utilization to a line: it has no link, and no guess.
+    assert page.locator("#counter-lsu_utilization td.by").inner_text() == ""
+    assert page.locator("td.by a[href^='#hunk-']").count() >= 3
+
+
+def test_a_counters_name_opens_its_meaning_in_place_by_keyboard(
+    compared: Path, open_page: Open
+) -> None:
+    page = open_page(compared, anchor="counter-mio_throttle")
+    name = page.locator("#counter-mio_throttle").get_by_role("link", name="MIO throttle").first
+    name.focus()
+    page.keyboard.press("Enter")
+    card = page.get_by_role("dialog", name="Meaning of MIO throttle")
+    assert len(card.locator("p").inner_text()) > 20
+    place, box = name.bounding_box(), card.bounding_box()
+    assert 0 <= box["y"] - place["y"] - place["height"] < 40 and box["x"] + box["width"] <= 1280
+    assert name.get_attribute("aria-expanded") == "true"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "In the glossary"
+    page.keyboard.press("Escape")
+    page.wait_for_function("!document.querySelector('.meaning')")
+    assert page.evaluate("document.activeElement.textContent") == "MIO throttle"
+    assert page.url.endswith("#counter-mio_throttle")
+    # Every mention opens it, though the page holds its words once; the same name closes it.
+    name = page.locator("article.hunk, .card").get_by_role("link", name="Time", exact=True).first
+    name.click()
+    page.get_by_role("dialog", name="Meaning of Time").wait_for()
+    name.click()
+    page.wait_for_function("!document.querySelector('.meaning')")
+    page.locator("#counter-mio_throttle th a").first.click()
+    page.get_by_role("dialog").get_by_role("link", name="In the glossary").click()
+    page.wait_for_url("**/glossary.html#mio_throttle")

@@ -43,7 +43,8 @@ from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record
 from workbench.units import count, listed
 
-_SAMPLES = "smsp__pcsamp_"
+#: What ncu's counters of warp samples begin with.
+SAMPLES = "smsp__pcsamp_"
 _LANES = "thread_instructions"
 #: Lines that are named of a source that is not known, those that changed most.
 _PLACES = 3
@@ -254,7 +255,7 @@ def tellable(attribution: Attribution) -> list[CounterSplit]:
         split
         for split in attribution.counters
         if split.id
-        and not split.counter.startswith(_SAMPLES)
+        and not split.counter.startswith(SAMPLES)
         and not split.id.endswith(("_ideal", "_excess"))
     ]
 

@@ -342,14 +342,23 @@
     }
     mark(at, from);
   }
+  // Samples first; of those without any, one that ran before one that never did.
+  function heat(row) {
+    if (!row.closest(".sass")) return 0;
+    const bar = row.cells[1].querySelector("i");
+    return bar ? parseFloat(bar.style.width) || 0.01 : row.cells[2].textContent ? 0.001 : 0;
+  }
   function mark(at, from) {
-    const seen = new Set();
+    const hottest = new Map();
     for (const row of all(`tr[data-at="${CSS.escape(at)}"]`)) {
       row.classList.add("sel");
       const box = row.closest(".window");
-      // Each window shows the first of its rows; the page itself stays where it is.
-      if (!box || seen.has(box) || box.contains(from) || !row.getClientRects().length) continue;
-      seen.add(box);
+      if (!box || box.contains(from) || !row.getClientRects().length) continue;
+      if (!hottest.has(box) || heat(row) > heat(hottest.get(box))) hottest.set(box, row);
+    }
+    // Of a line's copies (unrolled, inlined, of several templates) each window shows the hottest;
+    // the page itself stays where it is.
+    for (const [box, row] of hottest) {
       box.scrollTop += row.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
     }
   }
@@ -388,14 +397,67 @@
   // --- meanings ----------------------------------------------------------------------
   // A counter's meaning is written at its first mention; the others get it when they are met.
   let meanings;
+  function meaningOf(term) {
+    meanings ??= new Map(all("a[title]").reverse().map((node) => [node.textContent, node.title]));
+    return term.title || meanings.get(term.textContent) || "";
+  }
   function explain(event) {
     const term = event.target.closest && event.target.closest("a:not([title])");
-    if (!term) return;
-    meanings ??= new Map(all("a[title]").reverse().map((node) => [node.textContent, node.title]));
-    const meaning = meanings.get(term.textContent);
+    const meaning = term && meaningOf(term);
     if (meaning) term.title = meaning;
   }
   for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, explain);
+  // A counter's name opens its meaning in place; without a script, and in a new tab, it leads to
+  // the glossary. The card stands behind its name, so that the next Tab is in it.
+  // A page in one file has no glossary to lead to: there the names are buttons.
+  const TERM = "a[href*=\"glossary.html#\"], a:not([href])";
+  for (const term of all("a:not([href])").filter(meaningOf)) {
+    term.tabIndex = 0;
+    term.setAttribute("role", "button");
+    term.addEventListener("keydown", (event) => event.key === "Enter" && term.click());
+  }
+  let shown = null;
+  function showMeaning(term, meaning) {
+    const again = shown && shown.term === term;
+    if (shown) shown.card.hidePopover();
+    if (again) return;
+    const card = part("div");
+    card.className = "meaning";
+    card.popover = "auto";
+    card.setAttribute("role", "dialog");
+    card.setAttribute("aria-label", `Meaning of ${term.textContent}`);
+    card.append(part("b", term.textContent), part("p", meaning));
+    if (term.href) {
+      const more = part("a", "In the glossary");
+      more.href = term.href;
+      card.append(more);
+    }
+    term.after(card);
+    card.showPopover();
+    const place = term.getBoundingClientRect();
+    const room = innerHeight - place.bottom > card.offsetHeight + 16 || place.top < card.offsetHeight + 16;
+    const top = room ? place.bottom + 6 : place.top - card.offsetHeight - 6;
+    card.style.left = `${Math.max(8, Math.min(place.left, document.documentElement.clientWidth - card.offsetWidth - 8)) + scrollX}px`;
+    card.style.top = `${top + scrollY}px`;
+    term.setAttribute("aria-expanded", "true");
+    shown = { term, card };
+    card.addEventListener("toggle", (event) => {
+      if (event.newState !== "closed") return;
+      const inside = card.contains(document.activeElement);
+      card.remove();
+      term.removeAttribute("aria-expanded");
+      if (inside) term.focus();
+      if (shown && shown.card === card) shown = null;
+    });
+  }
+  document.addEventListener("click", (event) => {
+    const term = event.target.closest(TERM);
+    if (!term || term.closest(".meaning") || event.ctrlKey || event.metaKey || event.shiftKey || !term.showPopover) return;
+    const meaning = meaningOf(term);
+    if (!meaning) return;
+    event.preventDefault();
+    showMeaning(term, meaning);
+  });
 
   // --- charts ------------------------------------------------------------------------
   // Figures name colours by token ("@c1"), so that one figure serves light and dark.

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
+from workbench.analysis.movers import movers
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
 from workbench.analysis.story import Chapter
@@ -217,7 +218,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         effects=shown,
         more_effects=f"and {units.count(more)} more" if more > 0 else "",
         advice=advice(story),
-        table=counter_table(comparison),
+        table=counter_table(comparison, movers(story), code.anchor),
         moved=units.count(sum(delta.moved for delta in comparison.counters)),
     )
 

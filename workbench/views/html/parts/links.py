@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from workbench import units
 from workbench.analysis.split.attribution import LineShare, Part
@@ -10,6 +10,7 @@ from workbench.analysis.story import Fact, Passage, Story, Tie, went_well
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.parts.common import Link, Tone, percent, width
+from workbench.views.html.parts.moved import Anchor, line_link
 
 
 class LinkRow(Record, frozen=True):
@@ -55,7 +56,7 @@ class Links:
         anchor: Side (0 old, 1 new), path and line -> address on the page, or "".
     """
 
-    def __init__(self, story: Story, anchor: Callable[[int, str, int | None], str]) -> None:
+    def __init__(self, story: Story, anchor: Anchor) -> None:
         self._story = story
         self._anchor = anchor
 
@@ -113,12 +114,9 @@ class Links:
         if not part.lines:
             return None
         line = part.lines[0]
-        side = 1 if line.new else 0
-        number = line.new or line.old
-        if not number or abs(line.delta) < 0.5 * abs(part.delta):
+        if abs(line.delta) < 0.5 * abs(part.delta):
             return None
-        href = self._anchor(side, line.new_file if side else line.old_file, number)
-        return Link(text=f"{'' if side else 'old '}line {number}", href=href) if href else None
+        return line_link(line, self._anchor)
 
 
 def _via(lines: tuple[LineShare, ...]) -> str:

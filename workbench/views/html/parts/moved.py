@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from workbench import units
 from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.movers import Mover
+from workbench.analysis.split.attribution import LineShare
 from workbench.counters import catalog
 from workbench.model import Record
-from workbench.views.html.parts.common import Tone, unit_beside
+from workbench.views.html.parts.common import Link, Tone, unit_beside
+
+#: Side (0 old, 1 new), path and line -> address on the page, or "".
+Anchor = Callable[[int, str, int | None], str]
+#: Of one counter.
+_MOVERS = 3
 
 _VERDICT: dict[str, Tone] = {"better": "good", "worse": "bad"}
 _BETTER = {"lower": "↓ lower", "higher": "↑ higher", "": ""}
@@ -23,6 +32,14 @@ class MovedTile(Record, frozen=True):
     change: str
     short: str
     tone: Tone
+
+
+class MovedBy(Record, frozen=True):
+    """Hunks that moved a counter, by how much, and the line that holds most of it."""
+
+    hunks: tuple[Link, ...]
+    amount: str
+    line: Link | None
 
 
 class CounterRow(Record, frozen=True):
@@ -45,6 +62,8 @@ class CounterRow(Record, frozen=True):
     moved: bool
     note: str
     keys: tuple[str, ...]
+    moved_by: tuple[MovedBy, ...]
+    more: str
 
 
 def change(delta: Delta) -> str:
@@ -78,20 +97,45 @@ def tile(delta: Delta) -> MovedTile:
     )
 
 
-def counter_table(comparison: Comparison) -> tuple[CounterRow, ...]:
-    """All counters of the catalog, in its order."""
-    groups = catalog().groups
-    return tuple(_row(delta, groups.get(delta.group, "")) for delta in comparison.counters)
+def counter_table(
+    comparison: Comparison, moved_by: Mapping[str, Sequence[Mover]], anchor: Anchor
+) -> tuple[CounterRow, ...]:
+    """All counters of the catalog, in its order.
+
+    Args:
+        comparison: Of the two sides.
+        moved_by: Which hunks moved a counter, by its id.
+        anchor: Side (0 old, 1 new), path and line -> address on the page, or "".
+    """
+    return tuple(
+        _row(delta, tuple(moved_by.get(delta.id, ())), anchor) for delta in comparison.counters
+    )
 
 
-def _row(delta: Delta, group: str) -> CounterRow:
+def _moved_by(mover: Mover, anchor: Anchor) -> MovedBy:
+    return MovedBy(
+        hunks=tuple(Link(text=f"hunk {hunk}", href=f"#hunk-{hunk}") for hunk in mover.hunks),
+        amount=units.signed(mover.delta, mover.unit),
+        line=line_link(mover.line, anchor) if mover.line is not None else None,
+    )
+
+
+def line_link(line: LineShare, anchor: Anchor) -> Link | None:
+    """``line 47``, ``old line 3`` where nothing is left of it; None where it is not shown."""
+    side = 1 if line.new else 0
+    number = line.new or line.old
+    href = anchor(side, line.new_file if side else line.old_file, number) if number else ""
+    return Link(text=f"{'' if side else 'old '}line {number}", href=href) if href else None
+
+
+def _row(delta: Delta, moved_by: tuple[Mover, ...], anchor: Anchor) -> CounterRow:
     known = catalog()[delta.id]
     missing = delta.old is None or delta.new is None
     return CounterRow(
         id=delta.id,
         title=delta.title,
         meaning=known.meaning,
-        group=group,
+        group=catalog().groups.get(delta.group, ""),
         ncu=delta.ncu,
         old=units.quantity(delta.old, delta.unit),
         new=units.quantity(delta.new, delta.unit),
@@ -108,6 +152,8 @@ def _row(delta: Delta, group: str) -> CounterRow:
             _key(value)
             for value in (delta.old, delta.new, delta.delta, delta.relative, delta.noise)
         ),
+        moved_by=tuple(_moved_by(mover, anchor) for mover in moved_by[:_MOVERS]),
+        more=f"and {units.count(rest)} more" if (rest := len(moved_by) - _MOVERS) > 0 else "",
     )
 
 
