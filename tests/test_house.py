@@ -400,6 +400,7 @@ MAY_WRITE: Mapping[str, str] = {
     "workbench.compile.build": "a temporary folder, and the user's own cache",
     "workbench.compile.compilers": "the compiler's temporary folder",
     "workbench.compile.nvrtc": "the compiler's temporary folder",
+    "workbench.compile.triton": "the same",
     "workbench.ncurep.extract": "a temporary folder",
     "workbench.ncurep.read": "a temporary folder",
 }

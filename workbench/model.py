@@ -1,11 +1,9 @@
 """The records that cross borders. `Profile` is the waist of the program.
 
 Everything before a `Profile` may touch hardware; everything behind it is pure.
-All records are frozen `msgspec.Struct`s: they decode from JSON with validation,
-which is what makes a damaged store file an error message and not a surprise.
+All records are frozen `msgspec.Struct`s, validated while they are decoded from JSON.
 
 Units inside: seconds, bytes, hertz, percent (0-100) where the unit says ``%``.
-Formatting happens in `workbench.units` alone.
 """
 
 from __future__ import annotations
@@ -30,9 +28,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Problem(Record, frozen=True):
     """A named size of a study.
 
-    `parameters` hold the integers that launch expressions may use; `uses` says
-    which jobs take it: ``verify`` (small, awkward), ``profile`` (the default one),
-    ``sweep``.
+    `parameters` hold the integers that launch expressions may use; `uses` says which jobs
+    take it: ``verify`` (small, awkward), ``profile`` (the default one), ``sweep``.
     """
 
     name: str
@@ -43,9 +40,9 @@ class Problem(Record, frozen=True):
 class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
-    `args` name buffers (inputs, ``output``, scratch) or integer/float expressions
-    over the problem's parameters. `dynamic_shared` is in bytes; of a `cooperative` launch
-    all blocks are on the chip at once.
+    `args` name buffers (inputs, ``output``, scratch) or expressions over the problem's
+    parameters. `dynamic_shared` is in bytes; of a `cooperative` launch all blocks are on the chip
+    at once. Of a Triton kernel: `num_stages` (else 0), and the integers `divisible_by_16`.
     """
 
     kernel: str
@@ -55,6 +52,8 @@ class LaunchSpec(Record, frozen=True):
     dynamic_shared: str = "0"
     cluster: tuple[str, ...] = ()
     cooperative: bool = False
+    num_stages: int = 0
+    divisible_by_16: tuple[str, ...] = ()
     line: int = 0
 
 
@@ -118,7 +117,7 @@ class Version(Description, frozen=True, kw_only=True):
     id: str  # "v3", "cublas"
     name: str  # file stem, "v3_padded"
     path: str  # relative to the project root, forward slashes
-    kind: Literal["cuda", "python"]
+    kind: Literal["cuda", "triton", "python"]  # a python version brings its own launches
     text: str  # the whole file
 
 
@@ -136,7 +135,7 @@ class SourceFile(Record, frozen=True):
 
 
 class KernelResources(Record, frozen=True):
-    """What the compiler gave one kernel. Sizes in bytes per block or thread."""
+    """What the compiler gave one kernel; sizes in bytes. `implied_*`: what its launch must add."""
 
     name: str
     registers: int
@@ -145,6 +144,8 @@ class KernelResources(Record, frozen=True):
     stack: int = 0
     spill_stores: int = 0
     spill_loads: int = 0
+    implied_shared: int = 0  # dynamic shared memory
+    implied_args: int = 0  # null pointers behind the arguments
 
 
 class Build(Record, frozen=True):

@@ -113,7 +113,7 @@ def main() -> int:
         title = f"{entry.study} {entry.version}"
         try:
             study = load_study(project, entry.study)
-            if study.version(entry.version).kind != "cuda":
+            if study.version(entry.version).kind == "python":
                 continue
             for found in agreement(study, store.load(entry.path), misread=options.misread):
                 table.append(row(title, entry.problem, found))

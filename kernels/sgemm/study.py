@@ -34,6 +34,8 @@ problems = {
     # One of A's and B's rows is aligned to 16 bytes, the other's is not.
     "m60_n130_k64": {"M": 60, "N": 130, "K": 64, "uses": ("verify",)},
     "m60_n132_k63": {"M": 60, "N": 132, "K": 63, "uses": ("verify",)},
+    # Multiples of 16 and of nothing else: for what copies whole rows of 64 bytes.
+    "m144_n80_k48": {"M": 144, "N": 80, "K": 48, "uses": ("verify",)},
     "n256": _square(256, "verify", "sweep"),
     "n128": _square(128, "sweep"),
     "n512": _square(512, "sweep"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -208,8 +209,9 @@ def test_front_matter_is_kept_apart() -> None:
     assert kinds(diff(old, new)) == [((2, 2), (2, 3), "front-matter")]
 
 
-def test_front_matter_of_a_python_version() -> None:
-    old = '"""\n---\ntitle = "a"\n---\n"""\nimport torch\n'
+@pytest.mark.parametrize("prefix", ["", "r", "R"])
+def test_front_matter_of_a_python_version(prefix: str) -> None:
+    old = prefix + '"""\n---\ntitle = "a"\n---\n"""\nimport torch\n'
     new = old.replace('"a"', '"b"').replace("import torch", "import numpy")
     assert kinds(diff(old, new, "cudnn.py")) == [
         ((6, 6), (6, 6), "code"),

@@ -40,7 +40,7 @@ def recorded(project: Project) -> list[Entry]:
     return [
         entry
         for entry in Store(project.profiles).find(engine="ncu")
-        if load_study(project, entry.study).version(entry.version).kind == "cuda"
+        if load_study(project, entry.study).version(entry.version).kind != "python"
     ]
 
 

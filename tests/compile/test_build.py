@@ -206,7 +206,7 @@ def test_both_compilers_give_the_same_lines(maker: Maker, repo: Path) -> None:
     project = find_project(repo)
     assert project is not None
     for version in load_study(project, "sgemm").versions.values():
-        if version.kind != "cuda":
+        if version.kind == "python":
             continue
         tables = []
         names: tuple[Compiler, ...] = ("nvcc", "nvrtc")

@@ -67,7 +67,7 @@ def shipped() -> list[tuple[str, str]]:
         (name, version.id)
         for name in study_names(project)
         for version in load_study(project, name).versions.values()
-        if version.kind == "cuda"
+        if version.kind != "python"
     ]
 
 

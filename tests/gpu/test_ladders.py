@@ -51,7 +51,7 @@ def test_every_version_is_right_on_every_verify_problem(ladders: Ladders, name: 
             assert verdict.check is not None and verdict.check.error is not None
             assert verdict.check.error <= verdict.check.tolerance
     assert wrong == {}
-    assert checked >= {version.id for version in versions if version.kind == "cuda"}
+    assert checked >= {version.id for version in versions if version.kind != "python"}
 
 
 def _sweep(root: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -140,7 +140,7 @@ def _findings(
     """What compute-sanitizer finds in the CUDA versions, with the version's id."""
     from workbench.measure.sanitizer import TOOLS
 
-    every = [subject for subject, _ in pairs if subject.version.kind == "cuda"]
+    every = [subject for subject, _ in pairs if subject.version.kind != "python"]
     versions = list(dict.fromkeys(subject.version.id for subject in every))
     findings = []
     for tool in TOOLS if every else ():

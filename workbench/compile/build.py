@@ -23,12 +23,15 @@ from typing import Literal
 import msgspec
 
 from workbench.compile import compilers, messages
+from workbench.compile.python import Triton
 from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
 from workbench.model import Build, Record, SourceFile, Version
 from workbench.project import Project, cache_folder
 from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
 from workbench.study.sources import local_sources
+
+Compiler = compilers.Nvcc | compilers.Nvrtc | Triton
 
 #: ``-lineinfo`` links counters to lines. Nothing here changes results: fast math is
 #: a version's own decision, in its `flags`.
@@ -76,6 +79,8 @@ class _Kept(Record, frozen=True):
 
 def effective_flags(version: Version) -> tuple[str, ...]:
     """The flags a version is compiled with: defaults, its own, its defines."""
+    if version.kind == "triton":
+        return tuple(f"{name}={value}" for name, value in version.defines.items())
     own_standard = any(flag.startswith(("-std", "--std")) for flag in version.flags)
     defaults = [flag for flag in DEFAULT_FLAGS if not (own_standard and flag.startswith("-std"))]
     defines = [f"-D{name}={value}" for name, value in version.defines.items()]
@@ -93,17 +98,17 @@ def build(
 
     Args:
         project: Root of the paths that end up in line tables.
-        version: A version in CUDA C++.
+        version: A version in CUDA C++ or Triton.
         arch: ``sm_90``; the suffixes ``a`` and ``f`` are passed on.
-        compiler: ``auto`` takes nvcc where it is, else NVRTC.
+        compiler: Of CUDA C++: ``auto`` takes nvcc where it is, else NVRTC.
 
     Raises:
         KernelError: it does not compile; the compiler's message at the file's line.
         MissingError: no compiler, or no place to keep the result.
         UsageError: an architecture or a flag that the compiler does not know, or a
-            version that is not CUDA C++.
+            version that brings no kernel of its own.
     """
-    if version.kind != "cuda":
+    if version.kind == "python":
         raise UsageError(
             f"{version.path}: a Python version is not compiled", "It builds what it needs itself."
         )
@@ -114,7 +119,7 @@ def build(
             f"{version.path!r}: the name holds a character that a shell may act upon",
             "nvcc hands it to one: name folder and file without $, quotes and backslashes.",
         )
-    tool = compilers.choose(compiler)
+    tool = Triton(version) if version.kind == "triton" else compilers.choose(compiler)
     sources = local_sources(project, version)
     flags = effective_flags(version)
     folder = cache_folder("build") / _key(tool.identity, arch, flags, sources)
@@ -134,7 +139,7 @@ def _key(
 
 
 def _compile(
-    tool: compilers.Nvcc | compilers.Nvrtc,
+    tool: Compiler,
     version: Version,
     arch: str,
     flags: tuple[str, ...],
@@ -164,15 +169,16 @@ def _compile(
         compiler=name,
         arch=arch,
         flags=flags,
-        resources=messages.resources(output.log),
+        resources=tuple(
+            msgspec.structs.replace(each, implied_shared=output.shared, implied_args=output.args)
+            for each in messages.resources(output.log)
+        ),
         ptx=output.ptx,
         log=messages.warnings(output.log),
     )
 
 
-def _refuse_options(
-    tool: compilers.Nvcc | compilers.Nvrtc, version: Version, arch: str, log: str
-) -> None:
+def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> None:
     """Tell a wrong option from wrong code: it is not the kernel's fault."""
     if _BAD_ARCH.search(log):
         known = tool.architectures()

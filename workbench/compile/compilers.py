@@ -16,6 +16,7 @@ write into PTX, cubin and line tables is made relative to it:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -41,12 +42,17 @@ _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
 
 class Output(Record, frozen=True):
-    """What a compiler made, or `failed`; `log` is its own words with neutral paths."""
+    """What a compiler made, or `failed`; `log` is its own words with neutral paths.
+
+    `shared` and `args`: bytes of shared memory and null pointers that a launch has to add.
+    """
 
     log: str
     failed: bool = False
     cubin: bytes = b""
     ptx: str = ""
+    shared: int = 0
+    args: int = 0
 
 
 def find_nvcc() -> Path | None:
@@ -185,12 +191,12 @@ class Nvcc:
         first = _run([*base, "-ptx", "-o", "out.ptx", source], folder, env)
         log = first.stderr + first.stdout
         if first.returncode != 0:
-            return Output(log=_clean(log, folder), failed=True)
+            return Output(log=clean(log, folder), failed=True)
         target = folder / "out.ptx"
         ptx = neutral_ptx(target.read_text(encoding="utf-8"), folder, self._toolkit)
         target.write_text(ptx, encoding="utf-8")
         second = _run([*base, "-Xptxas", "-v", "-cubin", "-o", "out.cubin", "out.ptx"], folder, env)
-        log = _clean(log + second.stderr + second.stdout, folder)
+        log = clean(log + second.stderr + second.stdout, folder)
         if second.returncode != 0:
             return Output(log=log, failed=True)
         return Output(log=log, cubin=(folder / "out.cubin").read_bytes(), ptx=ptx)
@@ -262,7 +268,7 @@ class Nvrtc:
                 link.symlink_to(headers, target_is_directory=True)
             options += ["-Icuda", "-Icuda/cccl"]
         answer = self._ask(folder, {"source": source, "options": options})
-        log = _clean(str(answer.get("log", "")), folder)
+        log = clean(str(answer.get("log", "")), folder)
         if not answer.get("ok"):
             return Output(log=log, failed=True)
         ptx = neutral_ptx((folder / "out.ptx").read_text(encoding="utf-8"), folder, None)
@@ -270,23 +276,10 @@ class Nvrtc:
         return Output(log=log, cubin=cubin, ptx=ptx)
 
     def _ask(self, folder: Path, request: dict[str, object]) -> dict[str, object]:
-        package_parent = str(Path(__file__).resolve().parents[2])
-        paths = [package_parent, os.environ.get("PYTHONPATH", "")]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        done = _run(
-            [sys.executable, "-m", "workbench.compile.nvrtc"], folder, env, text=json.dumps(request)
-        )
-        try:
-            answer = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        answer = ask("workbench.compile.nvrtc", folder, request, dict(os.environ))
+        if "missing" in answer:
             raise MissingError(
-                f"NVRTC {self.version} does not run here: {last}",
-                "In workbench's checkout: pip install --force-reinstall '.[emulator]'.",
-            ) from None
-        if not isinstance(answer, dict) or "missing" in answer:
-            raise MissingError(
-                f"NVRTC {self.version} does not load: {answer['missing']}",
+                f"NVRTC {self.version} does not run here: {answer['missing']}",
                 "In workbench's checkout: pip install --force-reinstall '.[emulator]'.",
             )
         return answer
@@ -312,7 +305,30 @@ def nvrtc_flags(flags: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _clean(log: str, folder: Path) -> str:
+def ask(
+    module: str, folder: Path, request: dict[str, object], env: dict[str, str]
+) -> dict[str, object]:
+    """What a compiler's child process answers; ``missing`` says why there is none.
+
+    Args:
+        module: The child.
+        folder: Its working folder.
+        request: What is sent to it as JSON.
+        env: Its variables.
+    """
+    package_parent = str(Path(__file__).resolve().parents[2])
+    paths = [package_parent, env.get("PYTHONPATH", "")]
+    env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = _run([sys.executable, "-m", module], folder, env, text=json.dumps(request))
+    with contextlib.suppress(json.JSONDecodeError):
+        answer = json.loads(done.stdout)
+        if isinstance(answer, dict):
+            return answer
+    return {"missing": (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]}
+
+
+def clean(log: str, folder: Path) -> str:
+    """A compiler's words without the folder that it ran in."""
     for root in dict.fromkeys((os.path.realpath(folder), str(folder))):
         log = log.replace(f"{root}/", "")
     return log.strip()

@@ -96,15 +96,16 @@ class Subject(Record, frozen=True):
             UsageError: a launch that no chip can run, or a fill that cannot be.
         """
         from workbench.study.fills import resolve_fills
-        from workbench.study.launches import resolve_launches, resolve_scratch
+        from workbench.study.launches import complete, resolve_launches, resolve_scratch
 
-        ours = version.kind == "cuda"  # what a library launches is its own affair
+        resources = built.build.resources if built else ()
+        ours = version.kind != "python"  # what a library launches is its own affair
         return cls(
             study=study,
             version=version,
             problem=problem,
             built=built,
-            launches=resolve_launches(study, version, problem) if ours else (),
+            launches=complete(resolve_launches(study, version, problem), resources) if ours else (),
             scratch=resolve_scratch(study, version, problem) if ours else (),
             fills=resolve_fills(study, version, problem) if ours else (),
         )

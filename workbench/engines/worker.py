@@ -44,7 +44,7 @@ def _wrong(program: Executable) -> Failure:
 
 def _wake_for(session: Session, program: Executable) -> None:
     """What calls a library may choose among kernels by trying them."""
-    if program.kind != "cuda":
+    if program.kind == "python":
         with session.doing(f"waking the device for {program.version}"):
             session.wake()
 

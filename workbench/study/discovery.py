@@ -71,6 +71,8 @@ def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | 
             f"{shown}:{front.lines[0]}: neither a version nor a baseline",
             f"Name it v<number>_{path.stem}{path.suffix}, or write baseline = true.",
         )
+    if kind == "python" and front.launches:
+        kind = "triton"
     said = {name: getattr(front, name) for name in Description.__struct_fields__}
     return Version(
         study=study, id=version_id, name=path.stem, path=shown, kind=kind, text=text, **said
@@ -136,9 +138,9 @@ def _check_kernels(project: Project, version: Version) -> None:
     Any mention counts, so that a kernel that a macro defines is accepted; the
     build looks again, at what the compiler really made.
     """
-    if version.kind != "cuda":
+    if version.kind == "python":
         return
-    code = frontmatter.code(version.text, kind="cuda")
+    code = frontmatter.code(version.text, kind=version.kind)
     texts = [code, *(each.text or "" for each in local_sources(project, version)[1:])]
     plain = _COMMENT.sub(" ", "\n".join(texts))
     for index, launch in enumerate(version.launches):

@@ -1,8 +1,9 @@
 """Front matter: the TOML by which a version's file says what it is.
 
 A ``.cu`` file starts with ``/* ---``, TOML, ``--- */``. In a ``.py`` file the TOML
-stands in the module's docstring, between two lines ``---``. Line numbers in
-records and errors are the file's own, 1-based. docs/front-matter.md lists the keys.
+stands in the module's docstring, between two lines ``---``; where it has a ``[[launch]]``,
+the file holds a Triton kernel. Line numbers in records and errors are the file's own,
+1-based. docs/front-matter.md lists the keys.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ from workbench.study.flags import UNSAFE, refusal, shell_safe
 from workbench.study.keys import ExpectTable, FillTable, Keys, LaunchTable, ScratchTable
 from workbench.study.predictions import parse as parse_prediction
 
-Kind = Literal["cuda", "python"]
+Kind = Literal["cuda", "triton", "python"]
 
 _OPEN = re.compile(r"\A\s*/\*[ \t]*---[ \t]*\n")
 _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
-#: Keys that only code compiled by nvcc has.
-_CUDA_ONLY = ("launch", "scratch", "fill", "defines", "flags")
+#: Keys that only code compiled here has.
+_COMPILED = ("launch", "scratch", "fill", "defines", "flags")
+#: Keys of a launch that the other compiler decides, or does not know.
+_CUDA_ONLY = ("block", "dynamic_shared", "cluster", "cooperative")
+_TRITON_ONLY = ("num_warps", "num_stages", "divisible_by_16")
 #: Element types of scratch buffers and of what symbols are filled with, by their NumPy names.
 DTYPES = (
     *(f"float{bits}" for bits in (16, 32, 64)),
@@ -158,27 +162,53 @@ def code(text: str, *, kind: Kind) -> str:
     return "\n".join(rows[: node.lineno - 1] + rows[node.end_lineno :])
 
 
-def _launch(keys: Keys, index: int, table: LaunchTable) -> LaunchSpec:
+def _launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> LaunchSpec:
     key = f"launch[{index}]"
     kernel = keys.required(f"{key}.kernel", table.kernel)
+    for name in _CUDA_ONLY if triton else _TRITON_ONLY:
+        if f"{key}.{name}" in keys.lines:
+            keys.fail(
+                f"{key}.{name}",
+                f"`{name}` has no meaning for a kernel in {'Triton' if triton else 'CUDA C++'}",
+                "Triton decides it from num_warps, num_stages and the code."
+                if triton
+                else "It is for Triton's kernels; write block and, if need be, dynamic_shared.",
+            )
     if not _IDENTIFIER.match(kernel):
         keys.fail(
             f"{key}.kernel",
             f"`{kernel}` is no function name",
-            'Write the name alone; the kernel is declared extern "C" __global__.',
+            "Write the name alone, as behind @triton.jit."
+            if triton
+            else 'Write the name alone; the kernel is declared extern "C" __global__.',
         )
-    for name, value in (("grid", table.grid), ("block", table.block)):
+    block, stages = table.block, 0
+    if triton:
+        # Triton's own defaults; a block is made of whole warps.
+        block = 32 * (table.num_warps or 4)
+        stages = table.num_stages or 3
+    for name, value in (("grid", table.grid), ("block", block)):
         if not value:
             keys.fail(f"{key}.{name}", f"`{name}` is missing in [[launch]]", f"Add {name} = [256].")
+    args = keys.texts(f"{key}.args", table.args, None)
+    for text in table.divisible_by_16:
+        if text not in args:
+            keys.fail(
+                f"{key}.divisible_by_16",
+                f"`{text}` is none of the launch's args",
+                did_you_mean(text, args, "args"),
+            )
     (shared,) = keys.texts(f"{key}.dynamic_shared", table.dynamic_shared, 1) or ("0",)
     return LaunchSpec(
         kernel=kernel,
         grid=keys.texts(f"{key}.grid", table.grid),
-        block=keys.texts(f"{key}.block", table.block),
-        args=keys.texts(f"{key}.args", table.args, None),
+        block=keys.texts(f"{key}.block", block),
+        args=args,
         dynamic_shared=shared,
         cluster=keys.texts(f"{key}.cluster", table.cluster),
         cooperative=table.cooperative,
+        num_stages=stages,
+        divisible_by_16=table.divisible_by_16,
         line=keys.line(key),
     )
 
@@ -285,7 +315,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     Args:
         text: The whole file.
         path: Name of the file in messages.
-        kind: ``cuda`` for a ``.cu``, ``python`` for a ``.py``.
+        kind: ``cuda`` for a ``.cu``, else a ``.py``.
 
     Raises:
         UsageError: no front matter, TOML that does not parse, an unknown key, a
@@ -302,13 +332,17 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     table = _load(block, path)
     keys = Keys(path, block.toml, block.first, block.lines[0])
     said = keys.read(table)
-    if kind == "python":
-        for key in _CUDA_ONLY:
+    triton = kind != "cuda" and bool(said.launch)
+    if kind != "cuda":
+        for key in ("flags",) if triton else _COMPILED:
             if key in table:
                 keys.fail(
                     key,
-                    f"`{key}` has no meaning in a .py version",
-                    "Its prepare() launches what it needs.",
+                    f"`{key}` has no meaning in a .py version"
+                    + ("" if triton else " without [[launch]]"),
+                    "Triton takes num_warps, num_stages in [[launch]], constants in [defines]."
+                    if triton
+                    else "Its prepare() launches what it needs.",
                 )
     elif not said.launch:
         keys.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
@@ -327,7 +361,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         parent=None if said.parent is None else said.parent.strip(),
         change=said.change.strip(),
         baseline=said.baseline,
-        launches=tuple(_launch(keys, *each) for each in enumerate(said.launch)),
+        launches=tuple(_launch(keys, *each, triton) for each in enumerate(said.launch)),
         scratch=tuple(_scratch(keys, *each, taken) for each in enumerate(said.scratch)),
         fills=tuple(_fill(keys, *each, filled) for each in enumerate(said.fill)),
         defines={name: _define(keys, name, value) for name, value in said.defines.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
 
@@ -30,6 +30,9 @@ class LaunchTable(Table, frozen=True):
     dynamic_shared: Size | tuple[Size, ...] = 0
     cluster: Size | tuple[Size, ...] = ()
     cooperative: bool = False
+    num_warps: Literal[1, 2, 4, 8, 16, 32] | None = None
+    num_stages: Annotated[int, msgspec.Meta(ge=1, le=16)] | None = None
+    divisible_by_16: tuple[str, ...] = ()
 
 
 class ScratchTable(Table, frozen=True):
@@ -93,8 +96,11 @@ _FORMS = {
     **dict.fromkeys(
         ("baseline", "cooperative"), ("must be true or false, not {value!r}", "{key} = true")
     ),
+    "divisible_by_16": ("must be a list of strings, not {value!r}", '{key} = ["N"]'),
     "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
     "defines": ("must be a table", "[defines] and TILE = 32"),
+    "num_warps": ("must be 1, 2, 4, 8, 16 or 32, not {value!r}", "{key} = 4"),
+    "num_stages": ("must be an integer from 1 to 16, not {value!r}", "{key} = 3"),
     "tolerance": ("must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),
     **dict.fromkeys(
         ("args", "value"), ("must hold strings or numbers, not {value!r}", "{key} = {example}")

@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Dim3, Number, Problem, Record, Version
+from workbench.model import Dim3, KernelResources, LaunchSpec, Number, Problem, Record, Version
 from workbench.study.expressions import evaluate, names_in
 from workbench.study.frontmatter import place
 
@@ -259,6 +261,7 @@ def resolve_launches(
                 "It must be 0 or more.",
             )
         args = tuple(_argument(args_key, text, names, buffers) for text in spec.args)
+        _check_divisible(Key(version, f"launch[{index}].divisible_by_16"), spec, args, problem)
         cluster = None
         if spec.cluster:
             limits = (MAX_CLUSTER, MAX_CLUSTER, MAX_CLUSTER)
@@ -276,6 +279,38 @@ def resolve_launches(
             )
         )
     return tuple(launches)
+
+
+def _check_divisible(
+    key: Key, spec: LaunchSpec, args: tuple[BufferArg | ScalarArg, ...], problem: Problem
+) -> None:
+    for text, argument in zip(spec.args, args, strict=True):
+        if text not in spec.divisible_by_16:
+            continue
+        if isinstance(argument, BufferArg) or argument.value % 16:
+            value = "a buffer" if isinstance(argument, BufferArg) else argument.value
+            raise key.error(
+                f"`{text}` is {value} for problem {problem.name}, no multiple of 16",
+                f'Ask for it: requires = "{text} % 16 == 0"; or leave it out.',
+            )
+
+
+def complete(
+    launches: tuple[ResolvedLaunch, ...], resources: tuple[KernelResources, ...]
+) -> tuple[ResolvedLaunch, ...]:
+    """Launches with what the compiler of their kernels wants of every launch (Triton does)."""
+    wants = {each.name: each for each in resources if each.implied_shared or each.implied_args}
+    null = ScalarArg(value=0, ctype="ulong")
+    return tuple(
+        launch
+        if (want := wants.get(launch.kernel)) is None
+        else msgspec.structs.replace(
+            launch,
+            dynamic_shared=want.implied_shared,
+            args=launch.args + (null,) * want.implied_args,
+        )
+        for launch in launches
+    )
 
 
 def _check_cluster(key: Key, cluster: Dim3, grid: Dim3, problem: Problem) -> None:

@@ -164,9 +164,14 @@ def _inherited(parent: Version) -> str:
         text += _pair("value", list(fill.values), 5) if fill.values else ""
     for launch in parent.launches:
         text += "\n[[launch]]\n" + _pair("kernel", launch.kernel, 6)
-        for key in ("grid", "block", "args", "cluster"):
+        triton = parent.kind == "triton"
+        for key in ("grid", "args") if triton else ("grid", "block", "args", "cluster"):
             values = [int(each) if each.isdigit() else each for each in getattr(launch, key)]
             text += _pair(key, values, 6) if values else ""
+        if triton:
+            text += _pair("num_warps", int(launch.block[0]) // 32)
+            text += _pair("num_stages", launch.num_stages)
+            text += _pair("divisible_by_16", launch.divisible_by_16)
         if launch.dynamic_shared != "0":
             text += _pair("dynamic_shared", launch.dynamic_shared)
         if launch.cooperative:

@@ -33,7 +33,8 @@ _MOVES = 20
 
 _FRONT_CUDA = re.compile(r"\s*/\*\s*---[ \t]*\n.*?^\s*---\s*\*/", re.DOTALL | re.MULTILINE)
 _FRONT_PYTHON = re.compile(
-    r"\s*(?P<quote>\"\"\"|''').*?^\s*---\s*$.*?^\s*---\s*$.*?(?P=quote)", re.DOTALL | re.MULTILINE
+    r"\s*[rRuU]?(?P<quote>\"\"\"|''').*?^\s*---\s*$.*?^\s*---\s*$.*?(?P=quote)",
+    re.DOTALL | re.MULTILINE,
 )
 
 

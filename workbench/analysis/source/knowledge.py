@@ -74,20 +74,23 @@ def unknown_files(
     same = {
         (a, b)
         for a, b in files.items()
-        if (old.sources[a].sha256 and old.sources[a].sha256 == new.sources[b].sha256)
-        or (toolkit and old.sources[a].path == new.sources[b].path and _is_toolkit(old, a))
+        if old.sources[a].sha256 and old.sources[a].sha256 == new.sources[b].sha256
     }
     out = []
     for profile, hashed in ((old, {a for a, _ in same}), (new, {b for _, b in same})):
-        dark = {n for n, source in enumerate(profile.sources) if source.text is None}
+        dark = {
+            n
+            for n, source in enumerate(profile.sources)
+            if source.text is None and not (toolkit and _is_toolkit(profile, n))
+        }
         none = len(dark) == len(profile.sources) and not hashed
         out.append(frozenset((dark - hashed) | ({-1} if none else set())))
     return out[0], out[1]
 
 
 def _is_toolkit(profile: Profile, file: int) -> bool:
-    """Whether a file is the compiler's: versions are compiled with its headers in ``system``."""
-    return profile.sources[file].path.startswith("system/")
+    """Whether a file is the compiler's: ``system`` has its headers, ``triton`` Triton's library."""
+    return profile.sources[file].path.startswith(("system/", "triton/"))
 
 
 def _used(profile: Profile) -> list[int]:

@@ -26,7 +26,7 @@ from workbench.errors import KernelError
 
 Ints = NDArray[np.signedinteger[Any]]
 Bools = NDArray[np.bool_]
-_PLAIN, _ATOMIC, _COPY = 0, 1, 2
+_PLAIN, _ATOMIC, _COPY, _THREAD_COPY = 0, 1, 2, 3
 _HINTS = {
     "order": "Put a __syncthreads() or an mbarrier between the two.",
     "copy": "Wait for the phase of the copy's mbarrier first, by the parity that it ends.",
@@ -93,7 +93,10 @@ class OrderWatcher:
                     self._check_defined(site, touched)
                 agent = self.clocks.own[touched.row, touched.warp]
                 step = self.clocks.known[touched.row, touched.warp, agent]
-                self.mark_write(site, touched, (agent, step), _ATOMIC if atomic else _PLAIN)
+                # A thread's own cp.async wants no proxy fence: compilers put none behind it.
+                copied = site.instr.parts[:2] == ("cp", "async")
+                how = _ATOMIC if atomic else _THREAD_COPY if copied else _PLAIN
+                self.mark_write(site, touched, (agent, step), how)
                 if not atomic:
                     # Two warps that write one word in the same instruction: the later is in.
                     self.check_write(site, touched, verb, atomic=False)
@@ -172,7 +175,7 @@ class OrderWatcher:
         if late.any():
             self._clash(site, who_, late, verb, written=True)
         if proxy:
-            plain = (writer >= 0) & (self._how[owner, granule] != _COPY)
+            plain = (writer >= 0) & (self._how[owner, granule] < _COPY)
             late = plain & (self.clocks.fenced[row, warp, writer] < step)
             if late.any():
                 at = self._first(late)

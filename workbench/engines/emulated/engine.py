@@ -46,7 +46,7 @@ _ERROR_WORDS = {
 
 
 class EmulatorEngine(Engine):
-    """Runs versions in CUDA C++ on this machine's CPU.
+    """Runs versions in CUDA C++ and Triton on this machine's CPU.
 
     Args:
         project: Where the studies lie.
@@ -74,7 +74,7 @@ class EmulatorEngine(Engine):
 
     def refuses(self, version: Version) -> str:
         """See `Engine.refuses`."""
-        return "" if version.kind == "cuda" else "its library needs a GPU"
+        return "its library needs a GPU" if version.kind == "python" else ""
 
     def unheard(self, options: ProfileOptions) -> list[str]:
         """See `Engine.unheard`: what means something to ncu alone."""
@@ -98,9 +98,9 @@ class EmulatorEngine(Engine):
             KernelError: it does not compile.
             MissingError: a Python version; or neither a compiler nor such a profile.
         """
-        if version.kind != "cuda":
+        if version.kind == "python":
             raise MissingError(
-                f"{version.id} is a Python version: the emulator runs CUDA C++ only",
+                f"{version.id} has no [[launch]]: what it runs is a library's",
                 "Its library needs a GPU: run this command on a machine with a GPU.",
             )
         try:

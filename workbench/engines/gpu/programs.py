@@ -242,7 +242,7 @@ def load(
     session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
 ) -> Loaded:
     """Load a version of either kind."""
-    if program.kind == "cuda":
+    if program.kind != "python":
         return CudaProgram(session, program)
     return PythonProgram(session, program, problem, parameters)
 

@@ -49,13 +49,13 @@ class BufferSpec(Record, frozen=True):
 
 
 class Executable(Record, frozen=True):
-    """A version as the worker runs it: a cubin and its launches, or a Python file.
+    """A version as the worker runs it: a cubin and its launches, or a Python file alone.
 
     Paths are relative to the project root, which is the worker's working folder.
     """
 
     version: str
-    kind: Literal["cuda", "python"]
+    kind: Literal["cuda", "triton", "python"]
     path: str
     cubin: str = ""
     launches: tuple[ResolvedLaunch, ...] = ()
