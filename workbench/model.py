@@ -1,9 +1,8 @@
 """The records that cross borders. `Profile` is the waist of the program.
 
-Everything before a `Profile` may touch hardware; everything behind it is pure.
-All records are frozen `msgspec.Struct`s, validated while they are decoded from JSON.
-
-Units inside: seconds, bytes, hertz, percent (0-100) where the unit says ``%``.
+Before a `Profile` there may be hardware; behind it all is pure. Records are frozen
+`msgspec.Struct`s, validated while they are decoded from JSON. Units inside: seconds, bytes,
+hertz, percent (0-100) where the unit says ``%``.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ class Problem(Record, frozen=True):
 class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
-    `args` name buffers (inputs, ``output``, scratch) or expressions over the problem's
-    parameters. `dynamic_shared` is in bytes; of a `cooperative` launch all blocks are on the chip
-    at once. Of a Triton kernel: `num_stages` (else 0), and the integers `divisible_by_16`.
+    `args` name buffers, tensor maps or expressions. `dynamic_shared` is in bytes; of a
+    `cooperative` launch all blocks are on the chip at once; of Triton: `num_stages` (else 0).
     """
 
     kernel: str
@@ -76,12 +74,14 @@ class FillSpec(Record, frozen=True):
     line: int = 0
 
 
+TensorMapSpec = dict[str, tuple[str, ...]]  #: a ``[[tensor_map]]``'s keys and their texts
+
+
 class Expectation(Record, frozen=True):
     """What the author predicted, before measuring, that a version would move.
 
-    `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``,
-    ``same``, ``>= 0.9 of peak``; parsed by `workbench.study.predictions`. `learned`
-    is hindsight: what the measurement taught, written after it.
+    `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``, ``same``, ``>= 0.9
+    of peak``; parsed by `workbench.study.predictions`. `learned` is hindsight, written afterwards.
     """
 
     counter: str
@@ -101,8 +101,10 @@ class Description(Record, frozen=True):
     launches: tuple[LaunchSpec, ...] = ()
     scratch: tuple[ScratchSpec, ...] = ()
     fills: tuple[FillSpec, ...] = ()
+    tensor_maps: tuple[TensorMapSpec, ...] = ()
     defines: dict[str, str] = {}
     flags: tuple[str, ...] = ()
+    arch_specific: bool = False  # compiled for sm_90a where the chip is an sm_90
     requires: str = ""  # integer expression that must be true for a problem
     requires_why: str = ""  # the sentence shown where it is not
     tolerance: float | None = None  # of this version alone; None: the study's
@@ -124,9 +126,8 @@ class Version(Description, frozen=True, kw_only=True):
 class SourceFile(Record, frozen=True):
     """A source file as it was when the profile was captured.
 
-    `path` is what line tables refer to: relative to the project for our own
-    files, as recorded for reports captured elsewhere. `text` is None where the
-    report names a file but does not hold it.
+    `path` is what line tables refer to: relative to the project for our own files, as recorded
+    for reports captured elsewhere. `text` is None where the report names a file without it.
     """
 
     path: str
@@ -151,7 +152,7 @@ class KernelResources(Record, frozen=True):
 class Build(Record, frozen=True):
     """The outcome of compiling one version for one architecture."""
 
-    compiler: str  # "nvcc 13.0.88", "nvrtc 13.0.88"
+    compiler: str  # "nvcc 13.0.88"
     arch: str  # "sm_90"
     flags: tuple[str, ...] = ()
     resources: tuple[KernelResources, ...] = ()
@@ -200,10 +201,9 @@ class Column(Record, frozen=True):
 class InstructionTable(Record, frozen=True):
     """The instructions of one kernel, as columns of equal length, by address.
 
-    `address` is in bytes from the kernel's first instruction. `file` indexes
-    `Profile.sources` (-1: unknown), `line` is 1-based (0: unknown). `columns`
-    maps an ncu metric name to its per-instruction values. `ptx` may be empty
-    (engines without it) or as long as `address`.
+    `address` is in bytes from the kernel's first instruction. `file` indexes `Profile.sources`
+    (-1: unknown), `line` is 1-based (0: unknown). `columns` maps an ncu metric name to its
+    per-instruction values. `ptx` may be empty (engines without it) or as long as `address`.
     """
 
     address: tuple[int, ...] = ()

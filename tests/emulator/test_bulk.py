@@ -10,8 +10,8 @@ import pytest
 from tests.emulator.conftest import Array, Compile, execute
 from tests.emulator.ptxwords import PRELUDE
 from workbench.emulator.launch import Scalar, TensorArgument
-from workbench.emulator.state.tensormap import Im2col, TensorMap
 from workbench.errors import KernelError, UsageError
+from workbench.study.tensormap import Im2col, TensorMap
 
 pytestmark = pytest.mark.nvcc
 

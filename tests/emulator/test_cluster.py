@@ -8,8 +8,8 @@ import pytest
 from tests.emulator.conftest import Compile, execute
 from tests.emulator.ptxwords import PRELUDE
 from workbench.emulator.launch import TensorArgument
-from workbench.emulator.state.tensormap import TensorMap
 from workbench.errors import KernelError, UsageError
+from workbench.study.tensormap import TensorMap
 
 pytestmark = pytest.mark.nvcc
 

@@ -15,9 +15,9 @@ from tests.emulator.conftest import Array, Compile, execute
 from tests.emulator.ptxwords import PRELUDE
 from tests.emulator.test_bulk import unswizzled
 from workbench.emulator.launch import Scalar, TensorArgument
-from workbench.emulator.state.tensormap import TensorMap
 from workbench.emulator.work import mix, operations
 from workbench.errors import KernelError
+from workbench.study.tensormap import TensorMap
 
 pytestmark = pytest.mark.nvcc
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
-from workbench.engines.gpu.libcuda import attributes_of
+from workbench.engines.gpu.libcuda import Driver, attributes_of
+from workbench.engines.gpu.programs import packed_as_fields
 from workbench.model import Dim3
 from workbench.study.launches import ResolvedLaunch
+from workbench.study.tensormap import Im2col, TensorMap
 
 PLAIN = ResolvedLaunch(kernel="k", grid=(4, 1, 1), block=(32, 1, 1))
 
@@ -33,3 +38,62 @@ def test_attributes_are_laid_out_as_the_driver_reads_them(
     raw = [bytes(each) for each in found]
     words = [[int.from_bytes(each[at : at + 4], "little") for at in (0, 8, 12, 16)] for each in raw]
     assert [(number, tuple(value)) for number, *value in words] == want
+
+
+TILED = TensorMap("bfloat16", (64, 9, 5), (256, 4096), (64, 4, 1), (1, 2, 1), 128, offset=32)
+PIXELS = TensorMap(
+    "float32", (8, 6, 7, 2), (32, 192, 1344), swizzle=32, fill_nan=True, l2_promotion=256,
+    im2col=Im2col((-1, -2), (1, 0), 8, 96),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("described", "name", "want"),
+    [
+        (
+            TILED,
+            "cuTensorMapEncodeTiled",
+            # type, rank, address, dims, strides, box, element strides, then interleave,
+            # swizzle, promotion, fill: numbers of cuda.h.
+            [9, 3, 4128, [64, 9, 5], [256, 4096], [64, 4, 1], [1, 2, 1], 0, 3, 0, 0],
+        ),
+        (
+            PIXELS,
+            "cuTensorMapEncodeIm2col",
+            [
+                7,
+                4,
+                4096,
+                [8, 6, 7, 2],
+                [32, 192, 1344],
+                [-1, -2],
+                [1, 0],
+                8,
+                96,
+                [1] * 4,
+                0,
+                1,
+                3,
+                1,
+            ],
+        ),
+    ],
+)
+def test_a_tensor_map_is_told_as_the_driver_reads_it(
+    monkeypatch: pytest.MonkeyPatch, described: TensorMap, name: str, want: list[Any]
+) -> None:
+    def call(self: Driver, called: str, place: ctypes.c_void_p, *rest: Any) -> None:
+        assert called == name and place.value is not None and place.value % 64 == 0
+        assert [list(each) if hasattr(each, "_length_") else each.value for each in rest] == want
+        ctypes.memset(place, 0xAB, 128)
+
+    monkeypatch.setattr(Driver, "__init__", lambda self: None)
+    monkeypatch.setattr(Driver, "call", call)
+    assert Driver().tensor_map(described, 4096).tobytes() == b"\xab" * 128
+
+
+def test_parameters_lie_as_the_fields_of_a_structure() -> None:
+    values = [np.int32(7), np.uintp(1 << 40), np.float32(1.5), np.void(bytes(range(128)))]
+    packed = packed_as_fields([*values, np.int32(-1)])
+    assert packed[:20] == struct.pack("@iPf", 7, 1 << 40, 1.5)
+    assert packed[64:192] == bytes(range(128)) and packed[192:] == b"\xff" * 4

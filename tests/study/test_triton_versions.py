@@ -105,7 +105,7 @@ def test_a_py_file_without_a_launch_still_refuses_what_is_compiled(maker: Maker)
         maker.load()
 
 
-@pytest.mark.parametrize(("arg", "what"), [("N", "`N` is 1000"), ("x", "`x` is a buffer")])
+@pytest.mark.parametrize(("arg", "what"), [("N", "`N` is 1000"), ("x", "`x` is a pointer")])
 def test_what_is_said_to_be_divisible_is_looked_at(maker: Maker, arg: str, what: str) -> None:
     maker.write("v0.py", TRITON.replace('divisible_by_16 = ["N"]', f'divisible_by_16 = ["{arg}"]'))
     study = maker.load()

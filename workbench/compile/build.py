@@ -87,6 +87,11 @@ def effective_flags(version: Version) -> tuple[str, ...]:
     return (*defaults, *version.flags, *defines)
 
 
+def target(version: Version, arch: str) -> str:
+    """What a version is compiled for on a chip: ``sm_90a`` for an ``arch_specific`` one."""
+    return f"{arch}a" if version.arch_specific and arch[-1] not in "af" else arch
+
+
 def build(
     project: Project,
     version: Version,
@@ -119,6 +124,7 @@ def build(
             f"{version.path!r}: the name holds a character that a shell may act upon",
             "nvcc hands it to one: name folder and file without $, quotes and backslashes.",
         )
+    arch = target(version, arch)
     tool = Triton(version) if version.kind == "triton" else compilers.choose(compiler)
     sources = local_sources(project, version)
     flags = effective_flags(version)

@@ -28,9 +28,10 @@ from workbench.emulator.ptx.shapes import check_shapes
 from workbench.emulator.state.context import Context, Limits, Placement, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
 from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
-from workbench.emulator.state.tensormap import TensorMap
+from workbench.emulator.state.tensormap import encode
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError, UsageError
+from workbench.study.tensormap import TensorMap
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
 BATCH_LANES = 16_384
@@ -166,7 +167,7 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
         if isinstance(argument, Buffer):
             raw = struct.pack("<Q", arena.address(argument.name))
         elif isinstance(argument, TensorArgument):
-            raw = argument.map.encode(arena.address(argument.name))
+            raw = encode(argument.map, arena.address(argument.name))
         else:
             raw = struct.pack(_FORMS[argument.kind], argument.value)
         if len(raw) != variable.size:

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from workbench.errors import did_you_mean
 from workbench.model import FillSpec, Problem, Record, Version
-from workbench.study.launches import Key, Scope, is_float
+from workbench.study.launches import is_float
+from workbench.study.scope import Key, Scope
 
 _INTEGER = re.compile(r"(u?)int(\d+)\Z")
 

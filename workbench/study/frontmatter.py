@@ -16,19 +16,22 @@ from typing import Literal
 import msgspec
 
 from workbench.disk.limits import FRONT_MATTER, read_toml
-from workbench.errors import UsageError, did_you_mean
+from workbench.errors import UsageError
 from workbench.model import (
     Description,
-    Expectation,
-    FillSpec,
-    LaunchSpec,
     Record,
-    ScratchSpec,
     Version,
 )
-from workbench.study.flags import UNSAFE, refusal, shell_safe
-from workbench.study.keys import ExpectTable, FillTable, Keys, LaunchTable, ScratchTable
-from workbench.study.predictions import parse as parse_prediction
+from workbench.study.flags import refusal
+from workbench.study.keys import Keys
+from workbench.study.tables import (
+    read_define,
+    read_expectation,
+    read_fill,
+    read_launch,
+    read_scratch,
+    read_tensor_map,
+)
 
 Kind = Literal["cuda", "triton", "python"]
 
@@ -36,16 +39,7 @@ _OPEN = re.compile(r"\A\s*/\*[ \t]*---[ \t]*\n")
 _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 
 #: Keys that only code compiled here has.
-_COMPILED = ("launch", "scratch", "fill", "defines", "flags")
-#: Keys of a launch that the other compiler decides, or does not know.
-_CUDA_ONLY = ("block", "dynamic_shared", "cluster", "cooperative")
-_TRITON_ONLY = ("num_warps", "num_stages", "divisible_by_16")
-#: Element types of scratch buffers and of what symbols are filled with, by their NumPy names.
-DTYPES = (
-    *(f"float{bits}" for bits in (16, 32, 64)),
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-)
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_COMPILED = ("launch", "scratch", "fill", "tensor_map", "defines", "flags", "arch_specific")
 
 
 class FrontMatter(Description, frozen=True):
@@ -162,130 +156,6 @@ def code(text: str, *, kind: Kind) -> str:
     return "\n".join(rows[: node.lineno - 1] + rows[node.end_lineno :])
 
 
-def _launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> LaunchSpec:
-    key = f"launch[{index}]"
-    kernel = keys.required(f"{key}.kernel", table.kernel)
-    for name in _CUDA_ONLY if triton else _TRITON_ONLY:
-        if f"{key}.{name}" in keys.lines:
-            keys.fail(
-                f"{key}.{name}",
-                f"`{name}` has no meaning for a kernel in {'Triton' if triton else 'CUDA C++'}",
-                "Triton decides it from num_warps, num_stages and the code."
-                if triton
-                else "It is for Triton's kernels; write block and, if need be, dynamic_shared.",
-            )
-    if not _IDENTIFIER.match(kernel):
-        keys.fail(
-            f"{key}.kernel",
-            f"`{kernel}` is no function name",
-            "Write the name alone, as behind @triton.jit."
-            if triton
-            else 'Write the name alone; the kernel is declared extern "C" __global__.',
-        )
-    block, stages = table.block, 0
-    if triton:
-        # Triton's own defaults; a block is made of whole warps.
-        block = 32 * (table.num_warps or 4)
-        stages = table.num_stages or 3
-    for name, value in (("grid", table.grid), ("block", block)):
-        if not value:
-            keys.fail(f"{key}.{name}", f"`{name}` is missing in [[launch]]", f"Add {name} = [256].")
-    args = keys.texts(f"{key}.args", table.args, None)
-    for text in table.divisible_by_16:
-        if text not in args:
-            keys.fail(
-                f"{key}.divisible_by_16",
-                f"`{text}` is none of the launch's args",
-                did_you_mean(text, args, "args"),
-            )
-    (shared,) = keys.texts(f"{key}.dynamic_shared", table.dynamic_shared, 1) or ("0",)
-    return LaunchSpec(
-        kernel=kernel,
-        grid=keys.texts(f"{key}.grid", table.grid),
-        block=keys.texts(f"{key}.block", block),
-        args=args,
-        dynamic_shared=shared,
-        cluster=keys.texts(f"{key}.cluster", table.cluster),
-        cooperative=table.cooperative,
-        num_stages=stages,
-        divisible_by_16=table.divisible_by_16,
-        line=keys.line(key),
-    )
-
-
-def _scratch(keys: Keys, index: int, table: ScratchTable, taken: set[str]) -> ScratchSpec:
-    key = f"scratch[{index}]"
-    name = keys.required(f"{key}.name", table.name)
-    if not _IDENTIFIER.match(name) or name in taken:
-        keys.fail(
-            f"{key}.name",
-            f"`{name}` is no name or taken twice",
-            "Give every scratch buffer a name of its own, of letters, digits and _.",
-        )
-    taken.add(name)
-    dtype = _dtype(keys, key, keys.required(f"{key}.dtype", table.dtype))
-    if not table.shape:
-        keys.fail(f"{key}.shape", "`shape` is missing in [[scratch]]", 'Add shape = ["M", "N"].')
-    shape = keys.texts(f"{key}.shape", table.shape, None)
-    return ScratchSpec(name=name, dtype=dtype, shape=shape, line=keys.line(key))
-
-
-def _dtype(keys: Keys, key: str, dtype: str) -> str:
-    if dtype not in DTYPES:
-        keys.fail(f"{key}.dtype", f"unknown dtype `{dtype}`", did_you_mean(dtype, DTYPES, "types"))
-    return dtype
-
-
-def _fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> FillSpec:
-    key = f"fill[{index}]"
-    name = keys.required(f"{key}.name", table.name)
-    if name in taken:
-        keys.fail(f"{key}.name", f"`{name}` is filled twice", "Keep one [[fill]] of each name.")
-    taken.add(name)
-    if (table.value == ()) == (not table.input.strip()):
-        keys.fail(
-            key,
-            f"[[fill]] of `{name}` takes either `value` or `input`",
-            "Write value = 0, value = [1, 0] to repeat several, or input = the name of an input.",
-        )
-    return FillSpec(
-        name=name,
-        values=keys.texts(f"{key}.value", table.value, None),
-        input=table.input.strip(),
-        dtype=_dtype(keys, key, table.dtype) if table.dtype else "",
-        line=keys.line(key),
-    )
-
-
-def _expectation(keys: Keys, index: int, table: ExpectTable) -> Expectation:
-    key = f"expect[{index}]"
-    change = keys.required(f"{key}.change", table.change)
-    try:
-        parse_prediction(change)
-    except UsageError as error:
-        keys.fail(f"{key}.change", error.message, error.hint)
-    return Expectation(
-        counter=keys.required(f"{key}.counter", table.counter),
-        change=change,
-        why=table.why.strip(),
-        learned=table.learned.strip(),
-        line=keys.line(key),
-    )
-
-
-def _define(keys: Keys, name: str, value: object) -> str:
-    key = f"defines.{name}"
-    if not _IDENTIFIER.match(name):
-        keys.fail(key, f"`{name}` is no macro name", "Use letters, digits, _.")
-    if not isinstance(value, str | int | float):
-        keys.fail(
-            key, f"`{name}` must be a number or a string, not {value!r}", f"Write {name} = 32."
-        )
-    if not shell_safe(str(value)):
-        keys.fail(key, f"`{name}` holds a character that a shell may act upon", UNSAFE)
-    return str(int(value) if isinstance(value, bool) else value)
-
-
 def _load(block: _Header, path: str) -> dict[str, object]:
     if len(block.toml) > FRONT_MATTER.bytes:
         found = f"has {len(block.toml):,} characters of front matter"
@@ -361,16 +231,20 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         parent=None if said.parent is None else said.parent.strip(),
         change=said.change.strip(),
         baseline=said.baseline,
-        launches=tuple(_launch(keys, *each, triton) for each in enumerate(said.launch)),
-        scratch=tuple(_scratch(keys, *each, taken) for each in enumerate(said.scratch)),
-        fills=tuple(_fill(keys, *each, filled) for each in enumerate(said.fill)),
-        defines={name: _define(keys, name, value) for name, value in said.defines.items()},
+        launches=tuple(read_launch(keys, *each, triton) for each in enumerate(said.launch)),
+        scratch=tuple(read_scratch(keys, *each, taken) for each in enumerate(said.scratch)),
+        fills=tuple(read_fill(keys, *each, filled) for each in enumerate(said.fill)),
+        defines={name: read_define(keys, name, value) for name, value in said.defines.items()},
+        tensor_maps=tuple(
+            read_tensor_map(keys, *each, taken) for each in enumerate(said.tensor_map)
+        ),
         flags=said.flags,
+        arch_specific=said.arch_specific,
         requires=said.requires.strip(),
         requires_why=said.requires_why.strip(),
         tolerance=said.tolerance,
         tolerance_why=said.tolerance_why.strip(),
-        expectations=tuple(_expectation(keys, *each) for each in enumerate(said.expect)),
+        expectations=tuple(read_expectation(keys, *each) for each in enumerate(said.expect)),
         lines=block.lines,
         key_lines=keys.lines,
     )

@@ -52,6 +52,26 @@ class FillTable(Table, frozen=True):
     dtype: str = ""
 
 
+class TensorMapTable(Table, frozen=True):
+    """``[[tensor_map]]``."""
+
+    name: str = ""
+    buffer: str = ""
+    dtype: str = ""
+    dims: Size | tuple[Size, ...] = ()
+    strides: Size | tuple[Size, ...] = ()
+    box: Size | tuple[Size, ...] = ()
+    element_strides: Size | tuple[Size, ...] = ()
+    swizzle: Size = 0
+    interleave: Size = 0
+    l2_promotion: Size = 0
+    fill: str = "zero"
+    lower: Size | tuple[Size, ...] = ()
+    upper: Size | tuple[Size, ...] = ()
+    channels: Size | None = None
+    pixels: Size | None = None
+
+
 class ExpectTable(Table, frozen=True):
     """``[[expect]]``."""
 
@@ -72,8 +92,10 @@ class VersionTable(Table, frozen=True):
     expect: tuple[ExpectTable, ...] = ()
     scratch: tuple[ScratchTable, ...] = ()
     fill: tuple[FillTable, ...] = ()
+    tensor_map: tuple[TensorMapTable, ...] = ()
     defines: dict[str, object] = {}
     flags: tuple[str, ...] = ()
+    arch_specific: bool = False
     requires: str = ""
     requires_why: str = ""
     tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
@@ -86,15 +108,24 @@ TABLES: dict[str, type[Table]] = {
     "launch": LaunchTable,
     "scratch": ScratchTable,
     "fill": FillTable,
+    "tensor_map": TensorMapTable,
     "expect": ExpectTable,
 }
+#: The keys of a tensor map that hold several sizes, and all that hold sizes.
+TENSOR_MAP_LISTS = ("dims", "strides", "box", "element_strides", "lower", "upper")
+TENSOR_MAP_SIZES = tuple(
+    each
+    for each in TensorMapTable.__struct_fields__
+    if each not in ("name", "buffer", "dtype", "fill")
+)
 _SIZES = ("must hold integers or expressions, not {value!r}", "{key} = {example}")
 _EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
 _TABLES = ("must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {
     **dict.fromkeys(
-        ("baseline", "cooperative"), ("must be true or false, not {value!r}", "{key} = true")
+        ("baseline", "cooperative", "arch_specific"),
+        ("must be true or false, not {value!r}", "{key} = true"),
     ),
     "divisible_by_16": ("must be a list of strings, not {value!r}", '{key} = ["N"]'),
     "flags": ("must be a list of strings, not {value!r}", '{key} = ["…"]'),
@@ -106,7 +137,8 @@ _FORMS = {
         ("args", "value"), ("must hold strings or numbers, not {value!r}", "{key} = {example}")
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
-    **dict.fromkeys(("launch", "scratch", "fill", "expect"), _TABLES),
+    **dict.fromkeys(TENSOR_MAP_SIZES, _SIZES),
+    **dict.fromkeys(("launch", "scratch", "fill", "tensor_map", "expect"), _TABLES),
 }
 _STRING = ("must be a string, not {value!r}", '{key} = "…"')
 #: msgspec's messages: what is wrong, and the path to it, `$.launch[0].grid[1]`.

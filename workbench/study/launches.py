@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from workbench.errors import UsageError, did_you_mean
+from workbench.errors import did_you_mean
 from workbench.model import Dim3, KernelResources, LaunchSpec, Number, Problem, Record, Version
-from workbench.study.expressions import evaluate, names_in
-from workbench.study.frontmatter import place
+from workbench.study.keys import TENSOR_MAP_SIZES
+from workbench.study.scope import Key, Scope
+from workbench.study.tensormaps import TensorMapArg, resolve_tensor_maps
 
 #: Limits that hold on every chip since compute capability 3.0 (CUDA C++ Programming
 #: Guide, "Technical Specifications per Compute Capability").
@@ -54,7 +54,7 @@ class ResolvedLaunch(Record, frozen=True):
     kernel: str
     grid: Dim3
     block: Dim3
-    args: tuple[BufferArg | ScalarArg, ...] = ()
+    args: tuple[BufferArg | ScalarArg | TensorMapArg, ...] = ()
     dynamic_shared: int = 0
     cluster: Dim3 | None = None
     cooperative: bool = False
@@ -66,53 +66,6 @@ class ResolvedScratch(Record, frozen=True):
     name: str
     dtype: str
     shape: tuple[int, ...]
-
-
-class Scope(Protocol):
-    """What resolving needs of a `workbench.study.folder.Study`, which imports this module."""
-
-    def names(self, version: Version, problem: Problem) -> dict[str, int]:
-        """Parameters and integer defines, by name."""
-        ...
-
-    def buffer_names(self, version: Version) -> set[str]:
-        """Inputs, outputs and the version's scratch buffers."""
-        ...
-
-
-class Key(NamedTuple):
-    """A key of a version's front matter, by its path: ``launch[0].grid``."""
-
-    version: Version
-    path: str
-
-    @property
-    def name(self) -> str:
-        """Its last part: ``grid``."""
-        return self.path.rpartition(".")[2]
-
-    @property
-    def where(self) -> str:
-        """``kernels/sgemm/v3_padded.cu:7``: its file and line."""
-        return place(self.version, self.path)
-
-    def error(self, what: str, hint: str) -> UsageError:
-        """The error for it, at its line."""
-        return UsageError(f"{self.where}: {what}", hint)
-
-    def names_in(self, text: str) -> list[str]:
-        """What an expression of the key uses; a complaint names the key's line."""
-        try:
-            return names_in(text)
-        except UsageError as error:
-            raise self.error(f"{self.name}: {error.message}", error.hint) from None
-
-    def value(self, text: str, names: dict[str, int]) -> int:
-        """The value of an expression of the key; a complaint names the key's line."""
-        try:
-            return evaluate(text, names)
-        except UsageError as error:
-            raise self.error(f"{self.name}: {error.message}", error.hint) from None
 
 
 def defined_integers(version: Version) -> dict[str, int]:
@@ -161,9 +114,10 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
     Raises:
         UsageError: at file and line, with the nearest right name.
     """
+    maps = [name for spec in version.tensor_maps for name in spec["name"]]
     for key, text in _expressions(version):
         if key.name == "args":
-            if text in buffers:
+            if text in buffers or text in maps:
                 continue
             ctype, text = split_cast(text)
             if is_float(text) and CTYPES[ctype] is None:
@@ -172,7 +126,7 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
             continue
         for used in key.names_in(text):
             if used not in names:
-                known = [*names, *(sorted(buffers) if key.name == "args" else ())]
+                known = [*names, *([*sorted(buffers), *maps] if key.name == "args" else ())]
                 raise key.error(
                     f"unknown name `{used}` in {key.name}", did_you_mean(used, known, "names")
                 )
@@ -191,6 +145,10 @@ def _expressions(version: Version) -> Iterator[tuple[Key, str]]:
     for index, fill in enumerate(version.fills):
         for text in fill.values:
             yield Key(version, f"fill[{index}].value"), text
+    for index, spec in enumerate(version.tensor_maps):
+        for name in TENSOR_MAP_SIZES:
+            for text in spec.get(name, ()):
+                yield Key(version, f"tensor_map[{index}].{name}"), text
     if version.requires:
         yield Key(version, "requires"), version.requires
 
@@ -210,8 +168,10 @@ def _extent(
 
 
 def _argument(
-    key: Key, text: str, names: dict[str, int], buffers: set[str]
-) -> BufferArg | ScalarArg:
+    key: Key, text: str, names: dict[str, int], buffers: set[str], maps: dict[str, TensorMapArg]
+) -> BufferArg | ScalarArg | TensorMapArg:
+    if text in maps:
+        return maps[text]
     if text in buffers:
         return BufferArg(name=text)
     ctype, inner = split_cast(text)
@@ -236,11 +196,12 @@ def resolve_launches(
 
     Raises:
         UsageError: a value that no chip can launch (an empty grid, more than 1024
-            threads per block …), at the key's line; an unmet requirement is not
-            checked here: see `Study.check_requirements`.
+            threads per block …) or a tensor map that none can read, at the key's line; an
+            unmet requirement is not checked here: see `Study.check_requirements`.
     """
     names = study.names(version, problem)
     buffers = study.buffer_names(version)
+    maps = resolve_tensor_maps(study, version, problem)
     launches = []
     for index, spec in enumerate(version.launches):
         grid_key, block_key, args_key, shared_key, cluster_key = (
@@ -260,7 +221,7 @@ def resolve_launches(
                 f"dynamic_shared is {shared} bytes for problem {problem.name}",
                 "It must be 0 or more.",
             )
-        args = tuple(_argument(args_key, text, names, buffers) for text in spec.args)
+        args = tuple(_argument(args_key, text, names, buffers, maps) for text in spec.args)
         _check_divisible(Key(version, f"launch[{index}].divisible_by_16"), spec, args, problem)
         cluster = None
         if spec.cluster:
@@ -281,14 +242,12 @@ def resolve_launches(
     return tuple(launches)
 
 
-def _check_divisible(
-    key: Key, spec: LaunchSpec, args: tuple[BufferArg | ScalarArg, ...], problem: Problem
-) -> None:
+def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem: Problem) -> None:
     for text, argument in zip(spec.args, args, strict=True):
         if text not in spec.divisible_by_16:
             continue
-        if isinstance(argument, BufferArg) or argument.value % 16:
-            value = "a buffer" if isinstance(argument, BufferArg) else argument.value
+        value = argument.value if isinstance(argument, ScalarArg) else "a pointer"
+        if isinstance(value, str) or value % 16:
             raise key.error(
                 f"`{text}` is {value} for problem {problem.name}, no multiple of 16",
                 f'Ask for it: requires = "{text} % 16 == 0"; or leave it out.',

@@ -15,6 +15,7 @@ from workbench.project import Project
 from workbench.study import frontmatter
 from workbench.study.discovery import VERSION_NAME
 from workbench.study.folder import Study
+from workbench.study.keys import TENSOR_MAP_LISTS
 
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
 _EXPECT = """\
@@ -148,6 +149,8 @@ def _inherited(parent: Version) -> str:
     text = ""
     if parent.flags:
         text += _pair("flags", list(parent.flags))
+    if parent.arch_specific:
+        text += _pair("arch_specific", True)
     if parent.requires:
         text += _pair("requires", parent.requires)
     if parent.requires_why:
@@ -162,6 +165,11 @@ def _inherited(parent: Version) -> str:
         text += _pair("dtype", fill.dtype, 5) if fill.dtype else ""
         text += _pair("input", fill.input, 5) if fill.input else ""
         text += _pair("value", list(fill.values), 5) if fill.values else ""
+    for spec in parent.tensor_maps:
+        text += "\n[[tensor_map]]\n"
+        for key, texts in spec.items():
+            lists = key in TENSOR_MAP_LISTS
+            text += _pair(key, list(texts) if lists else texts[0], 6) if texts else ""
     for launch in parent.launches:
         text += "\n[[launch]]\n" + _pair("kernel", launch.kernel, 6)
         triton = parent.kind == "triton"

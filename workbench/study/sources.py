@@ -108,8 +108,8 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
 def source_hash(project: Project, version: Version) -> str:
     """SHA-256 over all that decides what a version computes and how fast.
 
-    That is its code after the front matter, its launches, scratch buffers and fills, its
-    defines and flags, and the text of the project files that it includes. Title,
+    That is its code after the front matter, its launches, scratch buffers, fills and tensor
+    maps, its defines and flags, and the text of the project files that it includes. Title,
     change, expectations and requirements are prose: editing them leaves a recorded
     profile valid. Line ends, trailing blanks and blank lines around the code do
     not count; comments do, because they are part of what a report shows.
@@ -140,6 +140,8 @@ def source_hash(project: Project, version: Version) -> str:
             if version.fills
             else {}
         ),
+        **({"tensor_maps": version.tensor_maps} if version.tensor_maps else {}),
+        **({"arch_specific": True} if version.arch_specific else {}),
         "defines": version.defines,
         "flags": version.flags,
     }

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from workbench.compile.build import BuildResult
 from workbench.emulator.faults.origins import Origins
-from workbench.emulator.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
+from workbench.emulator.launch import (
+    Argument,
+    Buffer,
+    KernelLaunch,
+    Scalar,
+    TensorArgument,
+    arena_for,
+)
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Outcome, run, sample
@@ -31,7 +38,7 @@ from workbench.engines.host.filling import check_copy, check_whole, no_symbol, r
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 from workbench.model import Build
-from workbench.study.launches import BufferArg, ResolvedLaunch
+from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
 _FULL_BELOW_FLOPS = 1_000_000_000_000
@@ -80,21 +87,23 @@ def arrays_of(subject: Subject, seed: int) -> Arrays:
     )
 
 
-def launch_of(resolved: ResolvedLaunch, build: Build, limits: Limits) -> KernelLaunch:
+def launch_of(
+    resolved: ResolvedLaunch, build: Build, limits: Limits, memory: Arrays
+) -> KernelLaunch:
     """A study's launch as the emulator takes it.
 
     Raises:
-        KernelError: blocks in clusters, which it does not run.
+        UsageError: a tensor map that reaches beyond its array.
     """
-    arguments: list[Argument] = [
-        Buffer(each.name) if isinstance(each, BufferArg) else Scalar(each.value, each.ctype)
-        for each in resolved.args
-    ]
-    if resolved.cluster is not None and resolved.cluster != (1, 1, 1):
-        raise KernelError(
-            f"kernel {resolved.kernel}: the emulator does not run clusters of blocks",
-            "Use --engine ncu on a GPU machine.",
-        )
+    arguments: list[Argument] = []
+    for each in resolved.args:
+        if isinstance(each, BufferArg):
+            arguments.append(Buffer(each.name))
+        elif isinstance(each, ScalarArg):
+            arguments.append(Scalar(each.value, each.ctype))
+        else:
+            each.check(memory.all[each.buffer].nbytes)
+            arguments.append(TensorArgument(each.buffer, each.map))
     return KernelLaunch(
         resolved.kernel,
         resolved.grid,
@@ -104,6 +113,7 @@ def launch_of(resolved: ResolvedLaunch, build: Build, limits: Limits) -> KernelL
         limits,
         resident(resolved, build),
         resolved.cooperative,
+        resolved.cluster or (1, 1, 1),
     )
 
 
@@ -171,7 +181,7 @@ def emulate(
     begin = time.perf_counter()
     outcomes = []
     for resolved in subject.launches:
-        launch = launch_of(resolved, built_of(subject).build, limits)
+        launch = launch_of(resolved, built_of(subject).build, limits, memory)
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
         outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
     whole = all(outcome.sampled == 1 for outcome in outcomes)
@@ -196,7 +206,8 @@ def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame
     fill(subject, memory, module, arena)
     origins = Origins(module, arena)
     for resolved in subject.launches:
-        run(module, launch_of(resolved, built_of(subject).build, limits), arena, origins=origins)
+        launch = launch_of(resolved, built_of(subject).build, limits, memory)
+        run(module, launch, arena, origins=origins)
     outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
     reference = subject.study.reference(subject.problem, memory.inputs)
     tolerance = subject.study.tolerance_of(subject.version.id)

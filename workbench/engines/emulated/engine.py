@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from workbench import __version__
-from workbench.compile.build import BuildResult, build
+from workbench.compile.build import BuildResult, build, target
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -111,7 +111,7 @@ class EmulatorEngine(Engine):
                 profile = store.load(entry.path)
                 if profile.source_hash == source_hash(self._project, version):
                     found = recorded_build(profile)
-                    if found is not None and found.build.arch == self._arch:
+                    if found is not None and found.build.arch == target(version, self._arch):
                         return found
             raise
 

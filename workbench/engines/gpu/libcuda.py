@@ -1,6 +1,7 @@
-"""The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, cooperation.
+"""The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps.
 
-Stream capture, graph launch and launches with attributes have no wrapper in PyCUDA 2026.1.
+Stream capture, graph launch, launches with attributes and tensor maps have no wrapper in PyCUDA
+2026.1.
 ``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same
 one, its import takes longer than the worker's own, and it would be one more package
 between a user and a time. The driver's C interface is stable across CUDA 12 and 13 and
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from workbench.study.launches import ResolvedLaunch
+from workbench.study.tensormap import ELEMENT_BYTES, TensorMap
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.
 _CAPTURE_RELAXED = 2
@@ -30,6 +32,14 @@ _NON_PORTABLE_CLUSTER = 14
 #: A cluster of up to eight blocks runs on every chip that has clusters (CUDA C++
 #: Programming Guide, "Thread Block Clusters").
 _PORTABLE_CLUSTER = 8
+
+
+#: CUtensorMap is aligned to 64 bytes and has 128.
+TENSOR_MAP_ALIGN, _TENSOR_MAP_BYTES = 64, 128
+#: CU_TENSOR_MAP_SWIZZLE_…, CU_TENSOR_MAP_INTERLEAVE_…, CU_TENSOR_MAP_L2_PROMOTION_L2_… by bytes
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_INTERLEAVES = {0: 0, 16: 1, 32: 2}
+_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 
 
 class DriverError(Exception):
@@ -208,6 +218,34 @@ class Driver:
             )
 
         return launch
+
+    def tensor_map(self, m: TensorMap, address: int) -> np.void:
+        """The driver's 128 bytes of the map of a tensor in an array that starts at an address.
+
+        Raises:
+            DriverError: the driver refuses it.
+        """
+        memory = ctypes.create_string_buffer(_TENSOR_MAP_BYTES + TENSOR_MAP_ALIGN)
+        start = -ctypes.addressof(memory) % TENSOR_MAP_ALIGN
+        place = ctypes.c_void_p(ctypes.addressof(memory) + start)
+        kind = ctypes.c_int(tuple(ELEMENT_BYTES).index(m.dtype))
+        head = (
+            *(place, kind, ctypes.c_uint(m.rank), ctypes.c_void_p(address + m.offset)),
+            (ctypes.c_uint64 * m.rank)(*m.dims),
+            (ctypes.c_uint64 * max(1, m.rank - 1))(*m.strides),
+        )
+        steps = (ctypes.c_uint * m.rank)(*(m.element_strides or (1,) * m.rank))
+        modes = (_INTERLEAVES[m.interleave], _SWIZZLES[m.swizzle], _PROMOTIONS[m.l2_promotion])
+        tail = (steps, *map(ctypes.c_int, (*modes, int(m.fill_nan))))
+        if m.im2col is None:
+            box = (ctypes.c_uint * m.rank)(*m.box)
+            self.call("cuTensorMapEncodeTiled", *head, box, *tail)
+        else:
+            corners = (m.im2col.lower, m.im2col.upper)
+            lower, upper = ((ctypes.c_int * len(each))(*each) for each in corners)
+            counts = (ctypes.c_uint(m.im2col.channels), ctypes.c_uint(m.im2col.pixels))
+            self.call("cuTensorMapEncodeIm2col", *head, lower, upper, *counts, *tail)
+        return np.void(memory.raw[start : start + _TENSOR_MAP_BYTES])
 
 
 class CudaGraph:

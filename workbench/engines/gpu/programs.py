@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import struct
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,22 +18,23 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
-from workbench.engines.gpu.libcuda import Driver, DriverError
+from workbench.engines.gpu.libcuda import TENSOR_MAP_ALIGN, Driver, DriverError
 from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated, unit
 from workbench.engines.host.job import BufferSpec, Executable
 from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study.fills import ResolvedFill
-from workbench.study.launches import BufferArg, ResolvedLaunch
+from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
+from workbench.study.tensormaps import TensorMapArg
 
-#: The C types of `workbench.study.launches.CTYPES` -> NumPy type and format of `struct`.
-CTYPES: dict[str, tuple[type[np.generic], str]] = {
-    "int": (np.int32, "i"),
-    "uint": (np.uint32, "I"),
-    "long": (np.int64, "q"),
-    "ulong": (np.uint64, "Q"),
-    "float": (np.float32, "f"),
-    "double": (np.float64, "d"),
+#: The C types of `workbench.study.launches.CTYPES` -> NumPy type.
+CTYPES: dict[str, type[np.generic]] = {
+    "int": np.int32,
+    "uint": np.uint32,
+    "long": np.int64,
+    "ulong": np.uint64,
+    "float": np.float32,
+    "double": np.float64,
 }
 
 Step = tuple[str, Callable[[], None]]
@@ -138,16 +138,13 @@ class CudaProgram:
     def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
         values: list[np.generic] = []
-        # Kernel parameters lie in memory as the fields of a C structure do.
-        layout = "@"
         for argument in launch.args:
             if isinstance(argument, BufferArg):
                 values.append(np.uintp(buffers[argument.name].address))
-                layout += "P"
+            elif isinstance(argument, ScalarArg):
+                values.append(CTYPES[argument.ctype](argument.value))
             else:
-                kind, code = CTYPES[argument.ctype]
-                values.append(kind(argument.value))
-                layout += code
+                values.append(self._tensor_map(argument, buffers[argument.buffer]))
         if launch.cooperative or (launch.cluster is not None and launch.cluster != (1, 1, 1)):
             return self._extended_step(launch, values)
         with session.doing(f"finding kernel {launch.kernel}"):
@@ -162,7 +159,7 @@ class CudaProgram:
         # Below PyCUDA's launch methods, which pack the arguments anew every time and call
         # cuFuncSetBlockShape, a relic that ncu's range replay does not know.
         launch_kernel = function._launch_kernel
-        packed = struct.pack(layout, *(value.item() for value in values))
+        packed = packed_as_fields(values)
         grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
         stream = session.stream
 
@@ -170,6 +167,20 @@ class CudaProgram:
             launch_kernel(grid, block, packed, shared, stream)
 
         return step
+
+    def _tensor_map(self, argument: TensorMapArg, array: DeviceArray) -> np.generic:
+        try:
+            argument.check(array.nbytes)
+            return Driver().tensor_map(argument.map, array.address)
+        except UsageError as error:
+            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
+        except DriverError as error:
+            raise WorkerError(
+                "unsupported",
+                f"the tensor map at {argument.where}",
+                step="encoding a tensor map",
+                code=str(error),
+            ) from error
 
     def _extended_step(
         self, launch: ResolvedLaunch, values: list[np.generic]
@@ -190,6 +201,16 @@ class CudaProgram:
                 step=f"finding kernel {launch.kernel}",
                 code=str(error),
             ) from error
+
+
+def packed_as_fields(values: Sequence[np.generic]) -> bytes:
+    """Kernel parameters as they lie in memory: as the fields of a C structure do."""
+    packed = bytearray()
+    for value in values:
+        # Of what is no number, tensor maps alone are passed.
+        align = TENSOR_MAP_ALIGN if isinstance(value, np.void) else value.itemsize
+        packed += bytes(-len(packed) % align) + value.tobytes()
+    return bytes(packed)
 
 
 class PythonProgram:

@@ -17,9 +17,10 @@ from workbench.emulator.ptx.instructions import Instr, Operand, Vec
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.spaces import GLOBAL_BASE
-from workbench.emulator.state.tensormap import BYTES, TensorMap, decode
+from workbench.emulator.state.tensormap import BYTES, decode
 from workbench.emulator.state.values import UNSIGNED, Array
 from workbench.errors import KernelError
+from workbench.study.tensormap import TensorMap
 
 Ints = NDArray[np.int64]
 #: What a tile's address in shared memory must be a multiple of.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.emulator.state.tensormap import Im2col, TensorMap
+from workbench.study.tensormap import Im2col, TensorMap
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
