@@ -17,6 +17,7 @@ import numpy.typing as npt
 from workbench.model import Problem, Version
 from workbench.study.folder import Study, resolve_launches
 from workbench.study.launches import BufferArg, ResolvedLaunch
+from workbench.study.tensormaps import TensorMapArg
 
 SHIM = Path(__file__).parent / "data" / "cpu_shim"
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -27,7 +28,9 @@ _FLAGS = ("-std=c++17", "-O1", "-g1", "-w", "-fsanitize=address,undefined", "-fn
 def _call(launch: ResolvedLaunch) -> str:
     grid, block = (",".join(map(str, extent)) for extent in (launch.grid, launch.block))
     args = ", ".join(
-        each.name if isinstance(each, BufferArg) else str(each.value) for each in launch.args
+        each.name if isinstance(each, BufferArg) else str(each.value)
+        for each in launch.args
+        if not isinstance(each, TensorMapArg)  # nothing here reads one
     )
     return f"shim::launch({{{grid}}}, {{{block}}}, [=] {{ {launch.kernel}({args}); }});"
 

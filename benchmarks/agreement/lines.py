@@ -253,10 +253,11 @@ def agreement(
     subject = Subject.of(study, version, problem, built)
     module = parse(built.build.ptx)
     groups = inlined(module)
-    arena = arena_for(module, arrays_of(subject, seed=1).all)
+    memory = arrays_of(subject, seed=1)
+    arena = arena_for(module, memory.all)
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
-        outcome = _run(module, launch_of(resolved, built.build, Limits()), arena, budget)
+        outcome = _run(module, launch_of(resolved, built.build, Limits(), memory), arena, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
         columns = {}
         for name in COUNTERS:

@@ -93,7 +93,12 @@ def test_a_tensor_map_is_told_as_the_driver_reads_it(
 
 
 def test_parameters_lie_as_the_fields_of_a_structure() -> None:
-    values = [np.int32(7), np.uintp(1 << 40), np.float32(1.5), np.void(bytes(range(128)))]
+    values: list[np.generic] = [
+        np.int32(7),
+        np.uintp(1 << 40),
+        np.float32(1.5),
+        np.void(bytes(range(128))),
+    ]
     packed = packed_as_fields([*values, np.int32(-1)])
     assert packed[:20] == struct.pack("@iPf", 7, 1 << 40, 1.5)
     assert packed[64:192] == bytes(range(128)) and packed[192:] == b"\xff" * 4
