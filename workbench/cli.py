@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
     "serve": ("serve", "Serve the HTML site to this machine, and keep it up to date."),
+    "capture": ("capture", "Any program as it is: its kernels, and what the slowest do."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "sweep": ("sweep", "Time every version of a study at every size, and store the times."),

@@ -8,7 +8,6 @@ line prints both and exits with `exit_code`; a traceback appears only with
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 
 class WorkbenchError(Exception):
@@ -19,7 +18,7 @@ class WorkbenchError(Exception):
         hint: What to do next. Empty only where nothing can be done.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -55,6 +54,14 @@ class InconclusiveError(WorkbenchError):
     """No verdict is possible: too noisy, or not comparable."""
 
     exit_code = 6
+
+
+class ProgramError(WorkbenchError):
+    """A user's own program failed by itself: its exit code (`code`) is passed on."""
+
+    def __init__(self, message: str, hint: str, code: int) -> None:
+        super().__init__(message, hint)
+        self.exit_code = code
 
 
 # --- the nearest right name, where a misspelled one caused the error --------------------

@@ -35,7 +35,7 @@ from workbench.processes.ending import end_group, guarded
 
 #: No kernel file takes this long; a compiler that hangs must not hang the program.
 TIMEOUT_S = 600.0
-_HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 #: Variables by which nvcc takes further flags; they decide what it makes.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
@@ -60,7 +60,7 @@ def find_nvcc() -> Path | None:
     on_path = shutil.which("nvcc")
     if on_path:
         return Path(on_path)
-    homes = [os.environ[name] for name in _HOMES if os.environ.get(name)]
+    homes = [os.environ[name] for name in HOMES if os.environ.get(name)]
     for home in (*homes, "/usr/local/cuda"):
         candidate = Path(home, "bin", "nvcc")
         if os.access(candidate, os.X_OK):

@@ -36,7 +36,7 @@ class Finished(Record, frozen=True):
     seconds: float
 
 
-class _Interrupts:
+class Interrupts:
     """Lets SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that children end.
 
     Held back until `release`: a signal between the child's start and the moment we hold
@@ -48,7 +48,7 @@ class _Interrupts:
         self._pending = 0
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> _Interrupts:
+    def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 # What the user chose to ignore (nohup) stays ignored.
@@ -163,7 +163,7 @@ def run_group(
 
     timed_out = False
     # Before the program starts: a signal right after must already end it.
-    with guarded() as guard, _Interrupts() as interrupts:
+    with guarded() as guard, Interrupts() as interrupts:
         process = _start(argv, cwd, env)
         guard(process.pid)
         try:

@@ -79,3 +79,16 @@ class Collection(Record, frozen=True):
     def catalog_metrics(self) -> tuple[str, ...]:
         """The metrics that are asked for to fill the catalog."""
         return () if self.sets or self.sections else default_metrics()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of ncu that say what is collected, and how."""
+        words = ["--clock-control", self.clock_control, "--cache-control", self.cache_control]
+        words += ["--replay-mode", self.replay_mode, "--import-source", "yes"]
+        for name in self.sets:
+            words += ["--set", name]
+        for name in self.chosen_sections:
+            words += ["--section", name]
+        if self.chosen_metrics:
+            words += ["--metrics", ",".join(self.chosen_metrics)]
+        return tuple(words)

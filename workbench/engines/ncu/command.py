@@ -47,27 +47,8 @@ class Command(Record, frozen=True):
     @property
     def ncu_arguments(self) -> tuple[str, ...]:
         """What stands between ncu and the program."""
-        collection = self.collection
-        words = [
-            "--nvtx",
-            "--nvtx-include",
-            # The slash at the end makes it match push/pop ranges.
-            f"{DOMAIN}@{self.version}/",
-            "--clock-control",
-            collection.clock_control,
-            "--cache-control",
-            collection.cache_control,
-            "--replay-mode",
-            collection.replay_mode,
-            "--import-source",
-            "yes",
-        ]
-        for name in collection.sets:
-            words += ["--set", name]
-        for name in collection.chosen_sections:
-            words += ["--section", name]
-        if collection.chosen_metrics:
-            words += ["--metrics", ",".join(collection.chosen_metrics)]
+        # The slash at the end makes it match push/pop ranges.
+        words = ("--nvtx", "--nvtx-include", f"{DOMAIN}@{self.version}/", *self.collection.words)
         return (*words, "--force-overwrite", "--export", self.output)
 
     @property

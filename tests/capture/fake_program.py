@@ -1,0 +1,53 @@
+"""A program that launches kernels as far as anyone can see: it writes what the tracer would.
+
+``FAKE_PROGRAM`` chooses the case; ``FAKE_LAUNCHES`` says what is launched, a kernel a word:
+``sgemm_v3*40@900`` is 40 launches of about 900 ns each.
+"""
+
+import os
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+
+DEFAULT = "sgemm_v3*40@900 sgemm_v1*10@5000 [fill]*4@100"
+
+
+def trace(text: str, process: int, *, ended: bool) -> bytes:
+    """Kernel after kernel on one stream; the n-th launch takes n ns longer."""
+    out, now = bytearray(struct.pack("<8sII", b"WBTRACE1", process, 0)), 1_000_000
+    for number, word in enumerate(filter(None, text.split(" "))):
+        name, _, rest = word.rpartition("*")
+        count, _, length = rest.partition("@")
+        out += struct.pack("<III", 1, number, len(name)) + name.encode()
+        shape = (0,) * 6 if name.startswith("[") else (32, 32, 1, 32, 32, 1)
+        for launch in range(int(count)):
+            end = now + int(length) + launch
+            out += struct.pack("<IIIIIQQ6IIIQ", 2, number, 0, 7, 0, now, end, *shape, 0, 0, 0)
+            now = end + 10
+    return bytes(out + struct.pack("<IIQ", 3, 0, 0)) if ended else bytes(out)
+
+
+def main() -> int:
+    case = os.environ.get("FAKE_PROGRAM", "ok")
+    folder = os.environ.get("WORKBENCH_TRACE")
+    text = os.environ.get("FAKE_LAUNCHES", DEFAULT)
+    if case == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if case == "hang":
+        Path(os.environ["FAKE_PIDS"]).write_text(str(os.getpid()))
+        time.sleep(600)
+    if folder is not None and case != "no-cuda":
+        mine = trace("" if case == "no-launch" else text, os.getpid(), ended=case != "killed")
+        Path(folder, f"{os.getpid()}.trace").write_bytes(mine)
+        if case == "two":
+            Path(folder, "99.trace").write_bytes(trace("sgemm_v2*5@700", 99, ended=True))
+    said = sys.stdin.read() if case == "reads" else ""
+    sys.stdout.write(f"out {said}\n")
+    sys.stderr.write("err\n")
+    return int(case.removeprefix("exit")) if case.startswith("exit") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""A stand-in for ncu around a whole program: it runs it, writes a real report, tells its tale.
+
+``FAKE_REPORT`` is the report that it gives, ``FAKE_NCU`` the case, and ``FAKE_ARGV`` where it
+writes how it was called.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import zstandard
+
+FLAGS = {"--nvtx", "--force-overwrite", "--csv"}
+
+
+def main() -> int:
+    arguments, options, at = sys.argv[1:], {}, 0
+    while arguments[at].startswith("-"):
+        flag = arguments[at] in FLAGS
+        options[arguments[at]] = "" if flag else arguments[at + 1]
+        at += 1 if flag else 2
+    if "FAKE_ARGV" in os.environ:
+        Path(os.environ["FAKE_ARGV"]).write_text(json.dumps(sys.argv[1:]))
+    case = os.environ.get("FAKE_NCU", "ok")
+    log = Path(options["--log-file"])
+    if case == "denied":
+        log.write_text("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
+        return 1
+    code = subprocess.run(arguments[at:], check=False).returncode
+    if case == "broken":
+        log.write_text("==ERROR== Failed to save the report\n")
+        return 9
+    if case == "nothing":
+        log.write_text("==WARNING== No kernels were profiled.\n")
+        return 0
+    if "--csv" in options:
+        log.write_text(Path(os.environ["FAKE_LISTING"]).read_text())
+        return code
+    log.write_text("==PROF== Profiling\n")
+    packed = Path(os.environ["FAKE_REPORT"]).read_bytes()
+    output = zstandard.ZstdDecompressor().decompress(packed)
+    if case == "damaged":
+        output = output[: len(output) // 2]
+    Path(options["--export"]).write_bytes(output)
+    return 7 if case == "crash" else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""The library that traces a program, built on first use with the toolkit's own headers.
+
+It is kept in the user's cache, under the hash of its text, of the toolkit's version and of the
+machine it is for. The driver loads it into every process that initialises CUDA.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from workbench.compile.compilers import HOMES, find_nvcc
+from workbench.disk.writing import replace_file
+from workbench.errors import MissingError
+from workbench.model import Record
+from workbench.project import cache_folder
+
+SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
+#: The driver loads what this names into every process that initialises CUDA.
+INJECTION = "CUDA_INJECTION64_PATH"
+#: Where the library writes.
+OUTPUT = "WORKBENCH_TRACE"
+_VERSION = re.compile(rb"#define\s+CUPTI_API_VERSION\s+(\d+)")
+_TIMEOUT_S = 60.0
+
+
+class Cupti(Record, frozen=True):
+    """A CUPTI to build with: the folder of ``cupti.h``, the library, the version of its API."""
+
+    include: str
+    library: str
+    version: int
+
+
+def find_cupti() -> Cupti | None:
+    """CUPTI of the toolkit (by nvcc, CUDA_HOME and the like), or of NVIDIA's Python wheels."""
+    for root in _roots():
+        for include in ("include", "extras/CUPTI/include"):
+            header = root / include / "cupti_version.h"
+            if not (root / include / "cupti.h").is_file() or not header.is_file():
+                continue
+            match = _VERSION.search(header.read_bytes())
+            library = _library(root)
+            if match is not None and library is not None:
+                return Cupti(
+                    include=str(header.parent), library=str(library), version=int(match[1])
+                )
+    return None
+
+
+def _roots() -> Iterator[Path]:
+    nvcc = find_nvcc()
+    if nvcc is not None:
+        yield nvcc.resolve().parents[1]
+    for name in HOMES:
+        if os.environ.get(name):
+            yield Path(os.environ[name])
+    yield Path("/usr/local/cuda")
+    spec = importlib.util.find_spec("nvidia")  # the wheels that PyTorch brings
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        yield from sorted(Path(folder).glob("cu[0-9]*"))
+        yield Path(folder) / "cuda_cupti"
+
+
+def _library(root: Path) -> Path | None:
+    for folder in ("lib64", "lib", "extras/CUPTI/lib64", "targets/x86_64-linux/lib"):
+        found = sorted((root / folder).glob("libcupti.so*"), key=lambda path: len(path.name))
+        if found:
+            return found[0].resolve()
+    return None
+
+
+def tracer() -> Path:
+    """The library, built where it is not there yet.
+
+    Raises:
+        MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
+    """
+    cupti = find_cupti()
+    if cupti is None:
+        raise MissingError(
+            "CUPTI is not installed here (cupti.h and libcupti.so)",
+            "It comes with the CUDA toolkit (package cuda-cupti-dev-*), or as "
+            "`pip install nvidia-cuda-cupti`; name the toolkit in CUDA_HOME.",
+        )
+    text = SOURCE.read_bytes()
+    made_of = f"{cupti.version} {cupti.library} {platform.machine()}".encode()
+    name = f"{cupti.version}-{sha256(text + made_of).hexdigest()[:16]}.so"
+    folder = cache_folder("tracer")
+    path = folder / name
+    if not path.is_file() or not path.stat().st_size:
+        replace_file(folder, name, _built(cupti))
+    return path
+
+
+def _built(cupti: Cupti) -> bytes:
+    compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc")
+    if compiler is None:
+        raise MissingError(
+            "no C compiler is here to build the tracer with",
+            "Install gcc or clang (one file of C, once), or name one in CC.",
+        )
+    with tempfile.TemporaryDirectory(prefix="workbench-") as holder:
+        out = Path(holder) / "tracer.so"
+        argv = [compiler, "-O2", "-shared", "-fPIC", f"-I{cupti.include}", str(SOURCE)]
+        argv += ["-o", str(out), cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}"]
+        try:
+            done = subprocess.run(
+                [*argv, "-lpthread"],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise MissingError(f"{compiler} does not run: {error}", "Repair it.") from error
+        if done.returncode or not out.is_file():
+            said = "\n  ".join(done.stderr.strip().splitlines()[:6])
+            raise MissingError(
+                f"the tracer cannot be built with {compiler} and {cupti.include}:\n  {said}",
+                "Compiler and toolkit must be whole; CUDA_HOME names another toolkit.",
+            )
+        return out.read_bytes()

@@ -1,0 +1,170 @@
+"""``workbench capture``: any program, surveyed and looked at closely, under a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.commands.options import folded
+
+if TYPE_CHECKING:
+    from workbench.capture.selection import Wish
+    from workbench.capture.taking import Taken
+
+
+class _Behind(click.Command):
+    """A command with a program behind ``--``, of which nothing is ours to read."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Cut the program off before options are looked for."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.obj = {**(ctx.obj or {}), "program": tuple(args[at + 1 :])}
+        return super().parse_args(ctx, args[:at])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Say that it stands there."""
+        return [*super().collect_usage_pieces(ctx), "-- COMMAND"]
+
+
+def _wish(**given: Any) -> Wish:
+    from workbench.capture.selection import Wish
+
+    return Wish(**given)
+
+
+_wish_options = folded(
+    "wish",
+    _wish,
+    click.option("--kernel", metavar="RE", help="Look closely at kernels that match RE alone."),
+    click.option(
+        "--top",
+        type=click.IntRange(1),
+        metavar="N",
+        help="At the N that take most time (default: five, or fewer that make 90% of the time).",
+    ),
+    click.option(
+        "--launches",
+        type=click.IntRange(1),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="At N launches of each, chosen where their durations differ.",
+    ),
+    click.option(
+        "--nvtx", metavar="RANGE", help="Only inside of this NVTX range, written as for ncu."
+    ),
+)
+
+
+@click.command(cls=_Behind)
+@click.argument("name", required=False)
+@_wish_options
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Survey N runs, for an interval of the time.",
+)
+@click.option(
+    "--source", metavar="DIR|REV", help="Where the sources are, if not in the working tree."
+)
+@click.option("--at", "revision", metavar="REV", help="Of this revision, in a worktree of its own.")
+@click.option(
+    "--survey",
+    type=click.Choice(["auto", "trace", "ncu"]),
+    default="auto",
+    show_default=True,
+    help="See all launches by tracing, or by ncu with one metric (slow).",
+)
+@click.option("--no-detail", is_flag=True, help="Survey alone: no run under ncu.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="End a run that takes longer (default: no limit).",
+)
+def command(name: str | None, wish: Wish, **given: Any) -> None:
+    """Capture the program COMMAND as @NAME: its kernels, and what the slowest of them do.
+
+    COMMAND runs as it would without workbench, twice: under a tracer, and under ncu. Without
+    NAME the capture has that of the Git commit (and of the change on top of it). To compare
+    two: `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
+    """
+    import contextlib
+
+    from workbench.capture.survey import Invocation
+    from workbench.capture.taking import Order, build_command, checked_out, take
+    from workbench.errors import KernelError, UsageError
+    from workbench.program.shelf import check_name, find_shelf
+    from workbench.project import find_project
+
+    program = click.get_current_context().obj["program"]
+    if not program:
+        raise UsageError(
+            "no command to capture",
+            "Write it behind --, as in `workbench capture before -- python bench.py`.",
+        )
+    if name is not None:
+        check_name(name)
+    shelf = find_shelf()
+    first = not shelf.folder.is_dir()
+    project = find_project()
+    invocation = Invocation(
+        command=program,
+        folder=Path.cwd(),
+        repeat=given["repeat"],
+        timeout_s=given["timeout_s"],
+    )
+    with contextlib.ExitStack() as held:
+        if given["revision"] is not None:
+            build = build_command(project.settings if project is not None else {})
+            invocation = held.enter_context(checked_out(invocation, given["revision"], build, _say))
+        taken = take(
+            Order(
+                invocation=invocation,
+                wish=wish,
+                name=name,
+                source=given["source"],
+                survey=given["survey"],
+                detailed=not given["no_detail"],
+            ),
+            shelf,
+            _say,
+        )
+    _tell(taken, shelf.root if first else None)
+    if taken.broken:
+        raise KernelError(
+            taken.broken.removeprefix("The survey stands alone: "),
+            f"The survey is kept as @{taken.capture.name}.",
+        )
+
+
+def _say(line: str) -> None:
+    # Standard output is the program's.
+    click.echo(f"capture: {line}", err=True)
+
+
+def _tell(taken: Taken, first: Path | None) -> None:
+    """What was kept, and what to do with it."""
+    from workbench import units
+
+    capture = taken.capture
+    survey = capture.survey
+    total = sum(survey.totals_ns) / len(survey.runs) * 1e-9
+    kernels = sum(work.kind == "kernel" for work in survey.works)
+    _say(
+        f"{'replaced' if taken.replaced else 'kept'} @{capture.name}: "
+        f"{units.several(survey.launches, 'launch', 'launches')} of "
+        f"{units.several(kernels, 'kernel')}, {units.quantity(total, 's')} on the GPU"
+        + (f", {len(capture.detail)} of them profiled" if capture.detail else "")
+    )
+    for notice in capture.notices:
+        _say(f"note: [{notice.code}] {notice.message}")
+    if first is not None:
+        _say(f"captures are kept in {first / '.workbench'}; for .gitignore: /.workbench/")
+    _say(f"next: `workbench show @{capture.name}`, `workbench diff @OLD @{capture.name}`")

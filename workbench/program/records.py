@@ -1,0 +1,121 @@
+"""The records of a captured program. Times are whole nanoseconds, so that sums are exact."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from workbench.model import Device, Dim3, Notice, Record
+
+#: Bumped whenever `ProgramCapture` changes shape.
+SCHEMA = 1
+#: How a survey was taken: by tracing, or by ncu with one metric.
+Way = Literal["trace", "ncu"]
+WorkKind = Literal["kernel", "copy", "fill"]
+
+
+class Shape(Record, frozen=True):
+    """One launch configuration of a kernel, over all runs. `dynamic_shared` is in bytes."""
+
+    grid: Dim3
+    block: Dim3
+    dynamic_shared: int = 0
+    launches: int = 0
+    total_ns: int = 0
+
+
+class Work(Record, frozen=True):
+    """A kernel (or all copies of one direction, or all fills) of a program.
+
+    `launches` and `total_ns` have one value a run. `quantiles_ns` are evenly spaced order
+    statistics of all durations, the shortest and the longest included. `shapes` are the
+    configurations that take most time. `before` and `after` say which work (its place in
+    `Survey.works`) is launched most often just before and after it on its stream; -1: none.
+    `bytes` are what copies and fills moved in all runs.
+    """
+
+    symbol: str  # the function in the machine code; "[copy HtoD]", "[fill]"
+    name: str  # the function's name alone
+    signature: str = ""  # demangled, where it differs from `name`
+    kind: WorkKind = "kernel"
+    launches: tuple[int, ...] = ()
+    total_ns: tuple[int, ...] = ()
+    quantiles_ns: tuple[int, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    devices: tuple[int, ...] = (0,)
+    before: int = -1
+    after: int = -1
+    graph: bool = False  # launched as a node of a CUDA graph, at least once
+    bytes: int = 0
+
+
+class ProgramRun(Record, frozen=True):
+    """One run of the program. `busy_ns`: something ran on a device; `span_ns`: first to last.
+
+    `busy_ns` is less than the sum of all works where they overlap. `cut` processes did not
+    end themselves: up to half a second of their last launches may be missing.
+    """
+
+    wall_s: float
+    busy_ns: int
+    span_ns: int
+    processes: int = 1
+    cut: int = 0
+
+
+class Survey(Record, frozen=True):
+    """Every kernel of a program with its time; works in the order of their total, down."""
+
+    way: Way
+    works: tuple[Work, ...]
+    runs: tuple[ProgramRun, ...]
+
+    @property
+    def totals_ns(self) -> tuple[int, ...]:
+        """The sum over all works of each run."""
+        return tuple(
+            sum(work.total_ns[run] for work in self.works) for run in range(len(self.runs))
+        )
+
+    @property
+    def launches(self) -> int:
+        """Launches of kernels in the first run."""
+        return sum(work.launches[0] for work in self.works if work.kind == "kernel")
+
+
+class State(Record, frozen=True):
+    """Of which state of the sources a program was captured.
+
+    `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
+    tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
+    """
+
+    commit: str = ""
+    patch: str = ""
+    patch_sha256: str = ""
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is just what the commit holds (as far as Git tracks it)."""
+        return not self.patch_sha256
+
+
+class ProgramCapture(Record, frozen=True):
+    """One capture: what was run, of which state, where, and the survey.
+
+    `detail` names the work (its place in the survey) of each launch of the detailed profile
+    that is stored beside it; -1 where it is none of the survey's.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    captured: str  # ISO 8601, UTC, seconds
+    survey: Survey
+    schema_version: int = SCHEMA
+    folder: str = ""  # where it was run, relative to the root of the sources
+    state: State = State()
+    device: Device | None = None
+    tools: dict[str, str] = msgspec.field(default_factory=dict)
+    detail: tuple[int, ...] = ()
+    notices: tuple[Notice, ...] = ()
