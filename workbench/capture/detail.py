@@ -30,7 +30,7 @@ from workbench.units import several
 _READ_S = 300.0
 
 
-class Detail(Record, frozen=True):
+class KernelDetail(Record, frozen=True):
     """What came of it. `profile` None: nothing, and `notice` says why; `broken`: it should have.
 
     `works` has the place in the survey of every launch of the profile.
@@ -74,7 +74,7 @@ def take_detail(
     picked: Picked,
     wish: Wish,
     say: Say,
-) -> Detail:
+) -> KernelDetail:
     """Run the program under ncu and read what it collected.
 
     Raises:
@@ -108,7 +108,7 @@ def take_detail(
             symbols = report_symbols(report.read_bytes(), report)
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))
-    return Detail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))
+    return KernelDetail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))
 
 
 def report_symbols(data: bytes, path: Path) -> list[str]:
@@ -120,7 +120,7 @@ def report_symbols(data: bytes, path: Path) -> list[str]:
     ]
 
 
-def _nothing(said: str, code: int) -> Detail:
+def _nothing(said: str, code: int) -> KernelDetail:
     if "No kernels were profiled" in said or (not error_lines(said) and not code):
         error: MissingError = MissingError(
             "under ncu the program launched none of the kernels that were picked",
@@ -142,6 +142,6 @@ def _quoted(said: str) -> str:
 
 def _without(
     code: str, error: MissingError | KernelError | DataError, *, broken: bool = False
-) -> Detail:
+) -> KernelDetail:
     message = f"The survey stands alone: {error.message}. {error.hint}"
-    return Detail(notice=Notice(code=code, message=message), broken=broken)
+    return KernelDetail(notice=Notice(code=code, message=message), broken=broken)

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from workbench import __version__
-from workbench.capture.detail import Detail, take_detail
+from workbench.capture.detail import KernelDetail, take_detail
 from workbench.capture.provenance import Neutral, root_of, with_texts
 from workbench.capture.selection import Wish, pick
 from workbench.capture.survey import Chosen, Invocation, take_survey
@@ -68,7 +68,7 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
     with Input() as given:
         survey, trace = take_survey(order.invocation, given, order.survey, say)
         picked = pick(survey, trace.launches, order.wish)
-        detail = Detail()
+        detail = KernelDetail()
         if order.detailed and picked.works:
             detail = take_detail(order.invocation, given, survey, picked, order.wish, say)
     neutral = Neutral(root_of(folder))

@@ -65,8 +65,8 @@ def command(
         from workbench.views.terminal.tables import print_sheet
 
         names = before.label, after.label
-        sides = side_by_side(before.profile, after.profile)
-        both = sides.old, sides.new
+        samples = side_by_side(before.profile, after.profile)
+        both = samples.old, samples.new
         print_sheet(memory_sheet(f"Memory, {names[0]} → {names[1]}", both, names), format_)
         return
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]

@@ -61,6 +61,7 @@ class ByteLimit(NamedTuple):
 
 RECORD = ByteLimit("a recorded profile or time", 128 * MIB)
 REPORT = ByteLimit("a report", 1024 * MIB)
+CAPTURE = ByteLimit("a capture", 256 * MIB)
 SOURCE = ByteLimit("a source file", 8 * MIB)
 FACTS = ByteLimit("what is kept of a study", 4 * MIB)
 SETTINGS = ByteLimit("a file of settings", MIB)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from workbench.disk.limits import CAPTURE, read_regular
 from workbench.disk.lock import locked
-from workbench.disk.opening import read_regular
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile
@@ -25,7 +25,6 @@ from workbench.store import codec
 FOLDER = ".workbench"
 _CAPTURES, _RECORD, _DETAIL = "captures", "capture.json.zst", "detail.ncu.json.zst"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-_MOST = 1 << 28
 _FORMAT = "workbench-capture"
 #: Names that an error lists.
 _SHOWN = 8
@@ -93,7 +92,7 @@ class Shelf:
         """
         path = self.folder / _CAPTURES / check_name(name) / _RECORD
         try:
-            data = read_regular(path, _MOST)
+            data = read_regular(path, CAPTURE)
         except FileNotFoundError:
             raise UsageError(f"no capture is called {name}", self._hint(name)) from None
         except OSError as error:
@@ -101,7 +100,7 @@ class Shelf:
                 f"cannot read {path}: {error.strerror}", "Check its permissions."
             ) from error
         try:
-            wrapped = msgspec.json.decode(codec.unpack(data, _MOST), type=_Wrapped)
+            wrapped = msgspec.json.decode(codec.unpack(data, path, CAPTURE), type=_Wrapped)
             if wrapped.format != _FORMAT:
                 raise ValueError(f"holds a {wrapped.format!r}")
             if wrapped.schema_version > SCHEMA:
