@@ -14,6 +14,7 @@ import pytest
 import zstandard
 from hypothesis import settings
 
+from tests.attacks.book import table
 from tests.study_maker import Maker
 
 #: A small project, and stand-ins for the GPU and for ncu, wherever a test asks for them.
@@ -113,5 +114,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 if name == "attacks" and getattr(report, "when", "") == "teardown":
                     counts.update(value)
     if counts:
-        words = ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
-        terminalreporter.write_line(f"attacks: {words}")
+        for line in table(counts):
+            terminalreporter.write_line(line)

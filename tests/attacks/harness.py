@@ -1,32 +1,38 @@
-"""Commands in forked processes that can be killed, and what must hold after any of them."""
+"""Commands in forked processes that can be killed, and what must hold after any of them.
+
+A fork of a process that has imported everything answers in a tenth of the time that Python needs
+to start. What it leaves behind comes to us (``PR_SET_CHILD_SUBREAPER``), so nothing can hide.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
-import random
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import msgspec
+import zstandard
 
+from tests.attacks.book import book
 from tests.processes import runs
 from workbench.disk.writing import is_temporary
 from workbench.model import Profile, Timing
 from workbench.store.codec import decode
 from workbench.views.html.site import MANIFEST
 
-#: No command of these attacks needs a tenth of it.
-HANG_S = 20.0
+#: No command of these attacks needs a tenth of it on an idle machine.
+HANG_S = 60.0
 INTERNAL = 70
-#: Counts of all attacks, by what was counted; printed at the end.
-counts: Counter[str] = Counter()
+#: Of <sys/prctl.h>.
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Ended(NamedTuple):
@@ -36,8 +42,48 @@ class Ended(NamedTuple):
     text: str
 
 
-def start(act: Callable[[], object], folder: Path, log: Path) -> int:
-    """Run something in a forked process that leads a session of its own; its pid."""
+def adopt(on: bool) -> None:
+    """Make this process the one that orphans of its children are given to."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+def children() -> set[int]:
+    """Children of this process, adopted ones among them."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(map(int, task.read_text().split()))
+    return found
+
+
+def _left(known: set[int], within_s: float = 20.0) -> list[int]:
+    """What outlives its parent, however long it is given; it is then ended."""
+    end = time.monotonic() + within_s
+    while True:
+        others = children() - known
+        for pid in others:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        left = [pid for pid in others if runs(pid)]
+        if not left or time.monotonic() > end:
+            break
+        time.sleep(0.01)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def start(
+    act: Callable[[], object], folder: Path, log: Path, streams: Callable[[], object] = int
+) -> int:
+    """Run something in a forked process that leads a session of its own; its pid.
+
+    Args:
+        act: What to run; an `int` that it returns is the exit code.
+        folder: The working folder.
+        log: Takes standard output and error.
+        streams: Called when those stand: what to do to them.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -47,91 +93,138 @@ def start(act: Callable[[], object], folder: Path, log: Path) -> int:
     try:
         os.setsid()
         os.chdir(folder)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout has one of its own
+        signal.alarm(int(HANG_S))
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
+        os.close(handle)
+        streams()
         # pytest's own replacements hold on to its files.
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        signal.alarm(int(HANG_S))
+        sys.stdout, sys.stderr = _stream(1), _stream(2)
         try:
             result = act()
             code = result if isinstance(result, int) else 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def command(line: str) -> Callable[[], object]:
-    """What runs ``workbench LINE``."""
+def _stream(number: int) -> TextIO:
+    """As Python makes it at its start, from the same variable."""
+    coding, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
+    try:
+        return open(number, "w", encoding=coding or "utf-8", errors=errors or None, closefd=False)
+    except OSError:
+        return None  # type: ignore[return-value]  # closed, as Python has it
+
+
+def command(line: str | list[str]) -> Callable[[], object]:
+    """What runs ``workbench LINE``; a folder to `init` is made first."""
+    words = line.split() if isinstance(line, str) else line
 
     def act() -> object:
         from workbench.cli import main
 
-        return main(line.split())
+        if isinstance(line, str) and words[0] == "init":
+            Path(words[1]).mkdir(exist_ok=True)
+        return main(words)
 
     return act
 
 
-def finish(pid: int, log: Path) -> Ended:
-    """Wait for a process; it must not hang, nor end with a fault of our own."""
+def finish(pid: int, log: Path, kind: str = "") -> Ended:
+    """Wait for a process, and enter under `kind` whether it hung or ended by a fault of our own."""
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     text = log.read_text(errors="replace") if log.exists() else ""
-    counts["commands"] += 1
-    assert code != -signal.SIGALRM, f"a hang: {text}"
-    assert code != INTERNAL, text
+    book.tried(kind)
+    book.ended(kind, code)
+    if code == -signal.SIGALRM:
+        book.found(kind, "hangs", text)
+    elif code == INTERNAL or "Traceback (most recent call last)" in text:
+        book.found(kind, "exits of 70", text)
     return Ended(code, text)
 
 
-def run(line: str, folder: Path) -> Ended:
-    """Run a command to its end."""
-    log = folder.parent / f"{folder.name}.log"
-    return finish(start(command(line), folder, log), log)
+def run(
+    act: str | list[str] | Callable[[], object],
+    folder: Path,
+    kind: str = "",
+    streams: Callable[[], object] = int,
+) -> Ended:
+    """Run a command (or something else) to its end; nothing may be left of it."""
+    log, known = folder.parent / f"{folder.name}.log", children()
+    act = act if callable(act) else command(act)
+    ended = finish(start(act, folder, log, streams), log, kind)
+    if left := _left(known):
+        book.found(kind, "left running", f"{left} after {ended}")
+    return ended
 
 
-def killed(act: Callable[[], object], folder: Path, after_s: float) -> bool:
+def together(acts: list[Callable[[], object]], folder: Path, kind: str) -> list[Ended]:
+    """Run several at once."""
+    known = children()
+    logs = [folder.parent / f"{number}.log" for number in range(len(acts))]
+    pids = [start(act, folder, log) for act, log in zip(acts, logs, strict=True)]
+    ends = [finish(pid, log) for pid, log in zip(pids, logs, strict=True)]
+    book.tried(kind)
+    if left := _left(known):
+        book.found(kind, "left running", f"{left} after {ends}")
+    return ends
+
+
+def killed(act: Callable[[], object], folder: Path, after_s: float, kind: str) -> bool:
     """Kill something after a while; whether it still ran. Nothing that it started may be left."""
-    log = folder.parent / f"{folder.name}.log"
+    log, known = folder.parent / f"{folder.name}.log", children()
     pid = start(act, folder, log)
     time.sleep(after_s)
     os.kill(pid, signal.SIGKILL)
-    code = finish(pid, log).code
-    end = time.monotonic() + 10
-    while left := session(pid):
-        assert time.monotonic() < end, f"processes outlive their parent: {left}"
-        time.sleep(0.01)
-    return code == -signal.SIGKILL
+    ended = finish(pid, log, kind)
+    if left := _left(known):
+        book.found(kind, "left running", f"{left} after {ended}")
+    return ended.code == -signal.SIGKILL
 
 
-def session(leader: int) -> list[int]:
-    """The processes of a session that still run."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == leader and runs(int(stat.parent.name)):
-                found.append(int(stat.parent.name))
-    return found
+def lasts(act: Callable[[], object], folder: Path) -> float:
+    """Seconds that something takes when nobody kills it."""
+    begin = time.monotonic()
+    run(act, folder)
+    return time.monotonic() - begin
 
 
-def check_whole(root: Path) -> None:
-    """No half file, no lock, and no page that the manifest does not name."""
-    for path in root.rglob("*.json.zst"):
-        if not is_temporary(path.name):
-            decode(path, Timing) if ".time." in path.name else decode(path, Profile)
-    for path in root.glob("profiles/.studies/*.json"):
-        json.loads(path.read_bytes())
-    out = root / "reports"
-    pages = {p.relative_to(out).as_posix(): p for p in out.rglob("*.html")}
-    known = msgspec.json.decode((out / MANIFEST).read_bytes())["pages"] if pages else {}
-    assert set(pages) <= set(known), f"nobody knows of {set(pages) - set(known)}"
-    for path in pages.values():
-        assert path.read_text().rstrip().endswith("</html>"), f"half a page: {path}"
+def records(root: Path) -> set[str]:
+    """What is recorded, and must be so afterwards."""
+    return {path.relative_to(root).as_posix() for path in root.glob("profiles/**/*.json.zst")}
+
+
+def check_whole(root: Path, kind: str, before: AbstractSet[str] = frozenset()) -> None:
+    """No half file, no page that the manifest does not name, and no record gone."""
+    with book.watched(kind, "lost or half"):
+        for path in root.rglob("*.zst"):
+            if is_temporary(path.name):
+                continue
+            if not path.name.endswith(".json.zst"):
+                zstandard.ZstdDecompressor().decompress(path.read_bytes())
+            else:
+                decode(path, Timing) if ".time." in path.name else decode(path, Profile)
+        for path in root.glob("profiles/.studies/*.json"):
+            json.loads(path.read_bytes())
+        out = root / "reports"
+        pages = {p.relative_to(out).as_posix(): p for p in out.rglob("*.html")}
+        known = msgspec.json.decode((out / MANIFEST).read_bytes())["pages"] if pages else {}
+        assert set(pages) <= set(known), f"nobody knows of {set(pages) - set(known)}"
+        for path in pages.values():
+            assert path.read_text().rstrip().endswith("</html>"), f"half a page: {path}"
+        assert before <= records(root), f"lost: {before - records(root)}"
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -146,15 +239,12 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 @contextlib.contextmanager
-def untouched(outside: Path) -> Iterator[None]:
+def untouched(outside: Path, kind: str) -> Iterator[None]:
     """That nothing in a folder changes."""
     before = tree(outside)
     yield
-    assert tree(outside) == before, "something outside was touched"
-
-
-def moments(seed: int, longest_s: float) -> Iterator[float]:
-    """Random moments of a command's life, the same in every run of the tests."""
-    chance = random.Random(seed)
-    while True:
-        yield chance.uniform(0.0, longest_s)
+    if (after := tree(outside)) != before:
+        changed = {
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        }
+        book.found(kind, "touched outside", str(changed))

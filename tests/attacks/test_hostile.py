@@ -1,24 +1,28 @@
-"""Links, pipes and names that climb, in every place where a command writes or removes."""
+"""Links, pipes, devices and names that climb, wherever a command reads, writes or removes."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.attacks import harness
+from tests.attacks.book import Portion, book, dealt
 from tests.factories import make_profile
 from workbench.errors import WorkbenchError
 from workbench.store import Store
 from workbench.views.html.site import MANIFEST
 
-pytestmark = [pytest.mark.attack, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(1200)]
 
-#: Where a link or a pipe is put, and the command that comes across it.
+PARTS = 6
+#: Where something hostile is put, and the command that comes across it.
 PLACES = {
     "profiles/.lock": "save",
     "profiles": "save",
@@ -41,12 +45,42 @@ PLACES = {
     "build/runs": "run",
     "build/runs/x": "run",
     "build/runs/x/.lock": "run",
+    "profiles/h200/double/v0": "import sgemm_v3.ncu-rep --study double --version v0 --force",
+    "build/runs/double-v0-n1000": "profile double/v0 --engine emulator",
+    # What is only read may be a link, and may not hold anybody up.
+    "workbench.toml": "list",
+    "kernels/demo/study.py": "verify v2 --engine emulator",
+    "kernels/demo/v2_tile.cu": "show v2",
+    "kernels/demo/helper.cuh": "list",
+    "kernels/demo/v3_padded.cu": "diff v2 v3",
+    "profiles/.studies/demo.json": "report",
+    "profiles/h200/demo/v3/n1024.ncu.json.zst": "show v3",
+    "profiles/h200/demo/v3/n1024.time.json.zst": "list",
+    "x.ncu-rep": "show x.ncu-rep",
+    "y.ncu-rep": "import y.ncu-rep --study double --version v0",
+    "z.ncu-rep": "report z.ncu-rep",
 }
-KINDS: dict[str, Callable[[Path, Path], None]] = {
+
+
+def listen(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        before = Path.cwd()
+        os.chdir(path.parent)  # the whole name is longer than a socket's may be
+        try:
+            server.bind(path.name)
+        finally:
+            os.chdir(before)
+
+
+KINDS: dict[str, Callable[[Path, Path], object]] = {
     "link to a folder": lambda path, outside: path.symlink_to(outside),
     "link to a file": lambda path, outside: path.symlink_to(outside / "precious"),
     "link to nothing": lambda path, outside: path.symlink_to(outside / "new"),
+    "link to itself": lambda path, _: path.symlink_to(path),
+    "link to a device": lambda path, _: path.symlink_to("/dev/zero"),
+    "second name": lambda path, outside: os.link(outside / "precious", path),
     "pipe": lambda path, _: os.mkfifo(path),
+    "socket": lambda path, _: listen(path),
     "folder": lambda path, _: path.mkdir(),
 }
 
@@ -67,16 +101,18 @@ def act(line: str, root: Path) -> object:
     return 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_places(root: Path, kind: str) -> None:
+HOSTILE = [(kind, place) for kind in KINDS for place in PLACES]
+
+
+@pytest.mark.parametrize("portion", dealt("hostile files", len(HOSTILE), PARTS))
+def test_places(root: Path, portion: Portion) -> None:
     outside = root.parent / "outside"
-    (outside / "demo").mkdir(parents=True)
-    (outside / "precious").write_text("kept")
-    (outside / "demo" / "v0.cu").write_text("kept")
     assert harness.run("report", root).code == 0
     whole = root.parent / "whole"
     shutil.copytree(root, whole)
-    for place, line in PLACES.items():
+    for turn in book.turns(portion):
+        kind, place = HOSTILE[turn.number]
+        line = PLACES[place]
         shutil.rmtree(root)
         shutil.copytree(whole, root)
         path = root / place
@@ -85,35 +121,46 @@ def test_places(root: Path, kind: str) -> None:
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
         KINDS[kind](path, outside)
-        log = root.parent / "log"
-        with harness.untouched(outside):
-            ended = harness.finish(
-                harness.start(lambda line=line: act(line, root), root, log),  # type: ignore[misc]
-                log,
-            )
-        harness.counts["hostile files"] += 1
-        assert ended.code in (0, 2, 3, 5), (place, kind, ended)
+        with harness.untouched(outside, turn.kind):
+            ended = harness.run(partial(act, line, root), root, turn.kind)
+        book.must(ended.code in range(7), turn.kind, (kind, place, ended))
 
 
-@pytest.mark.parametrize("name", ["../../outside/precious", "/{}", "a/../../../outside/precious"])
-def test_manifests(root: Path, name: str) -> None:
+NAMES = (
+    "../../outside/precious",
+    "/{}",
+    "a/../../../outside/precious",
+    "studies/../../../outside/precious",
+    "..",
+    "./../../outside/precious",
+    "studies//../../../outside/precious",
+    "..\\..\\outside\\precious",
+    "\0",
+    "",
+)
+
+
+ENTRIES = [(entry, name) for entry in ("pages", "beside", "assets") for name in NAMES]
+
+
+@pytest.mark.parametrize("portion", dealt("hostile manifests", len(ENTRIES), 2))
+def test_manifests(root: Path, portion: Portion) -> None:
     outside = root.parent / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("kept")
     assert harness.run("report", root).code == 0
     path = root / "reports" / MANIFEST
     before = path.read_bytes()
-    name = name.replace("{}", str(outside / "precious").lstrip("/"))
     mine = {"key": "x", "owner": "ladder:demo", "size": 4}
-    for kind in ("pages", "beside", "assets"):
+    for turn in book.turns(portion):
+        entry, name = ENTRIES[turn.number]
+        name = name.replace("{}", str(outside / "precious").lstrip("/"))
         kept = json.loads(before)
-        if kind == "beside":
+        if entry == "beside":
             kept["pages"]["gone.html"] = {**mine, "beside": {name: 4}}
         else:
-            kept[kind][name] = mine if kind == "pages" else "x"
+            kept[entry][name] = mine if entry == "pages" else "x"
         path.write_text(json.dumps(kept))
-        for line in ("report", "report --force", "report demo"):
-            with harness.untouched(outside):
-                ended = harness.run(line, root)
-            harness.counts["hostile manifests"] += 1
-            assert ended.code == 5 and "not to be trusted" in ended.text, ended
+        with harness.untouched(outside, turn.kind):
+            line = turn.rng.choice(("report", "report --force", "report demo"))
+            ended = harness.run(line, root, turn.kind)
+        told = ended.code == 5 and "not to be trusted" in ended.text
+        book.must(told, turn.kind, (name, ended))

@@ -2,94 +2,92 @@
 
 from __future__ import annotations
 
-import time
+import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.attacks import harness
+from tests.attacks.book import Portion, Turn, book, dealt
+from tests.engines.stand_ins import THERE
 from tests.factories import make_profile
-from tests.processes import runs, until
 from workbench.disk.writing import is_temporary
 from workbench.store import Store
 
-pytestmark = [pytest.mark.attack, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.attack, pytest.mark.timeout(1200)]
 
-KILLS = 24  # of each command
-
-
-def lasts(line: str, root: Path) -> float:
-    begin = time.monotonic()
-    harness.run(line, root)
-    return time.monotonic() - begin
-
-
-def test_report(root: Path) -> None:
-    """The first one, and those that write everything again."""
-    longest = lasts("report --force --out reports", root)
-    for number, after in zip(range(KILLS), harness.moments(1, longest), strict=False):
-        first = number % 4 == 0
-        if first:
-            for path in sorted((root / "reports").rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
-        harness.counts["kills"] += harness.killed(
-            harness.command("report" if first else "report --force"), root, after
-        )
-        harness.check_whole(root)
-        if number % 8 == 0:
-            ended = harness.run("report", root)  # goes on, and is not locked out
-            assert ended.code == 0, ended.text
-            harness.check_whole(root)
-    assert harness.run("report", root).code == 0
-    assert not [p for p in (root / "reports").rglob("*") if is_temporary(p.name)]
+KILLS = 200
+PARTS = 8
+_THERE = " ".join(THERE)
+#: Every command that writes; `{}` is a number that no other attack has.
+LINES = (
+    "report --force",
+    "report",
+    "new v{}",
+    "new --study made{}",
+    "init fresh{} --study mine",
+    "import sgemm_v3.ncu-rep --study double --version v0 --force",
+    "profile double/v0 --engine emulator",
+    "verify double/v0 --engine emulator",
+    f"verify double/v0 --engine gpu {_THERE}",
+    f"profile double/v0 --engine ncu --raw {_THERE}",
+    f"time double/v0 --again --limit 0.2 {_THERE}",
+    f"sweep double v0 --again --limit 0.2 {_THERE}",
+    "check --all",
+    "save often",
+    "start a program",
+)
 
 
-def test_new(root: Path) -> None:
-    longest = lasts("new v9", root)
-    for number, after in zip(range(KILLS), harness.moments(2, longest), strict=False):
-        name, study = f"v{20 + number}", f"made{number}"
-        line = f"new {name}" if number % 2 else f"new --study {study}"
-        harness.counts["kills"] += harness.killed(harness.command(line), root, after)
-        made = list((root / "kernels/demo").glob(f"{name}*.cu"))
-        assert all(path.read_text().startswith("/* ---") for path in made)
-        files = list((root / "kernels" / study).glob("*"))
-        assert all(path.read_bytes() for path in files), "an empty file"
-    assert harness.run("list", root).code == 0
+def act_of(line: str, root: Path) -> Callable[[], object]:
+    if line == "save often":
+        return partial(save_often, root)
+    return partial(start_program, root) if line == "start a program" else harness.command(line)
 
 
 def save_often(root: Path) -> None:
     store = Store(root / "profiles")
-    for number in range(1000):
+    for number in range(100):
         store.save(make_profile(captured=str(number)), raw=str(number).encode())
 
 
-def test_the_store(root: Path) -> None:
-    store = Store(root / "profiles")
-    before = len(list((root / "profiles").rglob("*.zst")))
-    for _, after in zip(range(KILLS), harness.moments(3, 0.3), strict=False):
-        harness.counts["kills"] += harness.killed(lambda: save_often(root), root, after)
-        harness.check_whole(root)
-    store.save(make_profile(captured="last"))  # nobody holds the lock
-    assert len(list((root / "profiles").rglob("*.zst"))) >= before
-    assert harness.run("list", root).code == 0
-
-
-def none_runs(pids: list[int]) -> bool:
-    return not any(map(runs, pids))
-
-
-def test_a_command_that_has_started_a_program(root: Path) -> None:
+def start_program(root: Path) -> None:
     """As a launcher does: what it started ends with us, and so do its children."""
     from workbench.engines.host.process import run_group
 
-    pids = root / "pids"
+    run_group(["/bin/sh", "-c", "sleep 99 & sleep 0.3"], cwd=root)
 
-    def act() -> None:
-        run_group(["/bin/sh", "-c", "sleep 99 & echo $! $$ > pids; wait"], cwd=root)
 
-    for _, after in zip(range(8), harness.moments(4, 0.5), strict=False):
-        pids.unlink(missing_ok=True)
-        harness.counts["kills"] += harness.killed(act, root, 0.1 + after)
-        left = [int(word) for word in pids.read_text().split()] if pids.exists() else []
-        until(partial(none_runs, left))
+@pytest.mark.parametrize("portion", dealt("kills", KILLS, PARTS))
+def test_kills(root: Path, portion: Portion) -> None:
+    longest: dict[str, float] = {}
+    for turn in book.turns(portion):
+        line = LINES[turn.number % len(LINES)]
+        if line not in longest:
+            longest[line] = harness.lasts(act_of(line.format(turn.number), root), root)
+        kill(root, line.format(1000 + turn.number), longest[line], turn)
+    ended = harness.run("report", root)
+    book.must(ended.code == 0, "kills", ended)
+    left = [path for path in (root / "reports").rglob("*") if is_temporary(path.name)]
+    book.must(not left, "kills", left)
+
+
+def kill(root: Path, line: str, longest_s: float, turn: Turn) -> None:
+    """One command killed; then everything is whole, and the same command ends well."""
+    before = harness.records(root)
+    if line == "report" and (root / "reports").exists():
+        shutil.rmtree(root / "reports")  # the first one of all
+    with harness.untouched(root.parent / "outside", turn.kind):
+        harness.killed(act_of(line, root), root, turn.rng.uniform(0, longest_s), turn.kind)
+    harness.check_whole(root, turn.kind, before)
+    for made in (root / "kernels/demo").glob("v1*.cu"):
+        book.must(made.read_text().startswith("/* ---"), turn.kind, f"half a version: {made}")
+    for path in (root / "kernels").rglob("*"):
+        book.must(path.is_dir() or path.stat().st_size > 0, turn.kind, f"an empty file: {path}")
+    ended = harness.run(act_of(line, root), root)  # goes on, and is not locked out
+    done = ended.code == 2 and line.startswith(("new", "init")) and "already" in ended.text
+    stale = ended.code == 6 and line.startswith("check")  # of records that a killed writer made
+    book.must(ended.code == 0 or done or stale, turn.kind, (line, ended))
+    harness.check_whole(root, turn.kind, before)

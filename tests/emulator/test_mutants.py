@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import re
-import time
-from functools import cache
-from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -18,124 +13,7 @@ from workbench.emulator.ops import moves
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.state.context import Registers
 from workbench.emulator.state.lanes import Mask
-from workbench.engines import Subject
-from workbench.engines.emulated.emulation import emulate
-from workbench.engines.emulated.engine import recorded_build
-from workbench.errors import KernelError, WorkbenchError
-from workbench.project import require_project
-from workbench.store import Store
-from workbench.study.folder import load_study, study_names
-
-REPO = Path(__file__).resolve().parent.parent.parent
-_PREFIX = r"(\s*(?:@!?%\w+\s+)?)"
-_KINDS = ("u8", "u16", "s16", "b16", "f16", "u32", "s32", "b32", "f32", "u64", "s64", "b64", "f64")
-_NUMBERS = (0, 1, -1, 2, 7, 31, 32, 64, 1 << 31, 1 << 40)
-
-
-@cache
-def subjects() -> list[Subject]:
-    """Every shipped version with a recorded profile, on the least problem that it can do."""
-    project = require_project(REPO)
-    store, out = Store(project.profiles), []
-    for name in study_names(project):
-        study = load_study(project, name)
-        for version in study.versions.values():
-            entries = store.find(study=name, version=version.id) if version.kind != "python" else ()
-            built = next((recorded_build(store.load(each.path)) for each in entries), None)
-            for problem in sorted(study.problems_for("verify"), key=study.flops):
-                try:
-                    study.check_requirements(version, problem)
-                except WorkbenchError:
-                    continue
-                if built is not None:
-                    out.append(Subject.of(study, version, problem, built))
-                break
-    return out
-
-
-def drop(lines: list[str], at: int, rng: random.Random) -> None:
-    lines[at] = ""
-
-
-def swap(lines: list[str], at: int, rng: random.Random) -> None:
-    found = re.match(_PREFIX + r"(\S+\s+)(.*);", lines[at])
-    operands = re.split(r",\s*(?![^{\[]*[}\]])", found[3]) if found else []
-    if found and len(operands) > 1:
-        one, two = rng.sample(range(len(operands)), 2)
-        operands[one], operands[two] = operands[two], operands[one]
-        lines[at] = f"{found[1]}{found[2]}{', '.join(operands)};"
-
-
-def number(lines: list[str], at: int, rng: random.Random) -> None:
-    if found := list(re.finditer(r"(?<![\w%$.])-?\d+\b", lines[at])):
-        which = rng.choice(found)
-        new = rng.choice((*_NUMBERS, int(which[0]) + 1, 2 * int(which[0])))
-        lines[at] = lines[at][: which.start()] + str(new) + lines[at][which.end() :]
-
-
-def register(lines: list[str], at: int, rng: random.Random) -> None:
-    """Another register, mostly of the same type; perhaps one that nothing writes."""
-    if found := list(re.finditer(r"%([a-z]+)\d+", lines[at])):
-        which = rng.choice(found)
-        kind = which[1] if rng.random() < 0.7 else "[a-z]+"
-        other = rng.choice(re.findall(rf"%{kind}\d+", "\n".join(lines)))
-        lines[at] = lines[at][: which.start()] + other + lines[at][which.end() :]
-
-
-def retype(lines: list[str], at: int, rng: random.Random) -> None:
-    kind = rng.choice(_KINDS)
-    lines[at] = re.sub(r"\.[usbf](8|16|32|64)\b", f".{kind}", lines[at], count=1)
-
-
-def repeat(lines: list[str], at: int, rng: random.Random) -> None:
-    lines[rng.choice(places(lines))] += "\n" + lines[at]
-
-
-def rename(lines: list[str], at: int, rng: random.Random) -> None:
-    """Another instruction's opcode."""
-    other = re.match(_PREFIX + r"(\S+)", lines[rng.choice(places(lines))])
-    if other:
-        lines[at] = re.sub(_PREFIX + r"\S+", lambda found: found[1] + other[2], lines[at], count=1)
-
-
-MUTATIONS = (drop, swap, number, register, retype, repeat, rename)
-
-
-def places(lines: list[str]) -> list[int]:
-    """Lines with an instruction."""
-    return [n for n, line in enumerate(lines) if re.match(r"\t[@a-z][^{}]*\S;\Z|\t@?.*\};\Z", line)]
-
-
-def mutant(ptx: str, rng: random.Random) -> str:
-    lines = ptx.split("\n")
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        rng.choice(MUTATIONS)(lines, rng.choice(places(lines)), rng)
-    return "\n".join(lines)
-
-
-@pytest.mark.attack
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", range(12))
-def test_a_damaged_kernel_is_answered(seed: int) -> None:
-    rng, failed = random.Random(seed), 0
-    for turn in range(25):
-        subject = rng.choice(subjects())
-        assert subject.built is not None
-        ptx = mutant(subject.built.build.ptx, rng)
-        build = msgspec.structs.replace(subject.built.build, ptx=ptx)
-        built = msgspec.structs.replace(subject.built, build=build)
-        begin = time.perf_counter()
-        try:
-            emulate(
-                msgspec.structs.replace(subject, built=built), 1,
-                watch=bool(turn % 2), instructions=20_000, seconds=5,
-            )  # fmt: skip
-        except WorkbenchError as error:
-            failed += 1
-            name = subject.version.path.rpartition("/")[2]
-            assert re.search(rf"{re.escape(name)}:\d+|PTX line \d+|kernel \w+", error.message)
-        assert time.perf_counter() - begin < 60  # 5 s, and what comes before and after it
-    assert failed  # the damage is felt
+from workbench.errors import KernelError
 
 
 def kernel(body: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,11 +120,16 @@ def study(project: Project) -> Study:
 @pytest.fixture
 def stand_in(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Callable[[str], None]]:
+) -> Callable[[str], None]:
     """The worker finds a PyCUDA on host memory; ``stand_in("wrong")`` sets its kernel's manner.
 
     ``stand_in("crash v1")`` sets it for one version alone.
     """
+    return put_in(monkeypatch, tmp_path)
+
+
+def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], None]:
+    """Put the stand-in for the GPU in its place; what is returned sets its kernel's manner."""
     path = [str(HERE / "fake_pycuda"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(part for part in path if part))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
@@ -132,7 +137,7 @@ def stand_in(
     def build(project: Project, version: Version, arch: str) -> BuildResult:
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
-        cubin = tmp_path / f"{version.id}.cubin"
+        cubin = folder / f"{version.id}.cubin"
         cubin.write_bytes(f"stand-in cubin of {version.id}".encode())
         return BuildResult(
             cubin=cubin,
@@ -147,7 +152,7 @@ def stand_in(
         monkeypatch.setenv("FAKE_KERNEL", kernel)
 
     manner("ok")
-    yield manner
+    return manner
 
 
 @pytest.fixture
