@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,44 @@ def test_a_fault_of_our_own_is_one_sentence(
         cli.main(["list"])
     assert ended.value.code == cli.INTERNAL
     assert "a fault in workbench itself: ZeroDivisionError" in capsys.readouterr().err
+
+
+UNWRITTEN = {
+    "the answer": (OSError(errno.ENOSPC, "No space left on device"), "cannot write the answer: No"),
+    "a file": (OSError(errno.ENOSPC, "No space", "x/y"), "no space left to write x/y"),
+    "a failing disk": (OSError(errno.EIO, "Input/output error", "x/y"), "cannot write x/y: Input"),
+}
+
+
+@pytest.mark.parametrize("what", UNWRITTEN)
+def test_what_cannot_be_written_is_named(
+    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error, words = UNWRITTEN[what]
+
+    def full(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli.app, "main", full)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["list"])
+    assert ended.value.code == 3 and words in capsys.readouterr().err
+
+
+def test_no_room_for_temporary_files_is_told_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def looks(**_: object) -> None:
+        tempfile.mkdtemp()
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/no/such/folder"])
+    monkeypatch.setattr(cli.app, "main", looks)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["list"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 3
+    assert "no folder for temporary files" in told and "TMPDIR" in told
 
 
 def test_ctrl_c_is_no_traceback(

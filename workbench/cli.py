@@ -120,11 +120,22 @@ def _ready_streams() -> None:
 
 
 def _unwritten(error: OSError) -> WorkbenchError | None:
-    """The error for output that could not be written; None where it is something else."""
+    """The error for what could not be written; None where it is something else."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        if error.filename is not None:
+            from pathlib import Path
+
+            from workbench.disk.opening import refused
+
+            return refused(Path(os.fsdecode(error.filename)), error)
         return MissingError(
             f"cannot write the answer: {error.strerror}",
             "Free some space, or send standard output somewhere else.",
+        )
+    if "temporary directory" in str(error.strerror):  # `tempfile` has tried all that it knows
+        return MissingError(
+            "no folder for temporary files can be written to",
+            "Free some space there (/tmp), or set TMPDIR to a folder that has some.",
         )
     try:
         os.getcwd()  # noqa: PTH109 - what a path would ask for as well
