@@ -118,7 +118,7 @@ def test_a_sentence_is_split_at_back_quotes() -> None:
 
 
 def test_a_hunk_carries_its_lines_and_those_it_is_linked_to() -> None:
-    (card,) = view().hunks
+    (card,) = view().hunks.every
     assert card.symbols == ("tile",)
     numbers = [row.new.number for chunk in card.code for row in chunk.rows]
     assert set(numbers) == {1, 2, 3, 4}  # the change, what is around it, the store it is linked to
@@ -131,7 +131,7 @@ def test_a_hunk_carries_its_lines_and_those_it_is_linked_to() -> None:
 
 def test_a_line_has_one_address_on_the_page() -> None:
     found = view()
-    chunks = [c for card in found.hunks for c in card.code]
+    chunks = [c for card in found.hunks.every for c in card.code]
     chunks += [c for file in found.whole for c in file.chunks]
     ids = [side.id for c in chunks for row in c.rows for side in (row.old, row.new) if side.id]
     assert len(ids) == len(set(ids))
@@ -164,7 +164,7 @@ def test_parts_of_a_counter_add_up() -> None:
 
 
 def test_links_say_what_and_where() -> None:
-    (card,) = view().hunks
+    (card,) = view().hunks.every
     (group,) = card.groups
     assert (group.link, group.symbol) == ("symbol", "tile")
     rows = {row.id: row for row in group.rows}

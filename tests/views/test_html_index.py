@@ -25,7 +25,6 @@ def ladder(study: str, problem: str, **fields: Any) -> dict[str, object]:
         "captured": "2026-11-20",
         "href": f"{folder}/index.html",
         "folder": folder,
-        "rungs": (),
         "profiled": 3,
         **fields,
     }

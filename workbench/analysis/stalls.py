@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from workbench.analysis.weight import TELLING
+from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, Reading, catalog, line_metric, read
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 
-#: Catalog ids: the group of warp states, the one state that is no stall, the samples.
+#: Catalog ids: the group of warp states, and the samples.
 GROUP = "stalls"
-ISSUING = "selected"
 SAMPLES = "warp_samples"
 
+#: What a warp did in the states that are no stalls.
+_WELL_WORDS = {"selected": "issuing", "not_selected": "ready"}
 #: Fewer samples prove nothing, and no estimate is made of them. Six against none are the first
 #: that chance does not explain (two-sided sign test: 2/2⁶ = 3%), if samples are independent;
 #: but all schedulers are looked at in the same cycle, and neighbouring warps do the same.
@@ -39,12 +40,12 @@ class Share(Record, frozen=True):
 
     @property
     def stalled(self) -> bool:
-        """Whether the warp waited; the one other state is issuing."""
-        return self.state.id != ISSUING
+        """Whether the warp waited; in the two other states it issued, or was ready to."""
+        return self.state.id not in WELL
 
     @property
     def title(self) -> str:
-        """The state's title, which says of the one other state that it is no stall."""
+        """The state's title, which says of the two other states that they are no stalls."""
         return title_of(self.state.id)
 
 
@@ -81,9 +82,9 @@ def _cycles(launch: Launch, state: Counter) -> Number | None:
 
 
 def title_of(state: str) -> str:
-    """A warp state's title, which says of the one that is no stall that it is none."""
+    """A warp state's title, which says of the two that are no stalls that they are none."""
     title = catalog()[state].title
-    return f"{title} (issuing)" if state == ISSUING else title
+    return f"{title} ({_WELL_WORDS[state]})" if state in WELL else title
 
 
 def breakdown(launch: Launch) -> Breakdown:
@@ -137,7 +138,7 @@ def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
     parts = [samples] if samples else [name for _, name in every]
     if not parts:
         return ()
-    states = [(state, name) for state, name in every if state.id != ISSUING]
+    states = [(state, name) for state, name in every if state.id not in WELL]
     lines = line_counters(launch)
     counts = {key: sum(own.get(name, 0) for name in parts) for key, own in lines.items()}
     total = sum(counts.values())

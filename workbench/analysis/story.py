@@ -38,7 +38,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit, Linked, Part, attribute
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
 from workbench.analysis.split.placing import PartKey
-from workbench.analysis.weight import TELLING
+from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
 from workbench.model import Expectation, Number, Profile, Record
 from workbench.units import count, listed
@@ -325,7 +325,9 @@ class _Numbers:
         large = [
             stall
             for stall in stalls
-            if stall.stall in catalog() and abs(stall.delta_s) >= TELLING * self.seconds
+            if stall.stall in catalog()
+            and stall.stall not in WELL
+            and abs(stall.delta_s) >= TELLING * self.seconds
         ]
         heaviest = facts[0].part.symbols if facts else ()
         return Tie(

@@ -297,6 +297,19 @@ class Ladder:
         return self.order[place - 1] if place else None
 
     @cached_property
+    def trunk(self) -> set[str]:
+        """The versions that the last one was made from, step by step, and itself.
+
+        Whatever else was tried branches off from one of them.
+        """
+        own = [rung for rung in self.order if not rung.is_baseline]
+        rung, found = own[-1] if own else None, set[str]()
+        while rung is not None and rung.id not in found:
+            found.add(rung.id)
+            rung = self.parent(rung)
+        return found
+
+    @cached_property
     def steps(self) -> list[tuple[str, str, str]]:
         """(parent, version, engine) of every step that both sides were profiled for."""
         return [

@@ -10,7 +10,6 @@ from workbench.analysis.headroom import Panel
 from workbench.analysis.headroom.ways import ways_of
 from workbench.analysis.limit import limit_of_launch
 from workbench.analysis.stalls import HotLine, sampled_lines
-from workbench.analysis.weight import WELL
 from workbench.counters import Counter
 from workbench.model import Device, Launch, LineKey, Profile
 
@@ -41,7 +40,7 @@ def _panel(launch: Launch, device: Device) -> Panel:
 
 def waited_most(line: HotLine) -> tuple[Counter, float] | None:
     """The wait that most of a line's samples are of, with its part (0-1) of them."""
-    return next((stall for stall in line.stalls if stall[0].id not in WELL), None)
+    return line.stalls[0] if line.stalls else None
 
 
 def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:

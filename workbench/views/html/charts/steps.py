@@ -105,7 +105,7 @@ def _stall_title(stall: StallDelta) -> str:
     if stall.stall not in catalog():
         return stall.stall
     title = catalog()[stall.stall].title
-    return "Issuing" if stall.stall == "selected" else title
+    return {"selected": "Issuing", "not_selected": "Ready"}.get(stall.stall, title)
 
 
 def time_waterfall(split: TimeSplit, old: str, new: str) -> Waterfall:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from workbench import units
-from workbench.analysis.stalls import GROUP, ISSUING, SAMPLES
+from workbench.analysis.stalls import GROUP, SAMPLES
+from workbench.analysis.weight import WELL
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Record
 from workbench.views.html.code.gutters import Cell
@@ -158,7 +159,7 @@ def _worst(launch: Launch) -> dict[int, str]:
     """Row -> the title of its largest stall, where it has any."""
     most: dict[int, tuple[Number, str]] = {}
     for state in catalog().group(GROUP):
-        if state.id != ISSUING:
+        if state.id not in WELL:
             for row, value in _by_row(launch, line_metric(launch, state)).items():
                 if value and (row not in most or (value, state.title) > most[row]):
                     most[row] = (value, state.title)

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
-from workbench.measure.ladder import Ladder
-from workbench.model import Profile, Record
+from workbench.analysis.growth import Measured, representative
+from workbench.analysis.limit import limit_of
+from workbench.measure.ladder import Ladder, Rung
+from workbench.model import Profile, Record, Timing
 from workbench.store import natural_key
-from workbench.views.html.pages.ladder import LadderView, RungView
-from workbench.views.html.parts.common import Badge, day, parameters, profiled, width
+from workbench.views.html.pages.ladder import LadderView
+from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled, width
 from workbench.views.html.render import ladder_folder
 
+#: Width and height of a sparkline's box, and what is left free around it.
+SPARK = (120, 26)
+_MARGIN = 3
+#: Other problems of a study that stand there unasked.
+_UNFOLDED = 5
 #: Parameters that can stand for a problem's name.
 _SPOKEN = 3
 
@@ -26,7 +34,8 @@ _SPOKEN = 3
 class LadderSummary(Record, frozen=True):
     """What the index says of one ladder; `href` is relative to the site.
 
-    `problem` is its parameters, or its name and `detail` them where they are many.
+    `problem` is its parameters, or its name and `detail` them where they are many. `far` is how
+    far its versions came (``v0 276 ms → v10 1.87 ms``), `limit` what limits the fastest now.
     """
 
     study: str
@@ -36,10 +45,17 @@ class LadderSummary(Record, frozen=True):
     captured: str
     href: str
     folder: str
-    rungs: tuple[RungView, ...]
     detail: str = ""
     profiled: int = 0
+    work: float = 0.0  # of the problem: operations, or bytes where it has none
+    first_time: str = ""
+    first: str = ""
+    gain: str = ""
+    limit: str = ""
+    limit_href: str = ""
+    baseline: str = ""
     fastest: str = ""
+    fastest_href: str = ""
     fastest_time: str = ""
     fastest_share: str = ""
     fastest_speed: float = 0.0  # the baseline's is 1; 0: not compared
@@ -70,21 +86,40 @@ class OtherLadder(Record, frozen=True):
     par: str
 
 
-class StudyGroup(Record, frozen=True):
-    """All ladders of one study: one in full for each device, the others in a row each."""
+class Sparkline(Record, frozen=True):
+    """The fastest version against the library over a study's problems, in the order of their work.
 
-    name: str
-    title: str
-    ladders: tuple[LadderSummary, ...]
+    `path` is an SVG path in a box of `SPARK`; `par` the height of the library's own speed there,
+    `words` all of it as text.
+    """
+
+    path: str
+    par: str
+    words: str
+    last: tuple[str, str]
+
+
+class StudyLine(Record, frozen=True):
+    """A study on one device: the ladder that stands for it, and its speed over all problems."""
+
+    number: int
+    summary: LadderSummary
+    spark: Sparkline | None
     others: tuple[OtherLadder, ...]
+
+    @property
+    def folded(self) -> bool:
+        """Whether its other problems are too many to stand there unasked."""
+        return len(self.others) > _UNFOLDED
 
 
 class IndexView(Record, frozen=True):
     """The whole index."""
 
     chips: tuple[Badge, ...]
-    studies: tuple[StudyGroup, ...]
+    studies: tuple[StudyLine, ...]
     reports: tuple[ReportSummary, ...]
+    box: tuple[int, int] = SPARK
 
 
 def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
@@ -95,6 +130,8 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
     said = parameters(ladder.parameters)
     many = len(ladder.parameters) > _SPOKEN
     shown = next((row.rung for row in view.rows if best and row.rung.id == best.id), None)
+    limit = limit_of(best.profile) if best and best.profile else None
+    first = own[0] if own and own[0] is not best else None
     return LadderSummary(
         study=ladder.name,
         title=ladder.study.title,
@@ -104,9 +141,16 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
         captured=view.captured,
         href=f"{folder}/index.html",
         folder=folder,
-        rungs=tuple(row.rung for row in view.rows),
         profiled=sum(bool(rung.entries) for rung in ladder.order),
+        work=max((_work(rung.timing) for rung in ladder.order if rung.timing), default=0.0),
+        first=first.id if first else "",
+        first_time=units.quantity(first.seconds, "s") if first else "",
+        gain=_gain(first, best) if first and best else "",
+        limit=limit.words if limit else "",
+        limit_href=f"{folder}/{shown.href}#now" if limit and shown and shown.href else "",
+        baseline=ladder.baseline.id if ladder.baseline else "",
         fastest=shown.id if shown else "",
+        fastest_href=f"{folder}/{shown.href}" if shown and shown.href else "",
         fastest_time=shown.time if shown else "",
         fastest_share=shown.share if shown else "",
         fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
@@ -114,6 +158,15 @@ def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
         default=ladder.study.default,
         untimed=not view.timed,
     )
+
+
+def _work(timing: Timing) -> float:
+    return float(timing.flops or timing.bytes or 0.0)
+
+
+def _gain(first: Rung, best: Rung) -> str:
+    found = best.speedup_over(first)
+    return units.factor(found.value) if found is not None else ""
 
 
 def summarise_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
@@ -150,10 +203,8 @@ def index_view(
     # The manifest has them in the order in which their pages came to be.
     for summary in sorted(known, key=_order):
         groups.setdefault(summary.study, []).append(summary)
-    studies = tuple(
-        StudyGroup(name=name, title=found[0].title, ladders=_first(found), others=_others(found))
-        for name, found in groups.items()
-    )
+    made = (line for found in groups.values() for line in _lines(found))
+    studies = tuple(replace(line, number=number) for number, line in enumerate(made, 1))
     files = tuple(msgspec.convert(raw, ReportSummary) for raw in reports)
     devices = {s.device for found in groups.values() for s in found} | {f.device for f in files}
     return IndexView(
@@ -169,19 +220,20 @@ def _order(summary: LadderSummary) -> tuple[object, ...]:
     return (not summary.default, study, natural_key(summary.device), summary.place, name)
 
 
-def _first(found: list[LadderSummary]) -> tuple[LadderSummary, ...]:
-    """For each device the ladder that most versions were profiled on, the first one of equals."""
-    best: dict[str, LadderSummary] = {}
-    for summary in found:
-        known = best.get(summary.device)
-        if known is None or summary.profiled > known.profiled:
-            best[summary.device] = summary
-    return tuple(best.values())
+def _lines(found: list[LadderSummary]) -> Iterable[StudyLine]:
+    """A line for each device that a study was recorded on."""
+    for device in dict.fromkeys(summary.device for summary in found):
+        own = [summary for summary in found if summary.device == device]
+        stands = own[
+            representative(
+                [Measured(one.profiled, one.work, place) for place, one in enumerate(own)]
+            )
+        ]
+        rest = [summary for summary in own if summary is not stands]
+        yield StudyLine(number=0, summary=stands, spark=_spark(own), others=_others(rest))
 
 
-def _others(found: list[LadderSummary]) -> tuple[OtherLadder, ...]:
-    shown = {summary.href for summary in _first(found)}
-    rest = [summary for summary in found if summary.href not in shown]
+def _others(rest: list[LadderSummary]) -> tuple[OtherLadder, ...]:
     top = max([1.0, *(summary.fastest_speed for summary in rest)])
     return tuple(
         OtherLadder(
@@ -190,4 +242,31 @@ def _others(found: list[LadderSummary]) -> tuple[OtherLadder, ...]:
             par=width(1 / top) if top > 1.0 else "",
         )
         for summary in rest
+    )
+
+
+def _spark(found: list[LadderSummary]) -> Sparkline | None:
+    """The fastest versions against the library; None where none was compared with one."""
+    compared = sorted((one for one in found if one.fastest_speed), key=lambda one: one.work)
+    if not compared:
+        return None
+    speeds = [one.fastest_speed for one in compared]
+    top = max(1.0, *speeds)
+    wide, high = SPARK
+    step = (wide - 2 * _MARGIN) / max(1, len(speeds) - 1)
+
+    def place(number: int, speed: float) -> tuple[str, str]:
+        y = _MARGIN + (high - 2 * _MARGIN) * (1 - speed / top)
+        return f"{_MARGIN + step * number:.1f}", f"{y:.1f}"
+
+    points = [place(number, speed) for number, speed in enumerate(speeds)]
+    library = next((one.baseline for one in compared if one.baseline), "the library")
+    ends = percent(min(speeds)), percent(max(speeds))
+    span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    over = units.several(len(compared), "problem")
+    return Sparkline(
+        path="M" + " L".join(" ".join(point) for point in points),
+        par=place(0, 1.0)[1],
+        words=f"{span} of {library} over {over}",
+        last=points[-1],
     )

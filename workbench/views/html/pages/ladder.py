@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.weight import most_moved
+from workbench.analysis.cause.strip import limit_stop
+from workbench.analysis.limit import limit_of
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Record
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.charts.speed import speed
-from workbench.views.html.pages.launch import Bottleneck, bottleneck
 from workbench.views.html.pages.sweep import SweepSection, sweep
 from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import (
@@ -29,11 +30,10 @@ from workbench.views.html.parts.common import (
     width,
 )
 from workbench.views.html.parts.keys import CounterTable, key_counters, peaks
-from workbench.views.html.parts.moved import MovedTile, tile
 from workbench.views.html.render import rung_page, step_page
 
-#: Counters named beside a step.
-_MOVED = 3
+#: Ends a clause.
+_END = re.compile(r"[.;:](?:\s|$)")
 
 
 class Speedup(Record, frozen=True):
@@ -58,17 +58,17 @@ class RungView(Record, frozen=True):
     share: str
     width: str
     par: str  # where in the bar the baseline's speed is, if not at its end
-    stall: Bottleneck | None
     marks: tuple[Badge, ...]
     diff: str = ""
+    branch: bool = False  # tried, and not what the last version was made from
+    parent: str = ""  # where that is not the version above
 
 
 class LadderRow(Record, frozen=True):
-    """A version with the story of its step: the causal strip, and what moved most."""
+    """A version with the causal strip of its step; of the first one, what limits it."""
 
     rung: RungView
     strip: tuple[Phrase, ...]
-    moved: tuple[MovedTile, ...]
 
 
 class LadderView(Record, frozen=True):
@@ -116,23 +116,27 @@ def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
     parent = ladder.parent(rung)
     found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
     if found is None:
-        return LadderRow(rung=_rung(rung, parent, "", top), strip=(), moved=())
+        limit = limit_of(rung.profile) if rung.profile else None
+        stops = (limit_stop(limit),) if limit is not None else ()
+        return LadderRow(
+            rung=_rung(rung, parent, "", top), strip=strip_links(stops, rung_page(rung))
+        )
     step = ladder.step(*found)
     return LadderRow(
         rung=_rung(rung, parent, step_page(*found), top),
         strip=strip_links(step.story.strip, step_page(*found)),
-        moved=tuple(map(tile, most_moved(step.comparison, step.scale, _MOVED))),
     )
 
 
 def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
     share = 1.0 if rung is rung.ladder.baseline and rung.seconds else rung.of_baseline
-    launch = main_launch(rung.profile) if rung.profile else None
+    order = rung.ladder.order
+    above = order[order.index(rung) - 1] if rung is not order[0] else None
     return RungView(
         id=rung.id,
         href=rung_page(rung),
         title=rung.title,
-        change=rung.declared.change if rung.declared else "",
+        change=_clause(rung.declared.change) if rung.declared else "",
         baseline=rung.is_baseline,
         time=units.quantity(rung.seconds, "s"),
         interval=interval(rung.timing) if rung.timing else "under the profiler",
@@ -140,10 +144,16 @@ def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
         share=percent(share) if share is not None else "",
         width=width(share / top) if share is not None else "0",
         par=width(1 / top) if top > 1.0 else "",
-        stall=bottleneck(launch) if launch else None,
         marks=_marks(rung),
         diff=diff,
+        branch=not rung.is_baseline and rung.id not in rung.ladder.trunk,
+        parent=parent.id if parent is not None and parent is not above else "",
     )
+
+
+def _clause(text: str) -> str:
+    """The first clause of what an author says; the version's page has all of it."""
+    return _END.split(text, maxsplit=1)[0].rstrip(".")
 
 
 def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> LadderView:

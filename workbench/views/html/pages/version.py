@@ -63,6 +63,7 @@ class VersionView(Record, frozen=True):
     panel: PanelView | None
     tiles: tuple[Tile, ...]
     launches: tuple[LaunchView, ...]
+    speaker: int  # the position of the launch that takes most of the time; the others are folded
     unprofiled: tuple[str, ...]
     expectations: tuple[tuple[Counter | None, Expectation], ...]
     build: tuple[tuple[str, str], ...]
@@ -199,6 +200,7 @@ def _view(
         panel=_panel(profile, shown[launches.index(speaker)], rung) if speaker else None,
         tiles=_tiles(profile, speaker, rung),
         launches=shown,
+        speaker=launches.index(speaker) if speaker else 0,
         unprofiled=tuple(item.kernel for item in profile.launches if not item.profiled),
         expectations=tuple((known.get(row.counter), row) for row in expectations),
         build=facts,

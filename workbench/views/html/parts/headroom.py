@@ -12,7 +12,6 @@ from workbench.analysis.headroom.panel import line_at, waited_most
 from workbench.analysis.limit import RESOURCES, Limit
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.parts.common import Link, Tone, percent
-from workbench.views.html.parts.verdicts import SCORES
 
 #: Ways that are shown before something is unfolded.
 _FIRST = 3
@@ -132,15 +131,19 @@ def _row(way: Way, profile: Profile, anchor: Anchor, scored: Scored) -> WayRow:
         place=place,
         href=href,
         became=tuple(
-            Became(version=link, words=f"{SCORES[score.verdict][0]}{_gain(score)}", tone=tone)
+            _became(link, score)
             for link, scores in scored
             for score in scores
             if score.rule == way.kind and score.title == way.words
-            for tone in (SCORES[score.verdict][1],)
         ),
     )
 
 
-def _gain(score: Score) -> str:
-    """``: 1.36×`` where it was tried."""
-    return "" if score.verdict == "open" else f": {units.factor(1 / (1 - score.gained))}"
+def _became(version: Link, score: Score) -> Became:
+    """A bound is no promise: what was followed and made the step faster was right."""
+    if score.verdict == "open":
+        return Became(version=version, words="not followed", tone="")
+    step = units.factor(1 / (1 - score.gained))
+    if score.gained > 0:
+        return Became(version=version, words=f"followed, {step}", tone="good")
+    return Became(version=version, words=f"followed in vain, {step}", tone="bad")

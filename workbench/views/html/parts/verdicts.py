@@ -15,8 +15,7 @@ from workbench.views.html.parts.common import Tone, percent
 from workbench.views.html.parts.moved import MovedTile, tile
 
 _VERDICT: dict[str, Tone] = {"confirmed": "good", "refuted": "bad", "inconclusive": "warn"}
-#: A score in words, and its colour.
-SCORES: dict[str, tuple[str, Tone]] = {
+_SCORE: dict[str, tuple[str, Tone]] = {
     "kept": ("kept", "good"),
     "partly": ("partly kept", "warn"),
     "not kept": ("not kept", "bad"),
@@ -86,7 +85,7 @@ def advice(story: Story) -> tuple[Advice, ...]:
 
 
 def _advice(score: Score, several: bool, *, ncu: bool) -> Advice:
-    word, tone = SCORES[score.verdict]
+    word, tone = _SCORE[score.verdict]
     return Advice(
         title=score.title,
         by="ncu" if ncu else "the panel",
