@@ -28,7 +28,7 @@ def subjects() -> list[Subject]:
     for name in study_names(project):
         study = load_study(project, name)
         for version in study.versions.values():
-            entries = store.find(study=name, version=version.id) if version.kind == "cuda" else ()
+            entries = store.find(study=name, version=version.id) if version.kind != "python" else ()
             built = next((recorded_build(store.load(each.path)) for each in entries), None)
             for problem in sorted(study.problems_for("verify"), key=study.flops):
                 try:

@@ -367,6 +367,26 @@
     if (row && !event.target.closest("a") && !String(getSelection())) select(row.dataset.at, row);
   });
 
+  // --- an arrow of the memory chart lights up the lines that ask for it --------------------
+  let lit = [];
+  let held = null;
+  function light(from) {
+    for (const node of lit) node.classList.remove("lit");
+    const names = from ? from.dataset.lines.split(" ") : [];
+    lit = names.map((name) => document.getElementById(name)).filter(Boolean);
+    for (const node of lit) node.classList.add("lit");
+  }
+  function asker(event) {
+    if (!event.target.closest) return null;
+    const row = event.target.closest(".memory a");
+    const found = event.target.closest("[data-lines]");
+    return found || (row ? document.querySelector(`${row.getAttribute("href")}[data-lines]`) : null);
+  }
+  for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, (event) => light(asker(event) || held));
+  document.addEventListener("click", (event) => {
+    if (asker(event)) light(held = asker(event));
+  });
+
   reveal();
 
   // --- filters -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
 from workbench.analysis.digest import excerpt, leading
+from workbench.analysis.memory.chart import memory
 from workbench.analysis.movers import movers
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
@@ -35,6 +36,7 @@ from workbench.views.html.parts.common import (
 )
 from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.parts.links import LinkGroup, Links
+from workbench.views.html.parts.memory import MemoryView, memory_view
 from workbench.views.html.parts.moved import CounterRow, MovedTile, counter_table, tile
 from workbench.views.html.parts.verdicts import (
     Advice,
@@ -125,6 +127,7 @@ class DiffView(Record, frozen=True):
     tiles: tuple[MovedTile, ...]
     waterfall: Waterfall | None
     waterfall_missing: str
+    memory: MemoryView | None
     hunks: Cards
     quiet: tuple[QuietHunk, ...]
     launch_words: tuple[str, ...]
@@ -237,6 +240,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
         waterfall_missing=story.time_missing,
+        memory=_memory(step, code),
         hunks=cards,
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
         launch_words=comparison.launch_words,
@@ -309,6 +313,19 @@ def _brief(groups: tuple[LinkGroup, ...]) -> str:
     rows = [row for group in groups for row in group.rows]
     chosen = dict.fromkeys([*[row for row in rows if row.id == "duration"][:1], *rows[:2]])
     return ", ".join(f"{row.title} {row.value}" for row in list(chosen)[:2])
+
+
+def _memory(step: Step, code: DiffCode) -> MemoryView | None:
+    """The memory chart of both sides; None where one was not measured."""
+    old, new = memory(step.old), memory(step.new)
+    if old is None or new is None:
+        return None
+
+    def anchor(side: int, key: LineKey) -> str:
+        sources = (step.old, step.new)[side].sources
+        return code.anchor(side, sources[key[0]].path, key[1]) if key[0] >= 0 else ""
+
+    return memory_view((old, new), step.labels, anchor, "", "#counter-")
 
 
 def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, several: bool) -> HunkCard:

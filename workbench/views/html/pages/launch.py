@@ -7,15 +7,23 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.aggregate import value_of
+from workbench.analysis.memory.chart import memory
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
-from workbench.model import Launch, Profile, Record
+from workbench.model import Launch, LineKey, Profile, Record
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.whatif import WhatIf, what_if
 from workbench.views.html.code.source import CodeView, code_view
 from workbench.views.html.parts.common import CounterCell, cell, dims, percent, text, width
-from workbench.views.html.parts.memory import AccessRow, BlockLimit, accesses, levels, limits
+from workbench.views.html.parts.memory import (
+    AccessRow,
+    BlockLimit,
+    MemoryView,
+    accesses,
+    limits,
+    memory_view,
+)
 from workbench.views.html.parts.rules import RuleRow, rule_rows
 
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
@@ -76,7 +84,7 @@ class LaunchView(Record, frozen=True):
     stall_source: str
     code: CodeView
     accesses: tuple[AccessRow, ...]
-    levels: tuple[tuple[str, str, CounterCell | None, CounterCell | None], ...]
+    memory: MemoryView | None
     limits: tuple[BlockLimit, ...]
     occupancy: tuple[CounterBar, ...]
     occupancy_facts: tuple[CounterCell, ...]
@@ -185,13 +193,32 @@ def shape(launch: Launch) -> str:
     return f"{blocks} of {threads}"
 
 
-def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | None) -> LaunchView:
-    """Everything that a page says about one launch."""
+def _memory(
+    profile: Profile, launch: Launch, code: CodeView, prefix: str, *, several: bool
+) -> MemoryView | None:
+    """The memory chart of one launch; its counters have a prefix where there are several."""
+    chart = memory(replace(profile, launches=(launch,)))
+    if chart is None:
+        return None
+    ids = {f"{file.anchor}{line.number}" for file in code.files for line in file.lines}
+
+    def anchor(_: int, key: LineKey) -> str:
+        name = f"{code.anchors.get(key[0], '')}{key[1]}"
+        return f"#{name}" if name in ids else ""
+
+    return memory_view((chart,), ("Amount",), anchor, prefix, f"#{prefix if several else ''}")
+
+
+def launch_view(
+    profile: Profile, launch: Launch, position: int, chip: Chip | None, *, several: bool = False
+) -> LaunchView:
+    """Everything that a page says about one launch; `several`: one of a page with more."""
     prefix = f"k{position}"
     stall_rows, stall_source = _stalls(launch)
     roof, why = _roofline(launch, chip, f"{prefix}-roofline")
     rules, quiet = rule_rows(launch)
     groups, missing = _groups(launch)
+    code = code_view(profile, launch, position)
     return LaunchView(
         position=position,
         kernel=launch.kernel,
@@ -204,9 +231,9 @@ def launch_view(profile: Profile, launch: Launch, position: int, chip: Chip | No
         roofline_missing=why,
         stall_rows=stall_rows,
         stall_source=stall_source,
-        code=code_view(profile, launch, position),
+        code=code,
         accesses=accesses(launch),
-        levels=levels(launch),
+        memory=_memory(profile, launch, code, f"{prefix}-", several=several),
         limits=limits(launch),
         occupancy=_bars(launch, ("theoretical_occupancy", "achieved_occupancy"), lead=False),
         occupancy_facts=_known(launch, _OCCUPANCY),

@@ -192,7 +192,8 @@ def _view(
     expectations = rung.declared.expectations if rung and rung.declared else ()
     speaker = main_launch(profile)
     shown = tuple(
-        launch_view(profile, launch, position, chip) for position, launch in enumerate(launches)
+        launch_view(profile, launch, position, chip, several=len(launches) > 1)
+        for position, launch in enumerate(launches)
     )
     return VersionView(
         head=head,

@@ -1,13 +1,17 @@
-"""View models of memory and occupancy: accesses, levels, and what limits the blocks on an SM."""
+"""View models of memory and occupancy: accesses, flows, and what limits the blocks on an SM."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workbench import units
-from workbench.analysis import roofline
 from workbench.analysis.aggregate import value_of
+from workbench.analysis.memory.chart import MemoryChart, shown
 from workbench.counters import catalog
 from workbench.model import Launch, Record
-from workbench.views.html.parts.common import CounterCell, cell
+from workbench.views.html.charts.memory import LEAST_SHARE, Anchor, Drawing, Hop
+from workbench.views.html.parts.common import CounterCell, Link, cell, percent
+from workbench.views.sheets.memory import FlowRow, LevelRow, flow_rows, level_rows
 
 _LIMITS = (
     "occupancy_limit_registers",
@@ -58,11 +62,34 @@ _ACCESSES = (
     ("Local loads", "local_loads", "", "", "", "", ""),
     ("Local stores", "local_stores", "", "", "", "", ""),
 )
-_LEVELS: dict[roofline.Level, tuple[str, str]] = {
-    "L1": ("l1_hit_rate", "l1_throughput"),
-    "L2": ("l2_hit_rate", "l2_throughput"),
-    "DRAM": ("", "dram_throughput"),
-}
+#: Lines that a flow's row names.
+_NAMED = 4
+
+
+class ChartRow(Record, frozen=True):
+    """A row of the memory chart's table: the flow, who asks for it, the counter to read on.
+
+    `lit` are the ids of lines that light up with it.
+    """
+
+    flow: FlowRow
+    lines: tuple[Link, ...]
+    more: str
+    lit: str
+    counter: str
+    made_of: str
+    peak: str
+
+
+class MemoryView(Record, frozen=True):
+    """The memory chart: drawings, their scale, and the same as a table with a head a side."""
+
+    prefix: str
+    hops: tuple[Hop, ...]
+    heads: tuple[str, ...]
+    rows: tuple[ChartRow, ...]
+    levels: tuple[LevelRow, ...]
+    scale: str
 
 
 class AccessRow(Record, frozen=True):
@@ -94,17 +121,50 @@ def accesses(launch: Launch) -> tuple[AccessRow, ...]:
     return tuple(rows)
 
 
-def levels(launch: Launch) -> tuple[tuple[str, str, CounterCell | None, CounterCell | None], ...]:
-    """Level, traffic, hit rate and throughput from L1 to DRAM."""
-    place = roofline.traffic(launch)
-    return tuple(
-        (
-            level,
-            units.quantity(place.get(level), "byte"),
-            _optional(launch, hits),
-            _optional(launch, throughput),
+def memory_view(
+    sides: Sequence[MemoryChart],
+    labels: Sequence[str],
+    anchor: Anchor,
+    prefix: str = "",
+    counters: str = "#",
+) -> MemoryView:
+    """The memory chart of one profile or of two.
+
+    Args:
+        sides: One, or the old and the new one.
+        labels: What to call them.
+        anchor: Where a line stands on the page.
+        prefix: Of the ids of rows.
+        counters: What stands before a counter's id in its address.
+    """
+    drawing = Drawing(sides, anchor, prefix, counters)
+    rows = []
+    for flows, words in zip(shown(sides), flow_rows(sides), strict=True):
+        last = flows[-1]
+        links = [
+            Link(text=f"{line.key[1]} {percent(line.share)}", href=href)
+            for line in last.lines
+            if line.share >= LEAST_SHARE and (href := anchor(len(flows) - 1, line.key))
+        ]
+        more = len(links) - _NAMED
+        rows.append(
+            ChartRow(
+                flow=words,
+                lines=tuple(links[:_NAMED]),
+                more=f"and {units.count(more)} more" if more > 0 else "",
+                lit=drawing.lit([flows]),
+                counter=f"{counters}{last.counter}" if last.counter else "",
+                made_of=next((flow.ncu for flow in reversed(flows) if flow.ncu), ""),
+                peak=next((flow.peak for flow in reversed(flows) if flow.peak), ""),
+            )
         )
-        for level, (hits, throughput) in _LEVELS.items()
+    return MemoryView(
+        prefix=prefix,
+        hops=drawing.hops(),
+        heads=tuple(labels),
+        rows=tuple(rows),
+        levels=level_rows(sides),
+        scale=drawing.scale(),
     )
 
 

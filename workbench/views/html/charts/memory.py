@@ -1,0 +1,322 @@
+"""The memory chart as shapes: three hops from the SM to device memory, drawn as inline SVG.
+
+A hop has its places left and right and an arrow for each flow between them, as thick as its
+amount; of two profiles the old one's arrow lies over the new one's. Beside each other the hops
+are one chart, on a narrow page they stand below each other. All lengths are computed here; the
+template only prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from workbench.analysis.memory.chart import MemoryChart, Transfer, shown
+from workbench.analysis.memory.kinds import Place, Unit
+from workbench.model import LineKey, Record
+from workbench.views.sheets.memory import amount, arrow, flow_rows, level_rows, share
+
+#: Side (0 is the first profile) and line of a source -> "#L39", or "" where it is not shown.
+Anchor = Callable[[int, LineKey], str]
+
+_WIDTH, _BOX, _SM, _SLAB = 400, 108, 74, 10  # of a hop, a place, the SM, a place that goes on
+_ROW, _TEXT, _GAP = 70, 15, 14  # heights: of a flow, of a line of text, between places
+_THICK, _HEAD = 26.0, 8.0  # of the widest arrow (two share it), length of its head
+_LEAST = 1.5
+#: Lines that light up with an arrow, and the least share of one.
+_LIT = 24
+LEAST_SHARE = 0.005
+_HOPS: tuple[tuple[str, tuple[Place, ...], tuple[Place, ...]], ...] = (
+    ("Between the SM, shared memory and L1", ("sm",), ("shared", "l1", "tma")),
+    ("Between L1 and L2", ("l1", "tma"), ("l2",)),
+    ("Between L2 and device memory", ("l2",), ("dram",)),
+)
+
+
+class Band(Record, frozen=True):
+    """A side's part of an arrow: an SVG path and its classes."""
+
+    path: str
+    tone: str
+
+
+class Words(Record, frozen=True):
+    """A text in the drawing."""
+
+    x: str
+    y: str
+    text: str
+    tone: str = ""
+
+
+class Shape(Record, frozen=True):
+    """An arrow or a place: a link to its row or counter that lights up lines of the source."""
+
+    href: str
+    label: str
+    lines: str = ""  # of a place; an arrow has its row's
+    bands: tuple[Band, ...] = ()
+    words: tuple[Words, ...] = ()
+
+
+class Hop(Record, frozen=True):
+    """One of the three drawings."""
+
+    title: str
+    size: str
+    shapes: tuple[Shape, ...]
+
+
+class _Place(NamedTuple):
+    """Top and height of a place."""
+
+    y: float
+    height: float
+
+
+class Drawing:
+    """The chart of one profile or of two.
+
+    Args:
+        sides: One, or the old and the new one.
+        anchor: Where a line stands on the page.
+        prefix: Of the ids of the table's rows.
+        counters: What stands before a counter's id in its address.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[MemoryChart],
+        anchor: Anchor,
+        prefix: str = "",
+        counters: str = "#",
+    ) -> None:
+        self._sides, self._anchor = sides, anchor
+        self._prefix, self._counters = prefix, counters
+        self._flows = shown(sides)
+        self._texts = {row.id: row for row in flow_rows(sides)}
+        self._most: dict[Unit, float] = {}
+        for flow in (flow for row in self._flows for flow in row):
+            self._most[flow.unit] = max(self._most.get(flow.unit, 0.0), flow.amount or 0.0)
+        self._places = self._layout()
+
+    # --- where everything is -------------------------------------------------------
+
+    def _between(self, left: Sequence[Place], right: Sequence[Place]) -> list[tuple[Transfer, ...]]:
+        ends = {(a, b) for a in left for b in right}
+        ends |= {(b, a) for a, b in ends}
+        return [row for row in self._flows if (row[0].start, row[0].end) in ends]
+
+    def _copies(self) -> tuple[Transfer, ...] | None:
+        return next(
+            (row for row in self._flows if (row[0].start, row[0].end) == ("l1", "shared")), None
+        )
+
+    def _layout(self) -> dict[Place, _Place]:
+        touched = {level.place for level in level_rows(self._sides)}
+        out: dict[Place, _Place] = {}
+        y = 1.0
+        for place in ("shared", "l1", "tma"):
+            if place not in touched:
+                continue
+            rows = max(
+                len(self._between(("sm",), (place,))), len(self._between((place,), ("l2",))), 1
+            )
+            height = rows * _ROW + 4.0
+            out[place] = _Place(y, height)
+            y += height + (_ROW if place == "shared" and self._copies() else _GAP)
+        bottom, near = y - _GAP, out["l1"].y
+        far = _Place(near, bottom - near)
+        return {**out, "sm": _Place(1.0, bottom - 1.0), "l2": far, "dram": far}
+
+    # --- shapes --------------------------------------------------------------------
+
+    def hops(self) -> tuple[Hop, ...]:
+        """The three drawings; the second and third begin where the L1 does."""
+        whole = self._places["sm"].height + 2
+        out = []
+        for number, (title, left, right) in enumerate(_HOPS):
+            first = number == 0
+            width = _SM if first else _SLAB
+            shapes = [
+                self._box(place, 0 if first else -1, width, told=first)
+                for place in left
+                if self._has(place)
+            ]
+            shapes += [
+                self._box(place, _WIDTH - _BOX, _BOX, told=True)
+                for place in right
+                if self._has(place)
+            ]
+            for place in right if first else left:
+                ways = (left, (place,)) if first else ((place,), right)
+                for row, flows in enumerate(self._between(*ways)):
+                    y = self._places["l1" if number == 2 else place].y + row * _ROW + 2
+                    shapes.append(self._across(flows, width + 8, y, flows[0].start in left))
+            copies = self._copies()
+            if first and copies:
+                shapes.append(self._upward(copies))
+            top = 0.0 if first else self._places["l1"].y - 1
+            size = f"0 {_number(top)} {_WIDTH} {_number(whole - top)}"
+            out.append(Hop(title=title, size=size, shapes=tuple(shapes)))
+        return tuple(out)
+
+    def _has(self, place: Place) -> bool:
+        return place in self._places
+
+    def _box(self, place: Place, x: float, width: float, *, told: bool) -> Shape:
+        y, height = self._places[place]
+        level = next(row for row in level_rows(self._sides) if row.place == place)
+        sides = [each for side in self._sides for each in side.levels if each.place == place]
+        identity = sides[0].hit_counter or sides[0].throughput_counter
+        touching = [row for row in self._flows if place in (row[0].start, row[0].end)]
+        rates = {"hit rate": level.hits, "of peak": level.busy}
+        said = ", ".join(f"{name} {arrow(texts)}" for name, texts in rates.items() if any(texts))
+        bands = [Band(path=_rectangle(x, y, width, height), tone="box")]
+        part = height / len(sides)
+        for number, side in enumerate(sides) if told else ():
+            if side.throughput is not None:
+                was = " was" if number + 1 < len(sides) else ""
+                edge = _rectangle(x, y + number * part, 4, part)
+                bands.append(Band(path=edge, tone=f"{_tone(side.throughput / 100)}{was}"))
+        texts = [(word, "b") for word in level.title.split()]
+        for name, values in rates.items():
+            if any(values):
+                *before, last = dict.fromkeys(values)
+                texts += [(name, "s"), *((f"{text} →", "") for text in before), (last, "")]
+        words = tuple(
+            Words(x=_number(x + 10), y=_number(y + 17 + n * _TEXT), text=text, tone=tone)
+            for n, (text, tone) in enumerate(texts)
+        )
+        return Shape(
+            href=f"{self._counters}{identity}" if identity and told else "",
+            label=f"{level.title}: {said}" if said else level.title,
+            lines=self.lit(touching),
+            bands=tuple(bands),
+            words=words if told else (),
+        )
+
+    def _across(self, flows: Sequence[Transfer], left: float, y: float, outward: bool) -> Shape:
+        right = _WIDTH - _BOX - 8
+        ends = (left, right) if outward else (right, left)
+        middle = y + 17 + (_ROW - 40) / 2
+        bands = [
+            self._band(flow, [(x, middle + shift) for x in ends], tone)
+            for flow, shift, tone in self._sided(flows)
+        ]
+        return self._shape(flows, bands, (left, right), (y + 13, y + _ROW - 11))
+
+    def _upward(self, flows: Sequence[Transfer]) -> Shape:
+        shared = self._places["shared"]
+        top, bottom = shared.y + shared.height, self._places["l1"].y
+        x = _WIDTH - _BOX / 2
+        bands = [
+            self._band(flow, [(x + shift, y) for y in (bottom - 2, top + 2)], tone)
+            for flow, shift, tone in self._sided(flows)
+        ]
+        return self._shape(flows, bands, (_SM + 8, _WIDTH - _BOX - 8), (top + 30, top + 46))
+
+    def _shape(
+        self,
+        flows: Sequence[Transfer],
+        bands: Sequence[Band],
+        across: tuple[float, float],
+        down: tuple[float, float],
+    ) -> Shape:
+        """An arrow with its name and share at the upper height, its amounts at the lower one."""
+        row = self._texts[flows[-1].id]
+        known = any(flow.amount is not None for flow in flows)
+        amounts = arrow(row.amounts) if known else "unknown"
+        # Between its lines an arrow is met as well.
+        wide, high = across[1] - across[0], down[1] - down[0] + 18
+        whole = _rectangle(across[0], down[0] - 13, wide, high)
+        left, right = map(_number, across)
+        upper, lower = map(_number, down)
+        return Shape(
+            href=f"#{self._prefix}flow-{row.id}",
+            label=f"{row.title}, {row.way}: {amounts}; of peak {arrow(row.shares)}",
+            bands=(Band(path=whole, tone="hit"), *bands),
+            words=(
+                Words(x=left, y=upper, text=row.title),
+                Words(x=right, y=upper, text=arrow(list(map(_rough, flows))), tone="e s"),
+                Words(x=left, y=lower, text=amounts.replace(" wavefronts", ""), tone="b"),
+            ),
+        )
+
+    @staticmethod
+    def _sided(flows: Sequence[Transfer]) -> list[tuple[Transfer, float, str]]:
+        """Each side's flow, its distance from the middle, and its class."""
+        if len(flows) == 1:
+            return [(flows[0], 0.0, "")]
+        apart = _THICK / 4 + 1.5
+        return [(flows[0], -apart, "was"), (flows[1], apart, "")]
+
+    def _band(self, flow: Transfer, ends: Sequence[tuple[float, float]], tone: str) -> Band:
+        """An arrow from the first of two points to the second."""
+        (x0, y0), (x1, y1) = ends
+        if not flow.amount:
+            kind = "unknown" if flow.amount is None else "zero"
+            path = f"M{_number(x0)} {_number(y0)}L{_number(x1)} {_number(y1)}"
+            return Band(path=path, tone=f"{kind} {tone}".strip())
+        most = _THICK if not self._two else _THICK / 2 - 3
+        half = max(most * flow.amount / self._most[flow.unit], _LEAST) / 2
+        length = abs(x1 - x0) + abs(y1 - y0)
+        along = ((x1 - x0) / length, (y1 - y0) / length)
+        across = (-along[1], along[0])
+        points = (
+            *((0.0, half), (length - _HEAD, half), (length - _HEAD, half + 2.5), (length, 0.0)),
+            *((length - _HEAD, -half - 2.5), (length - _HEAD, -half), (0.0, -half)),
+        )
+        corners = (
+            (x0 + a * along[0] + b * across[0], y0 + a * along[1] + b * across[1])
+            for a, b in points
+        )
+        path = "L".join(f"{_number(x)} {_number(y)}" for x, y in corners)
+        return Band(path=f"M{path}z", tone=f"{_tone(flow.share)} {tone}".strip())
+
+    @property
+    def _two(self) -> bool:
+        return len(self._sides) > 1
+
+    # --- lines and table -----------------------------------------------------------
+
+    def lit(self, rows: Sequence[Sequence[Transfer]]) -> str:
+        """The ids of lines that flows come from, those that ask for most first."""
+        found: dict[str, float] = {}
+        for flows in rows:
+            for side, flow in enumerate(flows):
+                for line in flow.lines:
+                    if line.share >= LEAST_SHARE and (href := self._anchor(side, line.key)):
+                        found[href[1:]] = max(found.get(href[1:], 0.0), line.share)
+        return " ".join(sorted(found, key=lambda name: -found[name])[:_LIT])
+
+    def scale(self) -> str:
+        """What the widest arrow of each unit stands for."""
+        parts = []
+        for unit, words in (("byte", "bytes"), ("wavefront", "wavefronts")):
+            most = max(
+                (flow for row in self._flows for flow in row if flow.unit == unit and flow.amount),
+                key=lambda flow: flow.amount or 0.0,
+                default=None,
+            )
+            if most is not None:
+                parts.append(f"of {words} {amount(most)}")
+        return f"The widest arrow is {' and '.join(parts)}." if parts else ""
+
+
+def _rough(flow: Transfer) -> str:
+    """A share of peak as far as a glance needs it; the table has its digits."""
+    return "under 1%" if flow.share is not None and flow.share < 0.01 else share(flow.share)
+
+
+def _tone(of_peak: float | None) -> str:
+    """A class for quarters of peak."""
+    return "p" if of_peak is None else f"p{min(int(of_peak * 4), 3)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _rectangle(x: float, y: float, width: float, height: float) -> str:
+    return f"M{_number(x)} {_number(y)}h{_number(width)}v{_number(height)}h{_number(-width)}z"
