@@ -13,7 +13,7 @@ from tests.factories import make_instructions, make_launch, make_metrics, make_p
 from workbench.analysis.aggregate import Combined, combine
 from workbench.analysis.memory.chart import MemoryChart, memory, shown
 from workbench.analysis.memory.kinds import access_of
-from workbench.model import Column, Profile
+from workbench.model import Column, InstructionTable, Profile
 from workbench.ncurep.read import read_report
 from workbench.store.codec import decode
 
@@ -184,6 +184,8 @@ def test_what_one_side_has_is_shown_of_both() -> None:
 
 def test_nothing_measured_has_no_chart() -> None:
     assert memory(make_profile(launches=(make_launch(profiled=False),))) is None
+    nothing = make_launch(metrics={}, instructions=InstructionTable())
+    assert memory(make_profile(launches=(nothing,))) is None
 
 
 @pytest.mark.parametrize(

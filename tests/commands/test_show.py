@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from tests.factories import emulate_demo, make_project
 from workbench.cli import app
 from workbench.counters import catalog
+from workbench.errors import UsageError
 
 #: docs/json.md: the keys that every program may rely on, in this order.
 PROFILE_KEYS = ["study", "version", "problem", "engine", "device", "launches", "build", "time"]
@@ -87,6 +88,14 @@ def test_memory_in_every_format(project: Path) -> None:
     rows = csv.DictReader(io.StringIO(run("v2", "--memory", "--format", "csv")))
     assert {row["flow"]: row["amount"] for row in rows}["l2_reads"] == ""
     assert "| Shared stores | SM → Shared memory |" in run("v2", "--memory", "--format", "markdown")
+
+
+def test_memory_of_a_launch_without_counters_is_an_error(report: Callable[[str], Path]) -> None:
+    target = str(report("launch_failed"))
+    result = CliRunner().invoke(app, ["show", target, "--memory"])
+    assert isinstance(result.exception, UsageError)
+    assert "it holds no counter of memory" in str(result.exception)
+    assert "MemoryWorkloadAnalysis" in result.exception.hint
 
 
 def test_csv_holds_every_counter_and_reason(project: Path) -> None:

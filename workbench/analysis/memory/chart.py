@@ -104,13 +104,16 @@ def memory(profile: Profile) -> MemoryChart | None:
     """The memory chart of all launches of a profile: amounts add, rates are means by duration.
 
     Returns:
-        None where no launch was measured.
+        None where no launch was measured, or no amount of any flow is known.
     """
     if not any(launch.profiled for launch in profile.launches):
         return None
     reader = _Counted(profile)
+    flows = tuple(map(reader.flow, KINDS))
+    if all(flow.amount is None for flow in flows):
+        return None
     return MemoryChart(
-        flows=tuple(map(reader.flow, KINDS)),
+        flows=flows,
         levels=tuple(
             Level(
                 place=place,

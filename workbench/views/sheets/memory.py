@@ -107,15 +107,15 @@ def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str])
         labels: What to call them.
 
     Raises:
-        UsageError: a profile has no launch that was measured.
+        UsageError: nothing of a profile's memory was counted.
     """
     sides = []
     for profile, label in zip(profiles, labels, strict=True):
         side = memory(profile)
         if side is None:
             raise UsageError(
-                f"{label}: no launch of it was profiled, so nothing is known of its memory",
-                "Profile it anew, or name another version or report.",
+                f"{label}: it holds no counter of memory",
+                "Capture it with the sections SourceCounters and MemoryWorkloadAnalysis.",
             )
         sides.append(side)
     two = len(sides) > 1
