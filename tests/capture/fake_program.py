@@ -18,7 +18,7 @@ def trace(text: str, process: int, *, ended: bool) -> bytes:
     """Kernel after kernel on one stream; the n-th launch takes n ns longer."""
     out, now = bytearray(struct.pack("<8sII", b"WBTRACE1", process, 0)), 1_000_000
     for number, word in enumerate(filter(None, text.split(" "))):
-        name, _, rest = word.rpartition("*")
+        name, _, rest = word.replace("~", " ").rpartition("*")
         count, _, length = rest.partition("@")
         out += struct.pack("<III", 1, number, len(name)) + name.encode()
         shape = (0,) * 6 if name.startswith("[") else (32, 32, 1, 32, 32, 1)

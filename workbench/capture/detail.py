@@ -13,6 +13,7 @@ from pathlib import Path
 
 from workbench.capture.selection import Picked, Wish, matched
 from workbench.capture.survey import Invocation, run_program
+from workbench.captures.records import Survey
 from workbench.engines import Say
 from workbench.engines.host.foreground import Input
 from workbench.engines.host.presence import need_ncu
@@ -23,7 +24,6 @@ from workbench.model import Notice, Profile, Record
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
 from workbench.ncurep.read import read_report
 from workbench.ncurep.wire import text as wire_text
-from workbench.program.records import Survey
 from workbench.units import several
 
 #: Seconds that reading a report of so few launches may take.

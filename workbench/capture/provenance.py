@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
+from workbench.captures.revisions import repository
+from workbench.captures.texts import supplied, texts_at
 from workbench.errors import UsageError
 from workbench.model import Notice, Profile, SourceFile
-from workbench.program.revisions import repository
-from workbench.program.texts import supplied, texts_at
 
 #: Users that many machines have: their name says nothing, and stands in paths of systems.
 _NOBODY = frozenset({"root", "user", "ubuntu", "nobody"})

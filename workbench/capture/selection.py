@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.capture.trace import TracedLaunch
+from workbench.captures.records import Survey, Work
 from workbench.errors import UsageError
 from workbench.model import Record
-from workbench.program.records import Survey, Work
 
 #: Kernels that are profiled unless told otherwise: so many, or fewer if they make this part.
 TOP, ENOUGH = 5, 0.9

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from workbench.capture.names import demangled, name_of
 from workbench.capture.trace import Trace, TracedLaunch, busy_ns
-from workbench.program.records import ProgramRun, Shape, Survey, Way, Work, WorkKind
+from workbench.captures.records import ProgramRun, Shape, Survey, Way, Work, WorkKind
 
 #: Order statistics and configurations that are kept of a kernel.
 QUANTILES, SHAPES = 33, 8

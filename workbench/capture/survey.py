@@ -19,6 +19,7 @@ from typing import Literal
 from workbench.capture.summary import survey_of
 from workbench.capture.trace import Trace, TracedLaunch, read_traces
 from workbench.capture.tracer import INJECTION, OUTPUT, tracer
+from workbench.captures.records import Survey
 from workbench.engines import Say
 from workbench.engines.host.foreground import Ended, Input, run_foreground
 from workbench.engines.host.presence import need_ncu
@@ -32,7 +33,6 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.model import Dim3, Record
-from workbench.program.records import Survey
 
 Chosen = Literal["auto", "trace", "ncu"]
 _METRIC = "gpu__time_duration.sum"

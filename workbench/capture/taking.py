@@ -17,14 +17,14 @@ from workbench.capture.provenance import Neutral, root_of, with_texts
 from workbench.capture.selection import Wish, pick
 from workbench.capture.survey import Chosen, Invocation, take_survey
 from workbench.capture.tracer import find_cupti
+from workbench.captures.records import ProgramCapture, State, Survey
+from workbench.captures.revisions import state_of, worktree
+from workbench.captures.shelf import Shelf, check_name
 from workbench.engines import Say, now
 from workbench.engines.host.foreground import Input
 from workbench.engines.host.presence import find_gpus
 from workbench.errors import KernelError, UsageError
 from workbench.model import Device, Notice, Profile, Record
-from workbench.program.records import ProgramCapture, State, Survey
-from workbench.program.revisions import state_of, worktree
-from workbench.program.shelf import Shelf, check_name
 from workbench.store import device_slug
 from workbench.units import several
 

@@ -99,8 +99,8 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
 
     from workbench.capture.survey import Invocation
     from workbench.capture.taking import Order, build_command, checked_out, take
+    from workbench.captures.shelf import check_name, find_shelf
     from workbench.errors import KernelError, UsageError
-    from workbench.program.shelf import check_name, find_shelf
     from workbench.project import find_project
 
     program = click.get_current_context().obj["program"]

@@ -49,11 +49,17 @@ def command(
     """What moved from OLD to NEW, and by how much.
 
     Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel,
-    x.ncu-rep::kernel#2 (its second launch).
+    x.ncu-rep::kernel#2 (its second launch); or a capture: @before @after compare two
+    programs, @before::kernel one kernel of each.
 
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
+    from workbench.commands.captures import diff_programs, is_program
+
+    if is_program(old) and is_program(new) and selection.launch is None:
+        diff_programs(old, new, format_, everything=all_, force=force)
+        return
     from workbench.commands.sources import with_sources
     from workbench.commands.targets import compared, resolve_all
 

@@ -37,8 +37,14 @@ def command(
     """One version's (or report file's) counters, lines and rules.
 
     TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel,
-    x.ncu-rep::kernel#2 (its second launch).
+    x.ncu-rep::kernel#2 (its second launch); or a capture: @before for the whole program,
+    @before::kernel for what was profiled of it.
     """
+    from workbench.commands.captures import is_program, show_program
+
+    if is_program(target) and selection.launch is None:
+        show_program(target, format_, everything=all_)
+        return
     from workbench.commands.sources import with_sources
     from workbench.commands.targets import resolve
 

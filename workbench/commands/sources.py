@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from workbench.captures.texts import Texts, supplied, texts_at
 from workbench.model import Record
-from workbench.program.texts import Texts, supplied, texts_at
 
 if TYPE_CHECKING:
     from workbench.commands.targets import Target

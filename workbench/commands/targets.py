@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.commands.captures import is_capture, open_capture
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile, Record, Timing, Version
 
@@ -97,6 +98,8 @@ class Target(Record, frozen=True):
 def is_report(text: str) -> bool:
     """Whether `text` names a report file (with or without ``::kernel``), there or not."""
     head = text.partition("::")[0]
+    if is_capture(text):
+        return True  # the profiled launches of a program, as a report holds them
     return text.endswith(_REPORT_SUFFIXES) or head.endswith(_REPORT_SUFFIXES) or _is_file(head)
 
 
@@ -162,6 +165,8 @@ def compared(before: Target, after: Target, *, force: bool) -> Comparison:
 
 
 def _report(text: str, label: str, selection: Selection) -> Target:
+    if is_capture(text):
+        return Target(label=text, profile=open_capture(text).profile)
     from workbench.ncurep.read import read_report, select_kernels, split_target
 
     path, kernel = split_target(text)
@@ -176,7 +181,8 @@ def _report_labels(texts: list[str]) -> dict[str, str]:
     from workbench.ncurep.read import split_target
 
     out: dict[str, str] = {}
-    files = {text: split_target(text) for text in texts}
+    files = {text: split_target(text) for text in texts if not is_capture(text)}
+    out |= {text: text for text in texts if is_capture(text)}
     for text, (path, kernel) in files.items():
         others = [p for p, _ in files.values() if p != path]
         length = 1

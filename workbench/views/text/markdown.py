@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.cause.strip import line
 from workbench.analysis.compare import Comparison, Delta, Side
+from workbench.analysis.program.steps import KernelStep
 from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.counters import catalog
 from workbench.model import Profile
@@ -311,3 +312,15 @@ def _rest(story: Story) -> str:
 
 def _title(counter: str) -> str:
     return catalog()[counter].title if counter in catalog() else counter
+
+
+def steps_markdown(steps: Iterable[KernelStep]) -> str:
+    """A section a kernel."""
+    out = []
+    for step in steps:
+        out.append(f"\n### {inline(step.row.name)}\n\n")
+        if step.old is None or step.new is None or step.comparison is None or step.story is None:
+            out.append(f"{inline(step.silence)}\n")
+        else:
+            out.append(step_markdown(step.old, step.new, step.comparison, step.story))
+    return "".join(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import asdict
 
@@ -10,6 +10,7 @@ from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.launches.kernels import KernelChange
 from workbench.analysis.machine.code import CodeClass, HunkCode
+from workbench.analysis.program.steps import KernelStep
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story
@@ -201,3 +202,21 @@ def _time_part(part: TimePart) -> Json:
         **picked(part, "note hunks symbols waited_s"),
         "paths": [asdict(path) for path in part.paths],
     }
+
+
+def steps_document(steps: Iterable[KernelStep]) -> list[Json]:
+    """A document a kernel: its name and fate, and its step, or null and why there is none."""
+    out = []
+    for step in steps:
+        told = step.comparison is not None and step.story is not None
+        out.append(
+            {
+                "kernel": step.row.name,
+                "fate": step.row.fate,
+                "step": step_document(step.comparison, step.story)
+                if step.comparison is not None and step.story is not None
+                else None,
+                "missing": None if told else step.silence,
+            }
+        )
+    return out

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from workbench.captures.records import State
 from workbench.errors import MissingError, UsageError
-from workbench.program.records import State
 
 #: Bytes of an uncommitted change that are kept; of a longer one only its hash is.
 LONGEST_PATCH = 400_000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from workbench.captures.revisions import git
 from workbench.errors import UsageError
 from workbench.model import Profile, SourceFile
-from workbench.program.revisions import git
 from workbench.units import listed
 
 #: Files that are looked at in one folder: a whole disk is no source folder.

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from workbench.captures.records import SCHEMA, ProgramCapture
+from workbench.captures.revisions import commit_of, repository
 from workbench.disk.limits import CAPTURE, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile
-from workbench.program.records import SCHEMA, ProgramCapture
-from workbench.program.revisions import commit_of, repository
 from workbench.project import find_project
 from workbench.store import codec
 

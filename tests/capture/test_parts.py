@@ -1,0 +1,175 @@
+"""The parts of a capture: traces, summaries, which launches are looked at, names."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.capture.names import demangled, name_of
+from workbench.capture.selection import LAUNCHES, Wish, invocations, pick
+from workbench.capture.summary import QUANTILES, quantiles, survey_of
+from workbench.capture.trace import Trace, TracedLaunch, busy_ns, read_traces
+from workbench.capture.tracer import SOURCE, find_cupti, tracer
+from workbench.captures.records import ProgramCapture, State
+from workbench.captures.shelf import Shelf
+from workbench.errors import DataError, UsageError
+
+
+def launch(symbol: str, start: int, end: int, device: int = 0) -> TracedLaunch:
+    return TracedLaunch(symbol, 1, device, 7, False, start, end, (8, 1, 1), (32, 1, 1))
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=400))
+def test_quantiles_are_values_in_order_with_both_ends(values: list[int]) -> None:
+    found = quantiles(values)
+    assert len(found) == min(QUANTILES, len(values)) and list(found) == sorted(found)
+    assert found[0] == min(values) and found[-1] == max(values) and set(found) <= set(values)
+
+
+def test_a_device_is_busy_once_however_many_streams_it_has() -> None:
+    lone = [launch("a", 0, 10), launch("b", 5, 12), launch("c", 20, 30)]
+    assert busy_ns(lone) == 22
+    assert busy_ns([*lone, launch("d", 21, 31, device=1)]) == 32
+    assert busy_ns([launch("a", 0, 100), launch("b", 5, 12), launch("c", 90, 95)]) == 100
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_crash_the_reader(tail: bytes) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "1.trace").write_bytes(struct.pack("<8sII", b"WBTRACE1", 1, 0) + tail)
+        try:
+            found = read_traces(Path(folder))
+        except DataError:
+            return
+        assert found.processes == 1
+
+
+def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "1.trace").write_bytes(b"something else that is long enough")
+    with pytest.raises(DataError, match="no trace"):
+        read_traces(tmp_path)
+
+
+def test_the_same_numbers_serve_every_kernel_and_stand_for_its_durations() -> None:
+    durations = {"two-sized": [10_000, 90_000] * 50, "steady": [4000] * 100, "first": [70] * 3}
+    chosen = invocations(durations, LAUNCHES)
+    assert len(chosen) == LAUNCHES
+    assert {durations["two-sized"][number - 1] for number in chosen} == {10_000, 90_000}
+    assert min(chosen) <= 3  # the kernel with three launches has one of them
+    assert invocations({}, 3) == () and invocations({"a": [5]}, 3) == (1,)
+
+
+@settings(max_examples=30)
+@given(
+    st.dictionaries(
+        st.text("ab", min_size=1, max_size=3),
+        st.lists(st.integers(1, 10**6), min_size=1, max_size=60),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 5),
+)
+def test_every_kernel_has_a_launch_that_is_looked_at(
+    durations: dict[str, list[int]], most: int
+) -> None:
+    chosen = invocations(durations, most)
+    assert len(set(chosen)) == len(chosen) and min(chosen) >= 1
+    for values in durations.values():
+        assert any(number <= len(values) for number in chosen)
+
+
+def test_kernels_are_picked_by_their_time_or_by_name() -> None:
+    launches = [launch("big", 0, 900), launch("mid", 900, 980), launch("low", 980, 1000)]
+    survey = survey_of([Trace(launches=tuple(launches), processes=1)], [0.1])
+
+    def names(wish: Wish) -> list[str]:
+        return [survey.works[place].name for place in pick(survey, launches, wish).works]
+
+    assert names(Wish()) == ["big"]  # 90% of the time
+    assert names(Wish(top=2)) == ["big", "mid"]
+    assert names(Wish(kernel="^lo")) == ["low"]
+    with pytest.raises(UsageError, match="no kernel of the program matches"):
+        names(Wish(kernel="nothing"))
+    with pytest.raises(UsageError, match="no regular expression"):
+        names(Wish(kernel="("))
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_Z4gemmPf", "gemm"),
+        ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEviT0_",
+         "vectorized_elementwise_kernel"),
+        ("_ZN12_GLOBAL__N_17softmaxEPf", "softmax"),
+        ("add_kernel_0d1d2de3c", "add_kernel"),
+        ("sgemm_v3", "sgemm_v3"),
+    ],
+)  # fmt: skip
+def test_kernels_have_the_names_of_their_author(symbol: str, name: str) -> None:
+    assert name_of(symbol, demangled(symbol)) == name
+    assert name_of(symbol, symbol) == name  # also where nothing demangles
+
+
+def test_a_large_program_is_kept_in_little_and_read_quickly(tmp_path: Path) -> None:
+    random = Random(7)
+    kernels = [f"_ZN5model5layerILi{n}EEE{'vPfPKfiiii' * 20}" for n in range(300)]
+    now, launches = 0, []
+    for _ in range(20_000):
+        length = random.randrange(1000, 200_000)
+        grid = (random.randrange(1, 64), 1, 1)
+        symbol = random.choice(kernels)
+        launches.append(TracedLaunch(symbol, 1, 0, 7, False, now, now + length, grid, (256, 1, 1)))
+        now += length
+    begin = time.monotonic()
+    survey = survey_of([Trace(launches=tuple(launches), processes=1)], [1.0])
+    capture = ProgramCapture(
+        name="big", command=("x",), captured="2026-11-22T06:00:00Z", survey=survey, state=State()
+    )
+    path, _ = Shelf(tmp_path).save(capture, None)
+    assert Shelf(tmp_path).load("big") == capture
+    assert time.monotonic() - begin < 10
+    assert sum(file.stat().st_size for file in path.iterdir()) < 500_000
+
+
+@pytest.mark.nvcc
+def test_the_tracer_builds_with_the_toolkit_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if find_cupti() is None or shutil.which("cc") is None:
+        pytest.skip("no CUPTI or no C compiler here")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library = tracer()
+    symbols = subprocess.run(
+        ["nm", "-D", str(library)], capture_output=True, text=True, check=True
+    ).stdout
+    assert " T InitializeInjection" in symbols and "cuptiActivityEnable" in symbols
+    assert tracer() == library and SOURCE.is_file()
+
+
+def test_a_damaged_capture_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+    survey = survey_of([Trace(launches=(launch("a", 0, 5),), processes=1)], [1.0])
+    capture = ProgramCapture(
+        name="one", command=("x",), captured="2026-11-22T06:00:00Z", survey=survey
+    )
+    shelf = Shelf(tmp_path)
+    path, _ = shelf.save(capture, None)
+    file = path / "capture.json.zst"
+    whole = file.read_bytes()
+    for cut in (0, 5, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(DataError, match="damaged"):
+            shelf.load("one")
+    with pytest.raises(UsageError, match="no capture"):
+        shelf.load("two")
+    with pytest.raises(UsageError, match="cannot be called"):
+        shelf.load("../one")

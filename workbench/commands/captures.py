@@ -1,0 +1,112 @@
+"""``@NAME`` and ``@REV``, wherever a version or a report may stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.captures.records import ProgramCapture
+from workbench.errors import UsageError
+from workbench.model import Profile, Record
+
+if TYPE_CHECKING:
+    from workbench.analysis.program.difference import ProgramDifference
+    from workbench.analysis.program.steps import KernelStep
+
+
+class Recalled(Record, frozen=True):
+    """A capture, its detailed profile if it has one, and the kernels of it that are meant."""
+
+    capture: ProgramCapture
+    detail: Profile | None
+    kernel: str | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What was profiled of the kernels that are meant.
+
+        Raises:
+            UsageError: nothing was, or not of these.
+        """
+        from workbench.ncurep.read import select_kernels
+
+        if self.detail is None:
+            why = next((x.message for x in self.capture.notices), "it was captured without")
+            raise UsageError(
+                f"no kernel of @{self.capture.name} was looked at closely: {why}",
+                f"`workbench show @{self.capture.name}` has its survey.",
+            )
+        return select_kernels(self.detail, self.kernel)
+
+
+def is_capture(text: str) -> bool:
+    """Whether `text` means a capture: ``@before``, ``@HEAD~1``, ``@before::softmax``."""
+    return text.startswith("@")
+
+
+def is_program(text: str) -> bool:
+    """Whether it means a whole program, and not some of its kernels."""
+    return is_capture(text) and "::" not in text
+
+
+def open_capture(text: str) -> Recalled:
+    """The capture that ``@NAME`` or ``@NAME::KERNEL`` means.
+
+    Raises:
+        UsageError: there is none; the hint says how to make it.
+        DataError: it is damaged.
+    """
+    from workbench.captures.shelf import find_shelf
+
+    name, _, kernel = text.removeprefix("@").partition("::")
+    shelf = find_shelf()
+    capture = shelf.find(name)
+    return Recalled(capture=capture, detail=shelf.detail(capture), kernel=kernel or None)
+
+
+def show_program(text: str, format_: str, *, everything: bool) -> None:
+    """Print one capture: its kernels by their time."""
+    from workbench.views.sheets.program import program_sheet
+    from workbench.views.terminal.tables import print_sheet
+
+    print_sheet(program_sheet(open_capture(text).capture, everything=everything), format_)
+
+
+def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: bool) -> None:
+    """Print the difference of two captures, and the steps of the kernels that matter."""
+    from workbench.analysis.program.difference import compare_programs
+    from workbench.analysis.program.steps import kernel_steps
+    from workbench.views.sheets.program import difference_sheet
+    from workbench.views.terminal.tables import print_sheet
+
+    before, after = open_capture(old), open_capture(new)
+    difference = compare_programs(before.capture, after.capture, force=force)
+    sheet = difference_sheet(difference, everything=everything)
+    if format_ == "csv":
+        print_sheet(sheet, format_)
+        return
+    steps = kernel_steps(difference, (before.detail, after.detail), force=force)
+    if format_ == "json":
+        from workbench.views.text.documents import dumps
+        from workbench.views.text.step import steps_document
+
+        click.echo(dumps({**sheet.document, "steps": steps_document(steps)}), nl=False)
+    elif format_ == "markdown":
+        from workbench.views.text.markdown import steps_markdown
+        from workbench.views.text.sheets import sheet_text
+
+        click.echo(sheet_text(sheet, format_) + steps_markdown(steps), nl=False)
+    else:
+        print_sheet(sheet, format_)
+        for step in steps:
+            _print_step(step, difference)
+
+
+def _print_step(step: KernelStep, difference: ProgramDifference) -> None:
+    from rich.console import Console
+
+    from workbench.views.terminal.console import print_view
+    from workbench.views.terminal.program import step_view
+
+    print_view(step_view(step, difference, width=Console().width))

@@ -1,0 +1,334 @@
+"""A captured program, and the difference of two, as tables: kernels by what they take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.analysis.program.difference import ProgramDifference, WorkChange, total
+from workbench.captures.records import ProgramCapture, Work
+from workbench.model import Dim3, Estimate
+from workbench.units import count, listed, quantity, relative, several, signed
+from workbench.views.sheets import Sheet, when
+
+#: Rows that people are shown unless they ask for all; programs get every row.
+ROWS = 20
+#: Longest name in a table.
+_LONGEST = 60
+_FATES = {
+    "same": "",
+    "renamed": "renamed",
+    "fused": "fused",
+    "split": "split",
+    "replaced": "replaced",
+    "came": "came",
+    "went": "went",
+}
+
+
+def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet:
+    """One capture: every kernel with its time.
+
+    Args:
+        capture: The record.
+        everything: Show people all rows.
+    """
+    survey, whole = capture.survey, total(capture.survey)
+    runs = len(survey.runs)
+    profiled = Counter(capture.detail)
+    names = _names(survey.works)
+    raw = [
+        _work(work, name, runs, whole, profiled[place])
+        for place, (work, name) in enumerate(zip(survey.works, names, strict=True))
+    ]
+    shown = [
+        (
+            _short(row["kernel"]),
+            quantity(row["seconds"], "s"),
+            quantity(100 * row["share"], "%"),
+            _count(row["launches"]),
+            quantity(row["mean_s"], "s"),
+            f"{quantity(row['shortest_s'], 's')} – {quantity(row['longest_s'], 's')}",
+            _shape(row["grid"]),
+            _shape(row["block"]),
+            count(row["profiled"]) if row["profiled"] else "",
+        )
+        for row in (raw if everything else raw[:ROWS])
+    ]
+    notes = [f"note: [{notice.code}] {notice.message}" for notice in capture.notices]
+    if len(raw) > len(shown):
+        rest = sum(row["share"] for row in raw[len(shown) :])
+        left = several(len(raw) - len(shown), "more kernel")
+        notes.insert(0, f"{left}: {quantity(100 * rest, '%')} of the time (--all)")
+    if capture.detail:
+        first = names[capture.detail[0]] if capture.detail[0] >= 0 else ""
+        notes.append(
+            f"closer: `workbench show @{capture.name}::{first.partition('<')[0]}`"
+            if first
+            else f"closer: `workbench show @{capture.name}::#1`"
+        )
+    return Sheet(
+        header=(
+            *("kernel", "time", "share", "launches", "mean", "shortest – longest"),
+            *("grid", "block", "profiled"),
+        ),
+        shown=tuple(shown),
+        raw=tuple(raw),
+        document=_document(capture, whole, raw),
+        title=_title(capture, whole),
+        notes=tuple(notes),
+        extra=("block", "grid", "shortest – longest", "profiled"),
+    )
+
+
+def _work(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> dict[str, Any]:
+    seconds, launches = 1e-9 * sum(work.total_ns) / runs, sum(work.launches)
+    shape = work.shapes[0] if work.shapes else None
+    return {
+        "kernel": name,
+        "kind": work.kind,
+        "symbol": work.symbol,
+        "seconds": seconds,
+        "share": seconds / whole.value if whole.value else 0.0,
+        "launches": launches / runs,
+        "mean_s": 1e-9 * sum(work.total_ns) / launches if launches else 0.0,
+        "shortest_s": 1e-9 * min(work.quantiles_ns, default=0),
+        "longest_s": 1e-9 * max(work.quantiles_ns, default=0),
+        "grid": shape.grid if shape else None,
+        "block": shape.block if shape else None,
+        "graph": work.graph,
+        "profiled": profiled,
+    }
+
+
+def _document(
+    capture: ProgramCapture, whole: Estimate, kernels: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        **side_document(capture, whole),
+        "runs": [
+            {
+                "wall_s": run.wall_s,
+                "busy_s": 1e-9 * run.busy_ns,
+                "span_s": 1e-9 * run.span_ns,
+                "processes": run.processes,
+            }
+            for run in capture.survey.runs
+        ],
+        "kernels": list(kernels),
+        "notices": [{"code": x.code, "message": x.message} for x in capture.notices],
+    }
+
+
+def side_document(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
+    """What every document says of a capture."""
+    return {
+        "capture": capture.name,
+        "command": list(capture.command),
+        "captured": capture.captured,
+        "commit": capture.state.commit or None,
+        "clean": capture.state.clean,
+        "device": capture.device.name if capture.device else None,
+        "survey": capture.survey.way,
+        "time": estimate_document(whole),
+        "tools": capture.tools,
+    }
+
+
+def estimate_document(estimate: Estimate) -> dict[str, Any]:
+    """Seconds with their interval; null where one run gives none."""
+    known = estimate.n > 1
+    return {
+        "seconds": estimate.value,
+        "low": estimate.low if known else None,
+        "high": estimate.high if known else None,
+        "runs": estimate.n,
+    }
+
+
+def _title(capture: ProgramCapture, whole: Estimate) -> str:
+    survey = capture.survey
+    run = survey.runs[0]
+    device = f" on {capture.device.name}" if capture.device else ""
+    state = ""
+    if capture.state.commit:
+        changed = "" if capture.state.clean else " with uncommitted changes"
+        state = f", commit {capture.state.commit[:12]}{changed}"
+    processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
+    return (
+        f"@{capture.name}: {' '.join(capture.command)}\n"
+        f"captured {when(capture.captured)}{device}{state}\n"
+        f"{time_words(whole)} on the GPU in {several(survey.launches, 'launch', 'launches')}, "
+        f"busy {quantity(1e-9 * run.busy_ns, 's')} of {quantity(1e-9 * run.span_ns, 's')}, "
+        f"wall {quantity(run.wall_s, 's')}{processes}\n"
+    )
+
+
+def time_words(estimate: Estimate) -> str:
+    """``4.20 ms (4.10 ms to 4.30 ms, 5 runs)``."""
+    text = quantity(estimate.value, "s")
+    if estimate.n < 2:
+        return text
+    return (
+        f"{text} ({quantity(estimate.low, 's')} to {quantity(estimate.high, 's')}, "
+        f"{estimate.n} runs)"
+    )
+
+
+def _names(works: Sequence[Work]) -> list[str]:
+    """Names that tell kernels of one name apart by their template arguments."""
+    from workbench.analysis.launches.titles import titles
+    from workbench.model import Launch
+
+    return titles(
+        [
+            Launch(
+                kernel=work.name,
+                index=place,
+                signature=work.signature,
+                grid=work.shapes[0].grid if work.shapes else (0, 0, 0),
+            )
+            for place, work in enumerate(works)
+        ]
+    )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def _count(value: float) -> str:
+    return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
+
+
+def _shape(size: Dim3 | None) -> str:
+    if size is None:
+        return ""
+    parts = list(size)
+    while len(parts) > 1 and parts[-1] == 1:
+        parts.pop()
+    return "×".join(map(count, parts))
+
+
+# --- two of them ---------------------------------------------------------------------------
+
+
+def difference_sheet(difference: ProgramDifference, *, everything: bool = False) -> Sheet:
+    """Two captures: what became of every kernel, and a line that all rows add up to."""
+    rows = difference.rows
+    kept = rows if everything else rows[:ROWS]
+    names = _row_names(difference)
+    shown = [_shown(difference, row, names[n]) for n, row in enumerate(kept)]
+    if len(kept) < len(rows):
+        rest = rows[len(kept) :]
+        shown.append(_line(f"{len(rest)} more kernels (--all)", difference, rest))
+    shown.append(_line("all of them", difference, rows))
+    return Sheet(
+        header=("", "kernel", "before", "after", "change", "share of change", "launches"),
+        shown=tuple(shown),
+        raw=tuple(_raw(difference, row, names[n]) for n, row in enumerate(rows)),
+        document=difference_document(difference),
+        title=headline(difference),
+        notes=tuple(f"note: {warning}" for warning in difference.warnings),
+        extra=("share of change", "launches"),
+    )
+
+
+def headline(difference: ProgramDifference) -> str:
+    """The program's change in a sentence, its interval with it, and what came and went."""
+    old, new = difference.totals
+    change = difference.change_s
+    lines = [f"@{difference.old.name} → @{difference.new.name}"]
+    lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
+    text = f"{time_words(old)} → {time_words(new)} on the GPU: "
+    if not difference.moved:
+        noise = "its interval holds zero" if change.n > 1 else "within a duration's usual noise"
+        text += f"no change that can be told ({signed(change.value, 's')}, {noise})"
+    else:
+        ratio = max(old.value, new.value) / max(min(old.value, new.value), 1e-12)
+        word = "faster" if new.value < old.value else "slower"
+        text += f"{ratio:.3g}× {word}, {signed(change.value, 's')}"
+        if change.n > 1:
+            text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
+    if not difference.interval_known:
+        text += "; one run has no interval, --repeat gives one"
+    lines.append(text)
+    fates = Counter(row.fate for row in difference.rows)
+    words = [
+        f"{several(number, 'kernel')} {_FATES[fate]}"
+        for fate, number in fates.items()
+        if _FATES[fate]
+    ]
+    if words:
+        lines.append(listed(words, 8))
+    return "\n".join(lines) + "\n"
+
+
+def _row_names(difference: ProgramDifference) -> list[str]:
+    """What rows are called: as in the tables of either side, arguments only where needed."""
+    sides = [_names(side.survey.works) for side in (difference.old, difference.new)]
+    out = []
+    for row in difference.rows:
+        if row.fate == "same":
+            out.append(sides[1][row.new[0]])
+            continue
+        parts = [
+            " + ".join(dict.fromkeys(names[place] for place in places))
+            for names, places in zip(sides, (row.old, row.new), strict=True)
+        ]
+        out.append(" → ".join(filter(None, parts)))
+    return out
+
+
+def _shown(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
+    return (_FATES[row.fate], _short(name), *_cells(difference, [row]))
+
+
+def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
+    return ("", title, *_cells(difference, rows))
+
+
+def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
+    before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
+    launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
+    whole = difference.change_s.value
+    share = (after - before) / whole if whole else 0.0
+    return (
+        quantity(before, "s") if before else "—",
+        quantity(after, "s") if after else "—",
+        f"{signed(after - before, 's')} {relative(before, after)}".replace(" —", ""),
+        quantity(100 * share, "%") if whole else "—",
+        " → ".join(dict.fromkeys(map(_count, launches))),
+    )
+
+
+def _raw(difference: ProgramDifference, row: WorkChange, name: str) -> dict[str, Any]:
+    old_s, new_s = difference.seconds(row)
+    launches = difference.launches(row)
+    whole = difference.change_s.value
+    return {
+        "kernel": name,
+        "fate": row.fate,
+        "old_s": old_s if row.old else None,
+        "new_s": new_s if row.new else None,
+        "change_s": new_s - old_s,
+        "share": (new_s - old_s) / whole if whole else None,
+        "old_launches": launches[0] if row.old else None,
+        "new_launches": launches[1] if row.new else None,
+    }
+
+
+def difference_document(difference: ProgramDifference) -> dict[str, Any]:
+    """The JSON document, without the steps of kernels."""
+    old, new = difference.totals
+    names = _row_names(difference)
+    return {
+        "old": side_document(difference.old, old),
+        "new": side_document(difference.new, new),
+        "comparable": not difference.reasons,
+        "warnings": [*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
+        "change": estimate_document(difference.change_s),
+        "moved": difference.moved,
+        "kernels": [_raw(difference, row, names[n]) for n, row in enumerate(difference.rows)],
+    }
