@@ -7,7 +7,7 @@ line prints both and exits with `exit_code`; a traceback appears only with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class WorkbenchError(Exception):
@@ -62,6 +62,15 @@ class ProgramError(WorkbenchError):
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
         self.exit_code = code
+
+
+def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
+    """The one error, or one with the first one's code and the words of all."""
+    first = errors[0]
+    if len(errors) == 1:
+        return first
+    words = "; ".join(error.message for error in errors)
+    return type(first)(f"{len(errors)} files cannot be read: {words}", first.hint)
 
 
 # --- the nearest right name, where a misspelled one caused the error --------------------

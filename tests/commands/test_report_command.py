@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.factories import make_project
 from workbench.cli import app
 from workbench.commands import report
 from workbench.commands.report import ReportPlan
-from workbench.errors import WorkbenchError
+from workbench.errors import DataError, WorkbenchError
 from workbench.model import Device
 from workbench.store import Store
 from workbench.views.html.single import NOTE
@@ -331,3 +332,40 @@ def test_watching_costs_next_to_nothing(project: Path, watching: Watching) -> No
     before = ticks()
     time.sleep(3)
     assert (ticks() - before) / 100 < 0.3
+
+
+# --- what stands where a file should, and what is left alone -----------------------------
+
+
+def test_a_damaged_profile_ends_a_report_with_its_name(project: Path) -> None:
+    (path,) = (project / "profiles").rglob("v3/*.ncu.json.zst")
+    path.write_bytes(b"x")
+    result = CliRunner().invoke(app, ["report"])
+    assert isinstance(result.exception, DataError) and str(path) in result.exception.message
+    assert str(project / "reports" / "index.html") in result.output
+    home = project / "reports" / "studies" / "demo" / "h200" / "n1024"
+    assert (home / "v2.html").exists() and not (home / "v3.html").exists()
+
+
+def tree(root: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("targets", [("v3",), ("v2", "v3"), ("v3", "v2"), ("demo",)])
+@pytest.mark.parametrize("site", [True, False])
+def test_a_single_file_is_all_that_is_written(
+    project: Path, targets: tuple[str, ...], site: bool
+) -> None:
+    if site:
+        run()
+    before = tree(project)
+    run("--single-file", *targets, "--out", "x.html")
+    after = tree(project)
+    assert after.pop(project / "x.html")
+    assert after == before
+    assert (project / "reports").exists() == site
+
+
+def test_a_pipe_is_no_page_of_ours(project: Path) -> None:
+    os.mkfifo(project / "x.html")
+    assert "is no page of a report" in refused("--single-file", "v3", "--out", "x.html").message

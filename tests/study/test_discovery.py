@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.study_maker import BASELINE, STUDY, VERSION, Maker
@@ -173,3 +175,21 @@ def test_another_encoding_is_named_with_file_and_line(
 ) -> None:
     maker.write(name, text)
     maker.fails(f"kernels/s/{name}:{line}: not UTF-8", "iconv")
+
+
+@pytest.mark.parametrize("name", ["v1_pipe.cu", "lib.py", "common.cuh", "study.py"])
+def test_a_pipe_where_a_source_should_be_is_named(maker: Maker, name: str) -> None:
+    """Opened, it would hold us until somebody writes to it."""
+    maker.write("v0.cu", VERSION.replace("--- */\n", '--- */\n#include "common.cuh"\n'))
+    path = maker.folder / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    maker.fails(f"kernels/s/{name} is a pipe, and not a file")
+
+
+def test_a_folder_where_a_version_should_be_and_an_editors_link(maker: Maker) -> None:
+    maker.write("v0.cu", VERSION)
+    (maker.folder / ".#v0.cu").symlink_to("somebody@somewhere.1234")
+    assert list(maker.load().versions) == ["v0"]
+    (maker.folder / "v1.cu").mkdir()
+    maker.fails("kernels/s/v1.cu is a folder, and not a file")

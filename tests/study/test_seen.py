@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.factories import make_project
+from tests.study_maker import VERSION, Maker
 from workbench.cli import main
 from workbench.errors import MissingError, UsageError
 from workbench.project import Project
@@ -146,3 +148,24 @@ def test_the_shipped_records_are_those_of_the_shipped_studies(name: str) -> None
     project = Project(root=REPO)
     kept = msgspec.convert(json.loads(facts_path(project, name).read_bytes()), StudyFacts)
     assert kept == facts_of(load_study(project, name)), "run a version of it, and keep the record"
+
+
+@pytest.mark.parametrize("damage", ["pipe", "text", "huge"])
+def test_a_record_that_cannot_be_read_is_named_and_hides_nothing(maker: Maker, damage: str) -> None:
+    maker.write("v0.cu", VERSION)
+    run_study(maker.project, "s")
+    path = facts_path(maker.project, "s")
+    path.unlink()
+    if damage == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text("[" * (5 << 20 if damage == "huge" else 9))
+    study = view_study(maker.project, "s")
+    assert list(study.versions) == ["v0"]
+    said = {
+        "pipe": "it is a pipe",
+        "text": "Expected `object`",
+        "huge": "the limit for what is kept",
+    }
+    assert "profiles/.studies/s.json cannot be used: " in study.note
+    assert said[damage] in study.note

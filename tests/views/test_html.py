@@ -414,9 +414,8 @@ def test_many_pages_are_written_by_several_processes_as_by_one(
     assert build(root).pages.written == 0
     damaged = next((root / "profiles/h200/demo/v0").glob("n4096.ncu.*"))
     damaged.write_bytes(b"not a profile")
-    with pytest.raises(DataError, match="n4096") as error:
-        build(root, force=True)
-    assert error.value.hint
+    (error,) = build(root, force=True).damaged
+    assert "n4096" in error.message and error.hint
 
 
 def test_a_long_kernel_that_is_hot_everywhere_stays_a_small_page(tmp_path: Path) -> None:
@@ -616,14 +615,44 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         build(root)
 
 
-def test_a_damaged_profile_is_an_error_and_earlier_pages_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["ncu", "time"])
+def test_a_damaged_file_is_named_and_left_out(tmp_path: Path, kind: str) -> None:
     root = site_data.plain(tmp_path)
     build(root)
-    path = root / "profiles/h200/demo/v2/n1024.ncu.json.zst"
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(DataError, match="damaged"):
-        build(root)
+    whole = {path: path.read_text(encoding="utf-8") for path in pages(root)}
+    path = root / f"profiles/h200/demo/v2/n1024.{kind}.json.zst"
+    kept = path.read_bytes()
+    path.write_bytes(kept[:-40])
+    (error,) = build(root).damaged
+    assert str(path) in error.message and "damaged" in error.message
     assert (ladder(root) / "v0.html").exists()
+    assert (ladder(root) / "v2.html").exists() == (kind == "time")
+    again = build(root)
+    assert again.pages.written == 0, "what is known to be damaged changes nothing"
+    assert [each.message for each in again.damaged] == [error.message]
+    path.write_bytes(kept)
+    assert not build(root).damaged
+    assert {path: path.read_text(encoding="utf-8") for path in pages(root)} == whole
+
+
+def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    for path in root.rglob("profiles/**/*.json.zst"):
+        path.write_bytes(b"x")
+    with pytest.raises(DataError, match="files cannot be read"):
+        build(root, studies=("demo",))
+    with pytest.raises(DataError, match="files cannot be read"):
+        build(root, studies=("demo/v0..v2",))
+    assert len(build(root).damaged) > 1
+
+
+def test_a_pipe_among_the_profiles_holds_nothing_up(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    path = root / "profiles/h200/demo/v2/n1024.ncu.json.zst"
+    path.unlink()
+    os.mkfifo(path)
+    (error,) = build(root).damaged
+    assert "is a pipe, and not a file" in error.message
 
 
 def test_a_study_without_profiles_names_the_nearest(tmp_path: Path) -> None:

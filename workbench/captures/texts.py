@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from workbench.captures.revisions import git
+from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import UsageError
 from workbench.model import Profile, SourceFile
 from workbench.units import listed
@@ -79,7 +80,7 @@ def texts_at(where: str) -> Texts:
     """
     folder = Path(where)
     if folder.is_dir():
-        return Texts(where, _files(folder), lambda path: (folder / path).read_bytes())
+        return Texts(where, _files(folder), lambda path: read_regular(folder / path, SOURCE))
     # An option is no revision.
     words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", where)
     listing = None if where.startswith("-") else git(Path(), *words)

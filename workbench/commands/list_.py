@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,7 +31,7 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
 
     What cannot be read is named below, and does not hide the rest.
     """
-    from workbench.errors import UsageError
+    from workbench.errors import UsageError, together
     from workbench.project import require_project
     from workbench.study.folder import study_names
 
@@ -46,7 +46,7 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
                 raise
             broken.append(error)
     if broken and not lists:
-        _raise(broken)
+        raise together(broken)
     # The default study first: it is what a version without a study means.
     lists.sort(key=lambda each: each.study.name != project.default_study)
     if format_ == "json":
@@ -67,16 +67,7 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
 
         print_view(list_view(lists, project.default_study, Console().width))
     if broken:
-        _raise(broken)
-
-
-def _raise(broken: list[WorkbenchError]) -> NoReturn:
-    """End with the one error, or with the first one's code and the words of all."""
-    first = broken[0]
-    if len(broken) == 1:
-        raise first
-    words = "; ".join(error.message for error in broken)
-    raise type(first)(f"{len(broken)} files cannot be read: {words}", first.hint)
+        raise together(broken)
 
 
 def _study_list(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.commands.options import selection_options
-from workbench.errors import UsageError, WorkbenchError
+from workbench.errors import UsageError, WorkbenchError, together
 from workbench.model import Record
 from workbench.project import Project
 
@@ -74,6 +74,8 @@ def command(
             click.echo(f"note: {error.message}; its pages show what is recorded of it", err=True)
         for note in notes:
             click.echo(f"note: {note}", err=True)
+        if result.damaged:
+            raise together(result.damaged)
 
 
 # --- --single-file -------------------------------------------------------------------
@@ -221,6 +223,7 @@ def attempt(plan: ReportPlan, *, force: bool = False) -> tuple[BuiltReport | Non
     try:
         result = plan.build(force=force)
         problems, _ = plan.of_studies()
+        problems += result.damaged
         click.echo(told(result))
     except WorkbenchError as error:
         problems.append(error)

@@ -13,8 +13,8 @@ from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.measure.ladder import Ladder, find_ladders
 from workbench.model import Record
 from workbench.project import require_project
-from workbench.views.html.build import ReportFile, build_report
-from workbench.views.html.render import ladder_folder, page_part, step_page, version_page
+from workbench.views.html.build import ReportFile, build_page, build_report
+from workbench.views.html.render import page_part, step_page, version_page
 
 if TYPE_CHECKING:
     from workbench.project import Project
@@ -37,8 +37,7 @@ class FoundPage(Record, frozen=True):
 def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[FoundPage]:
     """The page that `targets` mean, up to date for the length of the block.
 
-    A version's, step's or study's page is written to the project's own report; a report
-    file's to a temporary folder, so that it need not become part of the site.
+    It is written alone, to a temporary folder: the project's own report stays as it is.
 
     Raises:
         UsageError: the targets mean no page, or nothing is recorded of them.
@@ -53,7 +52,8 @@ def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[Found
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             yield _of_report(texts, Path(folder) / "site")
     else:
-        yield _of_project(texts, selection)
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            yield _of_project(texts, selection, Path(folder) / "site")
 
 
 def _sides(text: str) -> tuple[str, ...]:
@@ -98,14 +98,14 @@ def _plain(report: ReportFile) -> str:
     return f"{name}-{report.kernel}" if report.kernel else name
 
 
-def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
+def _of_project(texts: tuple[str, ...], selection: Selection, folder: Path) -> FoundPage:
     from workbench.store import Store
 
     project = require_project()
     recorded = find_ladders(Store(project.profiles), project)
     if len(texts) == 1 and texts[0] in {ladder.name for ladder in recorded}:
         ladder = _ladder(project, recorded, texts[0], selection)
-        return _page(project, ladder, "index.html", "ladder")
+        return _page(folder, ladder, "index.html", "ladder")
     found = resolve_all(texts, selection)
     profile = found[-1].profile
     ladder = next(
@@ -115,12 +115,12 @@ def _of_project(texts: tuple[str, ...], selection: Selection) -> FoundPage:
         == (profile.study, profile.device.slug, profile.problem)
     )
     if len(found) == 2:
-        return _step(project, ladder, found)
+        return _step(folder, ladder, found)
     file = version_page(profile.version, profile.engine)
-    return _page(project, ladder, file, profile.version)
+    return _page(folder, ladder, file, profile.version)
 
 
-def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
+def _step(folder: Path, ladder: Ladder, found: list[Target]) -> FoundPage:
     old, new = (target.profile for target in found)
     if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):
         raise UsageError(
@@ -128,20 +128,21 @@ def _step(project: Project, ladder: Ladder, found: list[Target]) -> FoundPage:
             "Choose with --problem and --device what both are recorded for.",
         )
     file = step_page(old.version, new.version, new.engine)
-    page = _page(project, ladder, file, f"{old.version}-{new.version}")
-    if not page.path.is_file():
-        # Not a step from a version's parent; the site has such a page once it was asked for.
-        pair = f"{ladder.name}/{old.version}..{new.version}"
-        build_report(project.reports, project=project, studies=(pair,))
-    return page
+    label = f"{old.version}-{new.version}"
+    return _page(folder, ladder, file, label, ((old.version, new.version, new.engine),))
 
 
-def _page(project: Project, ladder: Ladder, file: str, label: str) -> FoundPage:
-    build_report(project.reports, project=project, studies=(ladder.name,))
+def _page(
+    folder: Path,
+    ladder: Ladder,
+    file: str,
+    label: str,
+    pairs: tuple[tuple[str, str, str], ...] = (),
+) -> FoundPage:
     parts = (ladder.name, label, ladder.problem, ladder.device)
     return FoundPage(
-        path=project.reports / ladder_folder(ladder) / file,
-        root=project.reports,
+        path=build_page(folder, ladder, file, pairs),
+        root=folder,
         name="-".join(page_part(part) for part in parts) + ".html",
     )
 

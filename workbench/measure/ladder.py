@@ -8,17 +8,19 @@ somebody asks. `workbench list`, the report and ``--single-file`` all read these
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Container, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from workbench.analysis.aggregate import kernel_seconds
-from workbench.errors import DataError
+from workbench.errors import DataError, MissingError
 from workbench.measure.records import RecordedProfile, RecordedTime
 from workbench.model import Estimate, Profile, Timing, Version
 from workbench.project import Project
 from workbench.store import Entry, Store, natural_key
+from workbench.store.codec import decode
 from workbench.study.folder import Study
 from workbench.study.info import StudyInfo
 
@@ -177,6 +179,8 @@ class Family:
     ) -> None:
         self.store, self.name, self.device = store, name, device
         self._project, self._study = project, study
+        #: Takes the errors of times that cannot be read; None: they are raised.
+        self.damaged: list[DataError] | None = None
 
     @cached_property
     def study(self) -> StudyInfo:
@@ -186,7 +190,8 @@ class Family:
     @cached_property
     def timings(self) -> tuple[Timing, ...]:
         """All recorded times, of every problem."""
-        return tuple(self.store.timings(study=self.name, device=self.device))
+        found = self.store.timings(study=self.name, device=self.device, damaged=self.damaged)
+        return tuple(found)
 
 
 class Ladder:
@@ -351,6 +356,7 @@ def find_ladders(
     *,
     loaded: Study | None = None,
     damaged: list[DataError] | None = None,
+    without: Container[Path] = (),
 ) -> list[Ladder]:
     """The ladders that have anything recorded, in natural order; no studies: all.
 
@@ -360,6 +366,7 @@ def find_ladders(
         studies: Only these studies' ladders.
         loaded: The one study that is asked for, where it is loaded already.
         damaged: Takes the errors of files that cannot be read; None: they are raised.
+        without: Files that are passed over, because they are known to be damaged.
     """
     families: dict[tuple[str, str], Family] = {}
     out: dict[tuple[str, str, str], Ladder] = {}
@@ -368,17 +375,39 @@ def find_ladders(
         key = (name, device, problem)
         if key not in out:
             family = families.setdefault(key[:2], Family(store, project, name, device, loaded))
+            if without:
+                family.damaged = []
             out[key] = Ladder(family, problem, damaged)
         return out[key]
 
     for name in studies or (None,):
         for entry in store.find(study=name):
+            if entry.path in without:
+                continue
             home = ladder(entry.study, entry.device, entry.problem)
             home.add(entry.version, entry.engine, entry.path, entry)
         for path in store.root.glob(f"*/{quote(name) if name else '*'}/*/*{_TIME_SUFFIX}"):
+            if path in without:
+                continue
             device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
             home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
             home.add(version, "time", path, None)
     return sorted(
         out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
     )
+
+
+def damaged_files(paths: Iterable[Path]) -> dict[Path, DataError]:
+    """Those of recorded files that are there and cannot be read, and why; all are read for it."""
+    found: dict[Path, DataError] = {}
+    for path in paths:
+        try:
+            if path.name.endswith(_TIME_SUFFIX):
+                decode(path, Timing)
+            else:
+                decode(path, Profile)
+        except DataError as error:
+            found[path] = error
+        except MissingError:
+            pass
+    return found

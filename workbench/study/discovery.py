@@ -39,7 +39,8 @@ def load_versions(project: Project, study: str) -> dict[str, Version]:
     numbered: list[tuple[int, str, Version]] = []
     others: list[Version] = []
     for path in sorted((project.kernels / study).iterdir()):
-        if path.suffix not in (".cu", ".py") or path.name == "study.py" or not path.is_file():
+        # An editor's own file beside a source may be a link that leads nowhere.
+        if path.suffix not in (".cu", ".py") or path.name == "study.py" or path.name[0] == ".":
             continue
         match = VERSION_NAME.match(path.stem)
         version = _read(path, study, f"v{int(match[1])}" if match else path.stem, bool(match))

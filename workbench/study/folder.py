@@ -277,7 +277,7 @@ def require_study(project: Project, name: str) -> None:
         not name
         or "/" in name
         or "\\" in name
-        or not (project.kernels / name / "study.py").is_file()
+        or not (project.kernels / name / "study.py").exists()
     ):
         raise UsageError(
             f"there is no study `{name}` in {project.kernels}",

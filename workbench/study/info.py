@@ -34,7 +34,7 @@ class StudyInfo:
         if (
             study is not None
             or project is None
-            or not (project.kernels / name / "study.py").is_file()
+            or not (project.kernels / name / "study.py").exists()
         ):
             return
         try:

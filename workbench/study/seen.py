@@ -90,8 +90,11 @@ def run_study(project: Project, name: str) -> Study:
     # A folder that cannot be written, or a flops() that fails for one problem, is told where
     # it matters; here it only means that views go without.
     with contextlib.suppress(WorkbenchError):
+        kept = b""
+        with contextlib.suppress(OSError, WorkbenchError):
+            kept = _kept(project, name)
         data = msgspec.json.format(msgspec.json.encode(facts_of(study)), indent=1) + b"\n"
-        if _kept(project, name) != data:
+        if kept != data:
             replace_file(project.profiles, f"{_FOLDER}/{name}.json", data, durable=True)
     return study
 
@@ -182,17 +185,23 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     """
     require_study(project, name)
     facts = None
-    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-        data = _kept(project, name)
-        facts = msgspec.json.decode(data, type=StudyFacts) if data else None
-    note = ""
+    note = wrong = ""
+    try:
+        facts = msgspec.json.decode(_kept(project, name), type=StudyFacts)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # which is told as what it means
+    except (OSError, WorkbenchError, msgspec.MsgspecError, RecursionError) as error:
+        shown = f"profiles/{_FOLDER}/{name}.json"
+        wrong = (
+            f"; {shown} cannot be used: {str(error).replace(str(facts_path(project, name)), 'it')}"
+        )
     again = f"`workbench verify --all --study {name}` runs it"
     file = f"kernels/{name}/study.py"
     text = read_source(project.kernels / name / "study.py", file)
     if facts is None or facts.source != source_file(file, text).sha256:
         compiled(text, project.kernels / name / "study.py", file)
     if facts is None:
-        note = f"{file} was not run here, so its title and problems are not known; {again}"
+        note = f"{file} was not run here, so its title and problems are not known; {again}{wrong}"
         if known:
             facts = StudyFacts(name, "", 0.0, "", (), tuple(known))
     elif facts.source != source_file(file, text).sha256:
@@ -206,7 +215,4 @@ def facts_path(project: Project, name: str) -> Path:
 
 
 def _kept(project: Project, name: str) -> bytes:
-    try:
-        return read_regular(facts_path(project, name), FACTS)
-    except (OSError, WorkbenchError):
-        return b""
+    return read_regular(facts_path(project, name), FACTS)

@@ -90,7 +90,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
                 candidate = posixpath.normpath(posixpath.join(folder, match[2]))
                 if candidate in found:
                     break
-                if not (project.root / candidate).is_file():
+                if not (project.root / candidate).exists():
                     continue
                 if candidate.startswith("..") or posixpath.isabs(candidate):
                     line = text.count("\n", 0, match.start(2)) + 1

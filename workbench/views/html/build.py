@@ -9,7 +9,8 @@ generator of `Page`s, a view model and a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -17,8 +18,9 @@ from pathlib import Path
 import msgspec
 
 from workbench import __version__
-from workbench.errors import UsageError
-from workbench.measure.ladder import Ladder, Rung, find_ladders
+from workbench.disk.limits import SOURCE, read_regular
+from workbench.errors import DataError, UsageError, together
+from workbench.measure.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
@@ -39,10 +41,11 @@ Pair = tuple[str, str, str]
 
 
 class BuiltReport(Record, frozen=True):
-    """Where the site is and what was done."""
+    """Where the site is and what was done; `damaged`: why recorded files were left out."""
 
     index: Path
     pages: PageCount
+    damaged: tuple[DataError, ...] = ()
 
 
 def build_report(
@@ -68,22 +71,57 @@ def build_report(
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
-        DataError: a stored profile or a report file is damaged.
+        DataError: a report file is damaged, or all that was asked for.
         MissingError: `out` cannot be written.
     """
     stamp = _program_stamp()
+    damaged: dict[Path, DataError] = {}
     with Site(out, force=force) as site:
         _copy_assets(site)
         done = PageCount()
         if project is not None and (studies or not reports):
-            done = _write_ladders(site, project, studies, stamp)
+            damaged = damaged_files(site.suspects())
+            try:
+                done = _write_ladders(site, project, studies, stamp, damaged)
+            except DataError:
+                # Only now: whoever's files are whole does not pay for reading them twice.
+                ladders = find_ladders(Store(project.profiles), project, _named(project, studies))
+                found = damaged_files(path for each in ladders for path in each.files.values())
+                if found.keys() <= damaged.keys():
+                    raise
+                damaged |= found
+                done = _write_ladders(site, project, studies, stamp, damaged)
+            site.leave_out(damaged)
         if reports:
             from workbench.views.html.files import write_reports
 
             done = done.plus(write_reports(site, reports, stamp))
         shared = [_glossary_page(stamp), _index_page(site, stamp)]
         done = done.plus(site.write(shared, owners=("site",)))
-    return BuiltReport(index=out / "index.html", pages=done)
+    return BuiltReport(index=out / "index.html", pages=done, damaged=tuple(damaged.values()))
+
+
+def build_page(
+    out: Path, ladder: Ladder, name: str, pairs: tuple[tuple[str, str, str], ...] = ()
+) -> Path:
+    """Write one page of a ladder, alone, into a folder of its own.
+
+    Args:
+        out: A new folder.
+        ladder: What the page is of.
+        name: The page's file name.
+        pairs: Versions and engine that it compares, where that is no step of the ladder.
+
+    Raises:
+        DataError: a stored profile that the page shows is damaged.
+        MissingError: `out` cannot be written.
+    """
+    wanted = f"{ladder_folder(ladder)}/{name}"
+    with Site(out) as site:
+        _copy_assets(site)
+        pages = _ladder_pages(site, ladder, list(pairs), "", "")
+        site.write((page for page in pages if page.path == wanted), owners=())
+    return out / wanted
 
 
 # --- what everything depends on ------------------------------------------------------
@@ -117,16 +155,24 @@ def _copy_assets(site: Site) -> None:
 # --- ladders and versions -------------------------------------------------------------
 
 
-def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: str) -> PageCount:
+def _write_ladders(
+    site: Site,
+    project: Project,
+    asked: tuple[str, ...],
+    stamp: str,
+    damaged: Mapping[Path, DataError],
+) -> PageCount:
+    """Bring the ladders' pages up to date, without the files that are known to be damaged."""
     store = Store(project.profiles)
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
-    plain = [text for text in asked if not _PAIR.fullmatch(text)]
-    studies = tuple(dict.fromkeys([*plain, *(pair[0] for pair in pairs)]))
+    studies = _named(project, asked)
     studies += _outdated(site, store, studies)
-    ladders = find_ladders(store, project, studies)
+    ladders = find_ladders(store, project, studies, without=damaged)
     recorded = {ladder.name for ladder in ladders}
     for name in studies:
         if name not in recorded:
+            if damaged:
+                raise together(list(damaged.values()))
             from workbench.errors import did_you_mean
 
             known = [ladder.name for ladder in find_ladders(store, project)]
@@ -137,7 +183,10 @@ def _write_ladders(site: Site, project: Project, asked: tuple[str, ...], stamp: 
                 else f"Record a profile first: `workbench profile --study {name}`.",
             )
     for pair in pairs:
-        _check_pair(pair, [ladder for ladder in ladders if ladder.name == pair[0]])
+        try:
+            _check_pair(pair, [ladder for ladder in ladders if ladder.name == pair[0]])
+        except UsageError as error:
+            raise (together(list(damaged.values())) if damaged else error) from error
     owned = {f"{_LADDER}:{name}" for name in recorded}
     if not studies:
         owned |= {kept.owner for kept in site.pages(_LADDER).values()}
@@ -165,7 +214,8 @@ def _study_key(project: Project, name: str) -> str:
     files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
     parts: list[str | bytes] = []
     for path in files:
-        parts += [str(path.relative_to(folder)), path.read_bytes()]
+        with suppress(DataError):  # too large for a source, which is told where it is read
+            parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
     record = facts_path(project, name)
     return digest(*parts, record.read_bytes() if record.is_file() else b"")
 
@@ -191,6 +241,12 @@ def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, 
         if "study" in kept.summary and not is_readable(kept.summary)
     }
     return tuple(name for name in sorted(names - set(studies)) if store.find(study=name))
+
+
+def _named(project: Project, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """The studies that are asked for, by their names or by two versions of them."""
+    names = (_pair(text, project)[0] if _PAIR.fullmatch(text) else text for text in asked)
+    return tuple(dict.fromkeys(names))
 
 
 def _pair(text: str, project: Project) -> Pair:

@@ -17,7 +17,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from workbench.errors import UsageError
+from workbench.disk.limits import check_regular
+from workbench.errors import DataError, UsageError
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
@@ -68,9 +69,10 @@ def pack(page: Path, root: Path) -> str:
 def is_page_of_ours(path: Path) -> bool:
     """Whether a file is a page of a report, so that a new one may take its place."""
     try:
+        check_regular(path, path.stat())
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
-    except OSError:
+    except (OSError, DataError):
         return False
     return b'<meta name="generator" content="workbench ' in head
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.disk.limits import MIB, ByteLimit, read_regular
+from workbench.disk.limits import MIB, REPORT, ByteLimit, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.opening import parts_of
 from workbench.disk.writing import (
@@ -39,6 +39,8 @@ _HARMLESS = {".gitignore", ".gitkeep", ".lock"}
 _LOCK_TIMEOUT_S = 10.0
 #: A manifest of ten thousand pages has a sixth of it.
 _LIMIT = ByteLimit("a report's manifest", 64 * MIB)
+#: Stands for the digest of a file that is not shown.
+_LEFT_OUT = "left out"
 #: How often the manifest is written while pages land, in seconds.
 _SAVE_EVERY_S = 0.5
 
@@ -130,17 +132,30 @@ class Site:
                     self._owned.setdefault(name, {})[path] = kept
         return self._owned.get(owner, {})
 
-    def content(self, path: Path) -> str:
-        """Digest of a file's content; one that `stat` finds unchanged is not read again."""
+    def suspects(self) -> list[Path]:
+        """Files that an earlier run left out (`leave_out`)."""
+        names = [name for name, stamp in self._files.items() if stamp[2] == _LEFT_OUT]
+        return [Path(os.path.abspath(self.out / name)) for name in names]  # noqa: PTH100 - no links
+
+    def leave_out(self, paths: Iterable[Path]) -> None:
+        """Remember files that no page shows, so that the next run need not find out again."""
+        for path in paths:
+            self._seen_files[self._name(path)] = (0, 0, _LEFT_OUT)
+
+    def _name(self, path: Path) -> str:
         folder = self._relative.get(path.parent)
         if folder is None:
             # Relative to the site: a manifest that is passed on names nobody's home.
             folder = self._relative[path.parent] = os.path.relpath(path.parent, self.out)
-        name = f"{folder}/{path.name}"
+        return f"{folder}/{path.name}"
+
+    def content(self, path: Path) -> str:
+        """Digest of a file's content; one that `stat` finds unchanged is not read again."""
+        name = self._name(path)
         status = path.stat()
         stamp = self._files.get(name)
         if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
-            stamp = (status.st_mtime_ns, status.st_size, digest(path.read_bytes()))
+            stamp = (status.st_mtime_ns, status.st_size, digest(read_regular(path, REPORT)))
         self._seen_files[name] = stamp
         return stamp[2]
 
