@@ -165,7 +165,7 @@ def test_a_record_that_cannot_be_read_is_named_and_hides_nothing(maker: Maker, d
     said = {
         "pipe": "it is a pipe",
         "text": "Expected `object`",
-        "huge": "the limit for what is kept",
+        "huge": "the limit for what",
     }
     assert "profiles/.studies/s.json cannot be used: " in study.note
     assert said[damage] in study.note

@@ -116,10 +116,10 @@ class Cursor:
         if not self.accept(text):
             raise self.error(f"expected {text!r}, found {self.peek()!r}")
 
-    def error(self, what: str) -> DataError:
+    def error(self, what: str, hint: str = "The PTX may be damaged.") -> DataError:
         """An error that names the PTX line."""
         token = self.tokens[min(self.at, len(self.tokens) - 1)]
-        return DataError(f"PTX line {token.line}: {what}", "The PTX may be damaged.")
+        return DataError(f"PTX line {token.line}: {what}", hint)
 
     def skip_until(self, stop: str) -> None:
         """Skip through a token."""

@@ -30,6 +30,8 @@ from workbench.emulator.ptx.instructions import (
 )
 from workbench.emulator.ptx.lexer import Cursor, float_of, integer_of
 
+_ONE_MODULE = "A kernel is run with the file that it is in alone: define it there."
+
 
 class _Parser(Cursor):
     def parse(self) -> Module:
@@ -57,8 +59,9 @@ class _Parser(Cursor):
                 continue
             elif word in (".entry", ".func"):
                 self.function(entry=word == ".entry")
-            elif word in (".global", ".const", ".shared"):
-                for variable in self.variable(word[1:], extern=linkage == ".extern"):
+            elif word in (".global", ".const", ".shared", ".tex"):
+                space = "global" if word == ".tex" else word[1:]
+                for variable in self.variable(space, extern=linkage == ".extern"):
                     self.module.variables[variable.name] = variable
             elif word == ".loc":
                 self.location()
@@ -110,7 +113,7 @@ class _Parser(Cursor):
 
     def variable(self, space: str, *, extern: bool = False) -> list[Variable]:
         """Everything after the state space, through the semicolon (or , or ) of parameters)."""
-        align, element, vector = 0, 0, 1
+        align, element, vector, opaque = 0, 0, 1, False
         while self.peek().startswith("."):
             word = self.next()[1:]
             if word == "align":
@@ -125,7 +128,7 @@ class _Parser(Cursor):
             elif word in SIZES:
                 element = SIZES[word]
             elif word in ("texref", "surfref", "samplerref"):
-                element = 8
+                element, opaque = 8, True
         out = []
         while True:
             name = self.next()
@@ -138,14 +141,16 @@ class _Parser(Cursor):
                     self.expect("]")
             init: bytes = b""
             symbols: tuple[tuple[int, str], ...] = ()
-            if self.accept("="):
+            if opaque and self.accept("="):
+                self.skip_braces()  # how it filters and wraps: instructions on it are refused
+            elif self.accept("="):
                 init, symbols = self.initialiser(element)
                 if not extent_known:
                     count = len(init) // max(element, 1)
                     extent_known = True
             size = element * count if extent_known else 0
             if extern and space != "shared" and not init:
-                raise self.error(f"{name} is defined in another module")
+                raise self.error(f"{name} is defined in another module", _ONE_MODULE)
             out.append(Variable(name, space, size, align or element, init, symbols))
             if self.peek() != "," or space == "param":
                 break
@@ -362,7 +367,7 @@ class _Parser(Cursor):
         return Reg(name) if is_register else Sym(name)
 
     def address(self) -> Addr | Vec:
-        """``[base + offset]``, or ``[tensor map, {coordinates}]`` as a vector of the two."""
+        """``[base + offset]``, or ``[texture, sampler, {coordinates}]`` as a vector of all."""
         self.expect("[")
         base: Reg | Sym | None = None
         offset = 0
@@ -372,12 +377,11 @@ class _Parser(Cursor):
             base = self.named(self.resolve(self.next()))
             if self.accept("+") or self.peek() == "-":
                 offset = self.integer()
-        if self.accept(","):
-            coordinates = self.single()
-            self.expect("]")
-            return Vec((Addr(base, offset), coordinates))
+        items: list[Operand] = [Addr(base, offset)]
+        while self.accept(","):
+            items.append(self.single())
         self.expect("]")
-        return Addr(base, offset)
+        return Vec(tuple(items)) if items[1:] else Addr(base, offset)
 
 
 def parse(text: str) -> Module:
