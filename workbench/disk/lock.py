@@ -67,11 +67,20 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
             yield
         finally:
             if handle in _held:  # not in a child that was forked within the block
-                with contextlib.suppress(OSError):
-                    if not keep:
-                        os.unlink(place.at(LOCK), dir_fd=place.handle)
+                gone = keep or _removed(place)
                 _held.discard(handle)
                 os.close(handle)
+                # Windows removes no file that is open, and so none that a waiter has opened.
+                # Elsewhere it would be somebody's lock by now.
+                if not gone and os.name == "nt":
+                    _removed(place)
+
+
+def _removed(place: Opened) -> bool:
+    with contextlib.suppress(OSError):
+        os.unlink(place.at(LOCK), dir_fd=place.handle)
+        return True
+    return False
 
 
 def _taken(place: Opened, deadline: float, timeout_s: float) -> int:
