@@ -134,8 +134,8 @@ def command(line: str | list[str]) -> Callable[[], object]:
     def act() -> object:
         from workbench.cli import main
 
-        if isinstance(line, str) and words[0] == "init":
-            Path(words[1]).mkdir(exist_ok=True)
+        if isinstance(line, str) and words[0] == "init" and not Path(words[1]).exists():
+            Path(words[1]).mkdir()
         return main(words)
 
     return act
