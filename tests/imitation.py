@@ -182,7 +182,7 @@ def main() -> None:
         print(f"$ {line}", flush=True)  # noqa: T201
         if line.endswith(".py"):
             text = Path(line).read_text(encoding="utf-8")
-            exec(compile(text, line, "exec"), {"__name__": "workbench.imitated"})
+            exec(compile(text, line, "exec"), {"__name__": "workbench"})
             continue
         from workbench.cli import main as run
 
