@@ -215,7 +215,7 @@ def _study_key(project: Project, name: str) -> str:
     parts: list[str | bytes] = []
     for path in files:
         with suppress(DataError):  # too large for a source, which is told where it is read
-            parts += [path.relative_to(folder).as_posix(), read_regular(path, SOURCE)]
+            parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
     record = facts_path(project, name)
     return digest(*parts, record.read_bytes() if record.is_file() else b"")
 
