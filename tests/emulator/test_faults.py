@@ -76,6 +76,29 @@ FAULTS = {
         "y[threadIdx.x] = tile[threadIdx.x % 32];",
         r"k\.cu:3: shared-memory race: .* writes tile .* written by warp 1 at k\.cu:3",
     ),
+    "a neighbour's store": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
+        "y[threadIdx.x] = tile[threadIdx.x ^ 1];",
+        r"k\.cu:4: shared-memory race in a warp: thread \(0, 0, 0\) .* reads tile \+ 4, which was "
+        r"written by lane 1 of its warp at k\.cu:3 without a __syncwarp\(\)",
+    ),
+    "a neighbour's load": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncwarp();\n"
+        "float v = tile[threadIdx.x ^ 1];\ntile[threadIdx.x] = v + threadIdx.x;\n__syncwarp();\n"
+        "y[threadIdx.x] = tile[threadIdx.x];",
+        r"k\.cu:6: shared-memory race in a warp: .* writes tile .* read by lane 1 .* k\.cu:5",
+    ),
+    "half a warp's store": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
+        "if (threadIdx.x < 16) tile[threadIdx.x] += tile[threadIdx.x + 16];\n"
+        "if (threadIdx.x < 8) tile[threadIdx.x] += tile[threadIdx.x + 8];\n"
+        "__syncthreads();\ny[threadIdx.x] = tile[0];",
+        r"k\.cu:6: shared-memory race in a warp: thread \(0, 0, 0\) .* written by lane 8 .*k\.cu:5",
+    ),
+    "in another array": (
+        "y[threadIdx.x - 160] = x[threadIdx.x];",
+        r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* writes 4 bytes",
+    ),
     "barrier in a branch": (
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) {\n"
         "__syncthreads();\n}\ny[threadIdx.x] = tile[threadIdx.x];",
@@ -123,6 +146,16 @@ RIGHT = [
     "y[threadIdx.x] = s;",
     "__shared__ int h[4];\nif (threadIdx.x < 4) h[threadIdx.x] = 0;\n__syncthreads();\n"
     "atomicAdd(&h[threadIdx.x % 4], 1);\n__syncthreads();\ny[threadIdx.x] = h[threadIdx.x % 4];",
+    "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncwarp();\n"
+    "y[threadIdx.x] = t[threadIdx.x ^ 1];\n__syncwarp();\nt[threadIdx.x ^ 1] = 2;",
+    "__shared__ volatile float t[64];\nt[threadIdx.x] = 1;\n"
+    "if (threadIdx.x % 32 < 16) t[threadIdx.x] += t[threadIdx.x + 16];\n"
+    "if (threadIdx.x % 32 < 8) t[threadIdx.x] += t[threadIdx.x + 8];\n"
+    "y[threadIdx.x] = t[threadIdx.x];",
+    # All lanes write the same; a lane reads what it wrote itself; a shuffle comes between.
+    "__shared__ float t[64];\n__shared__ float all[2];\nall[threadIdx.x / 32] = 3;\n"
+    "t[threadIdx.x] = all[threadIdx.x / 32];\nt[threadIdx.x] += 1;\n"
+    "float v = __shfl_xor_sync(~0u, t[threadIdx.x], 1);\ny[threadIdx.x] = v + t[threadIdx.x ^ 2];",
     "__shared__ char c[64];\nc[threadIdx.x] = threadIdx.x;\n__syncthreads();\n"
     "y[threadIdx.x] = c[threadIdx.x];",
 ]

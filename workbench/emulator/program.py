@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.emulator.faults.asynchrony import is_asynchronous
+from workbench.emulator.faults.mates import ordering, orders_warp
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure, wait
 from workbench.emulator.ops.warp import Reduction
@@ -138,6 +139,8 @@ class Program:
             instr = item
             site = sites[id(instr)]
             run = closure(instr, self.ctx, site)
+            if self.rt.check and orders_warp(instr):
+                run = ordering(run, self.rt)
             names = results(instr)
             target, size = -1, 4
             if len(names) == 1 and not hasattr(run, "writes_itself"):

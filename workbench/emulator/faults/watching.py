@@ -3,8 +3,8 @@
 For every granule of shared memory the watcher keeps the warp that last wrote it, the
 warp (or "several") that read it, and the warp that used an atomic on it, all since the
 block's last barrier. Two warps that meet at a granule without a barrier between, at
-least one of them writing, race. Lanes of one warp run in lock step here, so races
-inside a warp are not found; neither are races between blocks.
+least one of them writing, race. Lanes of one warp are followed by `mates`; races between
+blocks are not found.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.emulator.faults.mates import Mates, is_weak
 from workbench.emulator.faults.words import first_lane, who
 from workbench.emulator.state.context import CodeSite, Context
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
@@ -56,6 +57,8 @@ class SharedWatcher:
         self.writer = _Marks(np.zeros(shape, np.uint8), changed, "written")
         self.atomic = _Marks(np.zeros(shape, np.uint8), changed, "changed")
         self.reader = _Marks(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), "read")
+        self.mates = Mates(lanes, shape)
+        self.weak = {id(site): is_weak(site.instr) for site in sites}
         warp = np.arange(lanes.T) // WARP + 1
         self.me = np.broadcast_to(warp.astype(np.uint8), lanes.shape)
 
@@ -79,6 +82,7 @@ class SharedWatcher:
         self._check_defined(granules)
         self._meet(granules, self.writer, "reads")
         self._meet(granules, self.atomic, "reads")
+        self._meet_mates(granules, "reads")
         readers = self.reader.warp
         known = readers[rows, at]
         readers[rows, at] = np.where((known == 0) | (known == me), me, _SEVERAL)
@@ -93,6 +97,7 @@ class SharedWatcher:
         self._meet(granules, self.reader, verb)
         if plain:
             self._meet(granules, self.atomic, verb)
+            self._meet_mates(granules, verb)
         else:
             self._check_defined(granules)
         target = self.writer if plain else self.atomic
@@ -125,6 +130,30 @@ class SharedWatcher:
             "Put a __syncthreads() between the two, or use an atomic.",
         )
 
+    def _meet_mates(self, granules: _Granules, verb: str) -> None:
+        """Raise where another lane of the warp has left its mark since the warp was ordered."""
+        site, rows, at, _, on = granules
+        if not self.weak[id(site)]:
+            return
+        store = verb == "writes"
+        marks = self.mates.met(rows, at, on, store=store)
+        if marks is None:
+            self.mates.mark(rows, at, on, store=store)
+            return
+        index = int(np.argmax(marks != 0))
+        place = rows[index], at[index]
+        written = bool(self.mates.writer[place] == marks[index])
+        other = self.sites[int((self.writer if written else self.reader).site[place])]
+        raise KernelError(
+            f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
+            f"{who(self.lanes, *self._lane(on, index))} {verb} "
+            f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
+            f"{'written' if written else 'read'} by {self.mates.who(int(marks[index]))} of its "
+            f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
+            "The lanes of a warp need not run together, and the compiler moves a lane's loads "
+            "over its own stores: put a __syncwarp() or __syncthreads() between the two.",
+        )
+
     def _lane(self, on: Array, index: int) -> tuple[int, int]:
         row, thread = (int(axis[index]) for axis in np.nonzero(on))
         return row, thread
@@ -150,9 +179,11 @@ class SharedWatcher:
         blocks = self.lanes.full(mask).any(axis=1)
         for marks in (self.writer, self.reader, self.atomic):
             marks.warp[blocks] = 0
+        self.mates.epoch[blocks] += 1
 
     def warp_barrier(self, mask: Mask) -> None:
-        """A warp's own barrier orders nothing between warps."""
+        """A warp's own barrier orders nothing between warps, but its lanes."""
+        self.mates.order(mask)
 
 
 def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:

@@ -225,11 +225,7 @@ def _elect(instr: Instr, ctx: Context) -> Run:
 
 
 def _warp_barrier(instr: Instr, ctx: Context) -> Run:
-    def run(R: Registers, M: Mask) -> None:
-        if ctx.rt.watcher is not None:
-            ctx.rt.watcher.warp_barrier(M)
-
-    return run
+    return lambda R, M: None  # lanes run in lock step
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {

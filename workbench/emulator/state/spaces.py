@@ -1,8 +1,8 @@
 """Where addresses lead: arrays in global memory, each block's shared, each thread's local.
 
-Global memory is one arena with a gap after every array, so an access is one gather
-whatever it points to, and one that misses its array is found. Shared and local memory
-have windows of their own in the generic address space, as on the chip.
+Global memory is one arena with a gap after every array, as wide as its neighbours are large, so
+an access is one gather whatever it points to, and one that misses its array is found. Shared and
+local memory have windows of their own in the generic address space, as on the chip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7E00_0000_0000
 LOCAL_WINDOW = 0x7D00_0000_0000
 WINDOW = 1 << 32
-_GAP = 512
+#: Bytes between two arrays, which nobody touches and which so take no memory.
+_GAP, _WIDEST_GAP = 512, 1 << 24
 _ALIGN = 256
 
 #: dtype of one element of a typed access.
@@ -52,9 +53,11 @@ class Arena:
     def __init__(self, buffers: Mapping[str, Array], unwritten: Collection[str] = ()) -> None:
         places: list[tuple[str, Array, int]] = []
         at = _ALIGN
-        for name, array in buffers.items():
+        sizes = [array.nbytes for array in buffers.values()]
+        for (name, array), after in zip(buffers.items(), [*sizes[1:], 0], strict=True):
             places.append((name, array, at))
-            at = -(-(at + array.nbytes + _GAP) // _ALIGN) * _ALIGN
+            gap = min(max(_GAP, array.nbytes, after), _WIDEST_GAP)
+            at = -(-(at + array.nbytes + gap) // _ALIGN) * _ALIGN
         self._map = mmap.mmap(-1, at + _ALIGN)
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         self.allocations = [Allocation(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
@@ -65,10 +68,9 @@ class Arena:
         if unwritten:
             self._written_map = mmap.mmap(-1, at + _ALIGN)
             self.written = np.frombuffer(self._written_map, np.uint8)
-            self.written[:] = 1
         for name, array, where in places:
-            if self.written is not None and name in unwritten:
-                self.written[where : where + array.nbytes] = 0
+            if self.written is not None and name not in unwritten:
+                self.written[where : where + array.nbytes] = 1
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.bytes[where : where + array.nbytes] = flat
 
@@ -112,9 +114,11 @@ class Arena:
         return allocation is not None and high < allocation.start + allocation.size
 
     def nearest(self, address: int) -> tuple[Allocation, int] | None:
-        """The array nearest to an address, and the distance in bytes."""
+        """The caller's array nearest to an address, and the distance in bytes."""
         best = None
         for allocation in self.allocations:
+            if allocation.name.startswith("("):
+                continue  # what the driver brings: a kernel that misses an array meant none of it
             end = allocation.start + allocation.size
             gap = allocation.start - address if address < allocation.start else address - end + 1
             if best is None or gap < best[1]:
