@@ -10,7 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help screenshots agreement truth bench-emulator demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,13 @@ agreement: $(VENV)/.demo ## The emulator's counters against every recorded profi
 
 truth: $(VENV)/.demo ## What is told of every labelled step, judged (PAIRS=folder of other people's reports)
 	$(BIN)/python -m benchmarks.truth $(if $(PAIRS),--pairs $(PAIRS))
+
+fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file of findings)
+	$(BIN)/python -m benchmarks.fuzz emulator $(or $(FUZZ),reports/fuzz-emulator.jsonl)
+
+fuzz-gpu: $(VENV)/.gpu ## The same ones on a GPU, and what both say of each
+	$(BIN)/python -m benchmarks.fuzz gpu reports/fuzz-gpu.jsonl
+	$(BIN)/python -m benchmarks.fuzz compare $(or $(FUZZ),reports/fuzz-emulator.jsonl) reports/fuzz-gpu.jsonl
 
 bench-emulator: $(VENV)/.dev ## The emulator's speed, and numba's CUDA simulator beside it
 	@$(PIP) numba
