@@ -514,15 +514,16 @@ def test_a_second_run_decodes_no_profile(tmp_path: Path, monkeypatch: pytest.Mon
     assert build(root).pages.written == 0
 
 
-def test_one_new_profile_renders_its_page_the_ladder_and_the_index(tmp_path: Path) -> None:
+def test_one_new_profile_renders_its_page_its_parents_and_the_ladder(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
     metrics = make_metrics(**{"sm__throughput.avg.pct_of_peak_sustained_elapsed": 11.0})
     profile = make_profile(version="v2", launches=(make_launch(metrics=metrics),))
     Store(root / "profiles").save(profile)
     outcome = build(root).pages
-    # The index is made of one-line summaries, and none of those changed.
-    assert (outcome.written, outcome.unchanged) == (3, 3)
+    # The parent's page scores its advice by it. The index is made of one-line summaries, and
+    # none of those changed.
+    assert (outcome.written, outcome.unchanged) == (4, 2)
     assert "11.0%" in Page(ladder(root) / "v2.html").text
 
 
@@ -791,7 +792,7 @@ def test_a_summary_of_an_earlier_program_is_written_anew(tmp_path: Path) -> None
     manifest = root / "reports/.manifest.json"
     kept = json.loads(manifest.read_bytes())
     (page,) = [p for p in kept["pages"].values() if p.get("summary", {}).get("study") == "other"]
-    page["summary"]["rungs"][0]["stall"] = "MIO throttle 43.9%"  # as it once was
+    del page["summary"]["work"]  # as it once was
     page["key"] = "of another program"
     manifest.write_text(json.dumps(kept), encoding="utf-8")
     # Only one study is asked for; the index shows both all the same.
@@ -808,7 +809,7 @@ def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> Non
     kept = json.loads(manifest.read_bytes())
     for page in kept["pages"].values():
         if page.get("summary", {}).get("study") == "other":
-            page["summary"]["rungs"] = 7
+            page["summary"]["work"] = "much"
     manifest.write_text(json.dumps(kept), encoding="utf-8")
     shutil.rmtree(root / "profiles/h200/other")
     build_report(root / "reports", project=find_project(root), studies=("demo",))

@@ -26,6 +26,7 @@ def ladder(study: str, problem: str, **fields: Any) -> dict[str, object]:
         "href": f"{folder}/index.html",
         "folder": folder,
         "profiled": 3,
+        "work": 0.0,
         **fields,
     }
     made: dict[str, object] = msgspec.to_builtins(LadderSummary(**told))
@@ -43,19 +44,52 @@ def test_the_order_is_the_studys_and_not_the_manifests() -> None:
     ]
     for ladders in (found, found[::-1]):
         studies = index_view(ladders, ()).studies
-        assert [study.name for study in studies] == ["tile", "conv2", "conv10", "sgemm"]
-        (shown,) = studies[-1].ladders
-        assert shown.problem == "n1024"
+        assert [line.summary.study for line in studies] == ["tile", "conv2", "conv10", "sgemm"]
+        assert [line.number for line in studies] == [1, 2, 3, 4]
+        assert studies[-1].summary.problem == "n1024"
         assert [other.summary.problem for other in studies[-1].others] == ["n512", "n8192"]
 
 
-def test_the_first_problem_of_the_study_is_shown_where_several_are_profiled() -> None:
-    found = [ladder("sgemm", "n4096", place=1), ladder("sgemm", "n1024", place=0)]
-    (study,) = index_view(found, ()).studies
-    assert [shown.problem for shown in study.ladders] == ["n1024"]
-    more = [ladder("sgemm", "n4096", place=1, profiled=4), found[1]]
-    (study,) = index_view(more, ()).studies
-    assert [shown.problem for shown in study.ladders] == ["n4096"]
+def test_the_problem_with_most_work_stands_for_a_study_where_as_much_is_profiled() -> None:
+    small = ladder("sgemm", "n1024", place=0, work=2e9)
+    large = ladder("sgemm", "n4096", place=1, work=1e11)
+    huge = ladder("sgemm", "n16384", place=2, work=9e12, profiled=1)
+    (line,) = index_view([small, large, huge], ()).studies
+    assert line.summary.problem == "n4096"
+    (line,) = index_view([small, ladder("sgemm", "n512", place=1)], ()).studies
+    assert line.summary.problem == "n1024"
+    unknown = [ladder("sgemm", name, place=place) for place, name in enumerate("ab")]
+    (line,) = index_view(unknown, ()).studies
+    assert line.summary.problem == "a"
+
+
+def test_each_device_has_a_line_of_its_own() -> None:
+    found = [ladder("sgemm", "n1", device="H100"), ladder("sgemm", "n1", device="H200")]
+    assert [line.summary.device for line in index_view(found, ()).studies] == ["H100", "H200"]
+
+
+def test_a_sparkline_goes_over_the_problems_in_the_order_of_their_work() -> None:
+    """In a box of 120 by 26 with 3 left free: twice the library's speed is its top."""
+    found = [
+        ladder("sgemm", "b", work=4.0, fastest_speed=2.0, baseline="cublas"),
+        ladder("sgemm", "a", work=1.0, fastest_speed=0.5, baseline="cublas"),
+        ladder("sgemm", "c", work=9.0),
+    ]
+    (line,) = index_view(found, ()).studies
+    assert line.spark is not None
+    assert line.spark.path == "M3.0 18.0 L117.0 3.0"
+    assert (line.spark.par, line.spark.last) == ("13.0", ("117.0", "3.0"))
+    assert line.spark.words == "50.0% to 200% of cublas over 2 problems"
+    (line,) = index_view(found[2:], ()).studies
+    assert line.spark is None
+
+
+def test_more_than_five_other_problems_are_folded() -> None:
+    found = [ladder("sgemm", f"n{n}", place=n) for n in range(7)]
+    (line,) = index_view(found[:6], ()).studies
+    assert not line.folded
+    (line,) = index_view(found, ()).studies
+    assert line.folded
 
 
 def test_a_bar_tells_twice_the_baselines_speed_from_once() -> None:
@@ -64,13 +98,13 @@ def test_a_bar_tells_twice_the_baselines_speed_from_once() -> None:
         ladder("sgemm", "b", place=1, fastest_speed=2.0),
         ladder("sgemm", "c", place=2, fastest_speed=0.5),
     ]
-    (study,) = index_view(found, ()).studies
-    assert [(other.width, other.par) for other in study.others] == [
+    (line,) = index_view(found, ()).studies
+    assert [(other.width, other.par) for other in line.others] == [
         ("100.0", "50.0"),
         ("25.0", "50.0"),
     ]
-    (study,) = index_view([found[0], found[2]], ()).studies
-    assert [(other.width, other.par) for other in study.others] == [("50.0", "")]
+    (line,) = index_view([found[0], found[2]], ()).studies
+    assert [(other.width, other.par) for other in line.others] == [("50.0", "")]
 
 
 def test_narrow_intervals_are_told_by_their_width() -> None:

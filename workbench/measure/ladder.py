@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Container, Iterable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -305,13 +306,16 @@ class Ladder:
     def trunk(self) -> set[str]:
         """The versions that the last one was made from, step by step, and itself.
 
-        Whatever else was tried branches off from one of them.
+        Whatever else was tried branches off from one of them. A version on the way that is not
+        recorded here is one of them all the same.
         """
-        own = [rung for rung in self.order if not rung.is_baseline]
-        rung, found = own[-1] if own else None, set[str]()
-        while rung is not None and rung.id not in found:
-            found.add(rung.id)
-            rung = self.parent(rung)
+        own = [rung.id for rung in self.order if not rung.is_baseline]
+        above = dict(pairwise(reversed(own)))
+        version, found = own[-1] if own else "", set[str]()
+        while version and version not in found:
+            found.add(version)
+            declared = self.study.versions.get(version)
+            version = (declared.parent if declared else "") or above.get(version, "")
         return found
 
     @cached_property

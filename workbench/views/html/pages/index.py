@@ -45,9 +45,9 @@ class LadderSummary(Record, frozen=True):
     captured: str
     href: str
     folder: str
+    work: float  # of the problem: operations, or bytes where it has none
     detail: str = ""
     profiled: int = 0
-    work: float = 0.0  # of the problem: operations, or bytes where it has none
     first_time: str = ""
     first: str = ""
     gain: str = ""

@@ -1,0 +1,194 @@
+"""Ten seconds to know: what the first screen of a page says, and how long a page is.
+
+The pages are of recorded versions: six of ``sgemm`` (two of them tries from one parent), and the
+five steps whose pages were longest when every hunk stood open.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.project import find_project
+from workbench.views.html.build import build_report
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+ROOT = Path(__file__).parents[2]
+#: Study, problem, versions.
+RECORDED = (
+    ("sgemm", "n4096", ("v2", "v3", "v4", "v5", "v6", "v9", "v10", "cublas")),
+    ("conv2d", "c64_h128_k256", ("v10", "v11", "cudnn_tf32")),
+    ("conv2d_half", "n32_c128", ("v7", "v9", "v11")),
+    ("conv2d_int8", "n32_c128", ("v12", "v13")),
+    ("conv2d_direct", "n4096", ("v5", "v6")),
+)
+SGEMM = "studies/sgemm/h200/n4096"
+LONGEST = (
+    f"{SGEMM}/v9..v10.html",
+    "studies/conv2d/h200/c64_h128_k256/v10..v11.html",
+    "studies/conv2d_half/h200/n32_c128/v7..v9.html",
+    "studies/conv2d_int8/h200/n32_c128/v12..v13.html",
+    "studies/conv2d_direct/h200/n4096/v5..v6.html",
+)
+KINDS = (
+    "index.html",
+    "glossary.html",
+    f"{SGEMM}/index.html",
+    f"{SGEMM}/v3.html",
+    f"{SGEMM}/v2..v3.html",
+    "studies/conv2d_half/h200/n32_c128/v11.html",  # two kernels
+    "studies/conv2d/h200/c64_h128_k256/cudnn_tf32.html",  # a library's, many kernels
+)
+HIGH, LONG = 1000, 6000
+
+
+@pytest.fixture(scope="module")
+def site_of_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of the recorded versions, with their studies' words."""
+    root = tmp_path_factory.mktemp("recorded")
+    (root / "workbench.toml").write_text('default_study = "sgemm"\n', encoding="utf-8")
+    (root / "profiles/.studies").mkdir(parents=True)
+    for study, problem, versions in RECORDED:
+        shutil.copytree(ROOT / "kernels" / study, root / "kernels" / study)
+        shutil.copy(ROOT / f"profiles/.studies/{study}.json", root / "profiles/.studies")
+        for version in versions:
+            here = root / "profiles/h200" / study / version
+            here.mkdir(parents=True)
+            for kind in ("ncu", "time"):
+                name = f"{problem}.{kind}.json.zst"
+                shutil.copy(ROOT / "profiles/h200" / study / version / name, here)
+    times = root / "profiles/h200/sgemm/v10"
+    for problem in ("n1024", "n16384"):
+        shutil.copy(ROOT / f"profiles/h200/sgemm/v10/{problem}.time.json.zst", times)
+    build_report(root / "reports", project=find_project(root))
+    return root / "reports"
+
+
+def first_screen(page: Any) -> str:
+    """The text of what lies wholly above the fold, in the order of the page."""
+    page.set_viewport_size({"width": 1600, "height": HIGH})
+    words: list[str] = page.evaluate(
+        """(high) => {
+          const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          const out = [];
+          for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+            if (!node.textContent.trim() || node.parentElement.closest("script, .vh")) continue;
+            const range = document.createRange();
+            range.selectNodeContents(node);
+            const box = range.getBoundingClientRect();
+            if (box.height && box.top >= 0 && box.bottom <= high) out.push(node.textContent);
+          }
+          return out;
+        }""",
+        HIGH,
+    )
+    return re.sub(r"\s+", " ", " ".join(words))
+
+
+def test_the_index_says_how_far_each_study_came_and_what_limits_it(
+    site_of_records: Path, open_page: Open
+) -> None:
+    text = first_screen(open_page(site_of_records / "index.html", width=1600))
+    assert "M = 4096, N = 4096, K = 4096" in text  # the problem with the most work
+    assert re.search(r"sgemm SGEMM.* 14\.2× v2 26\.6 ms → v10 1\.87 ms tensor cores, 70%", text)
+    assert re.search(r"143% here; [\d.]+% to 143% of cublas over 3 problems", text)
+    for study, _, _ in RECORDED:
+        assert study in text
+    spark = open_page(site_of_records / "index.html").get_by_role("img").first
+    assert re.search(r"of cublas over 3 problems", spark.get_attribute("aria-label"))
+
+
+def test_a_ladder_is_a_stack_of_strips_with_its_branches(
+    site_of_records: Path, open_page: Open
+) -> None:
+    page = open_page(site_of_records / SGEMM / "index.html", width=1600)
+    text = first_screen(page)
+    # What changed, what that did, how much, and what limits now.
+    assert "Padded tile, no bank conflicts" in text
+    assert "hunk 1 (line 38) shared wavefronts 6.51 G → 4.43 G (−32.0%)" in text
+    assert "MIO throttle −5.19 ms 1.36× faster now the L1 data stage, 90%" in text
+    assert "now tensor cores, 70%" in text
+    indented = page.locator("tr.branch")
+    assert [row.get_attribute("id") for row in indented.all()] == ["v5"]
+    assert "from v3" in indented.inner_text()
+    places = {row: page.locator(f"#{row} .what b").bounding_box()["x"] for row in ("v4", "v5")}
+    assert places["v5"] > places["v4"] + 10
+
+
+def test_a_step_says_what_why_how_much_and_what_now(site_of_records: Path, open_page: Open) -> None:
+    text = first_screen(open_page(site_of_records / SGEMM / "v2..v3.html", width=1600))
+    assert "hunk 1 (line 38)" in text
+    assert "shared wavefronts 6.51 G → 4.43 G (−32.0%)" in text
+    assert "v3 is 1.36× faster than v2." in text
+    assert "Now limited by the L1 data stage, 90%" in text
+    assert "Hottest line: line 51 , 71.9% of the samples, most in MIO throttle" in text
+    assert "Try: Load less for each operation" in text
+
+
+def test_a_version_says_what_to_try_and_what_came_of_it(
+    site_of_records: Path, open_page: Open
+) -> None:
+    text = first_screen(open_page(site_of_records / SGEMM / "v2.html", width=1600))
+    assert "Now limited by the L1 data stage, 97%" in text
+    assert "≤ 1.43× Try: Pad or swizzle shared memory" in text
+    assert "2.08 G of 6.51 G shared wavefronts are in excess (32%)" in text
+    assert "v3 followed, 1.36×" in text
+
+
+def test_every_word_of_a_strip_leads_to_its_proof(site_of_records: Path, open_page: Open) -> None:
+    page = open_page(site_of_records / SGEMM / "v2..v3.html", width=1600)
+    targets = [link.get_attribute("href") for link in page.locator("h1 + .strip a").all()]
+    assert targets == [
+        "#hunk-1",
+        "#counter-shared_wavefronts",
+        "#counter-mio_throttle",
+        "#time",
+        "#now",
+    ]
+    for target in targets:
+        assert page.locator(target).count() == 1
+        page.locator(f'h1 + .strip a[href="{target}"]').click()
+        box = page.locator(target).bounding_box()
+        assert -1 <= box["y"] < 900
+
+
+@pytest.mark.parametrize("path", [*KINDS, *LONGEST])
+def test_no_page_is_a_wall(site_of_records: Path, open_page: Open, path: str) -> None:
+    page = open_page(site_of_records / path, width=1600)
+    assert page.evaluate("document.documentElement.scrollHeight") <= LONG
+    assert (site_of_records / path).stat().st_size < 400_000
+
+
+def test_pages_of_reports_are_no_walls(reported: Path, compared: Path, open_page: Open) -> None:
+    for path in (*reported.glob("files/*/index.html"), *reported.glob("files/*/launch2.html")):
+        page = open_page(path, width=1600)
+        assert page.evaluate("document.documentElement.scrollHeight") <= LONG
+    page = open_page(compared, width=1600)
+    assert page.evaluate("document.documentElement.scrollHeight") <= LONG
+
+
+def test_a_hunk_that_is_folded_opens_when_it_is_asked_for(
+    site_of_records: Path, open_page: Open
+) -> None:
+    path = site_of_records / LONGEST[1]
+    folded = open_page(path, width=1600).locator("details.hunk").first
+    assert folded.get_attribute("open") is None
+    summary = folded.locator("summary").inner_text()
+    assert re.search(r"Hunk \d+ .*\w.*(line|lines)", summary)
+    name = folded.get_attribute("id")
+    page = open_page(path, width=1600, anchor=name)
+    assert page.locator(f"#{name}").get_attribute("open") is not None
+    assert page.locator(f"#{name} .sbs").first.is_visible()
+
+
+def test_not_selected_is_nowhere_a_stall(site_of_records: Path) -> None:
+    for page in site_of_records.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"most in not selected|Not selected [−+]|Not selected \d", text), page
