@@ -6,6 +6,7 @@ two would hide a 3% gain; every formatted quantity therefore has three.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -165,6 +166,21 @@ def tick(value: Number, unit: str = "") -> str:
     if "." in number:
         number = number.rstrip("0").rstrip(".")
     return f"{number}{percent}{space}{symbol}"
+
+
+def tick_row(values: Sequence[Number], unit: str = "") -> list[str]:
+    """The ticks of one axis: as `tick`, but with as many places as tell them apart."""
+    texts = [tick(value, unit) for value in values]
+    if len(set(texts)) == len(set(values)):
+        return texts
+    largest = max(map(abs, values))
+    steps = _SMALL if unit in _DIVISIBLE and largest < 0.9995 else _SI
+    number, prefix = (largest, "") if unit == "%" else _scaled(largest, steps)
+    factor = largest / number
+    gap = min(b - a for a, b in itertools.pairwise(sorted(set(values)))) / factor
+    places = max(0, math.ceil(-math.log10(gap)))
+    tail = "%" if unit == "%" else f" {prefix}{_SYMBOLS.get(unit, '')}".rstrip()
+    return [f"{value / factor:,.{places}f}".replace("-", _MINUS) + tail for value in values]
 
 
 def symbol(unit: str) -> str:

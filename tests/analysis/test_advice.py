@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.factories import RULE, make_launch, make_profile
+from tests.factories import RULE, SOURCE, make_launch, make_profile, make_timing
 from workbench.analysis.advice import score
-from workbench.model import Launch
+from workbench.analysis.step import Step
+from workbench.model import Launch, SourceFile
+
+ONE = SourceFile(path="scale.cu", text=SOURCE)
 
 
 def test_promises_are_scored_by_what_was_gained() -> None:
@@ -41,3 +44,20 @@ def test_the_largest_promise_stands_first_and_notes_promise_nothing() -> None:
     ]
     old = make_profile(launches=(make_launch(rules=tuple(rules)),))
     assert [found.rule for found in score(old, old, 1.1)] == ["r30.0", "r5.0"]
+
+
+def test_a_step_that_changed_nothing_is_no_answer_to_any_advice() -> None:
+    """Two captures of one source differ in time; no rule is right or wrong by that."""
+    rule = msgspec.structs.replace(RULE, speedup=20.0)
+
+    def scores(text: str) -> int:
+        old = make_profile(version="v1", launches=(make_launch(rules=(rule,)),), sources=(ONE,))
+        source = SourceFile(path=ONE.path, text=text)
+        new = make_profile(version="v2", launches=(make_launch(rules=()),), sources=(source,))
+        times = make_timing(2e-3, version="v1"), make_timing(1e-3, version="v2")
+        return len(Step(old, new, ("v1", "v2"), times).story.scores)
+
+    assert ONE.text is not None
+    assert scores(ONE.text) == 0
+    assert scores(f"// a word\n{ONE.text}") == 0
+    assert scores(ONE.text.replace("2.0f", "3.0f")) == 1

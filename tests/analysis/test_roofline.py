@@ -172,7 +172,10 @@ def test_the_roof_is_the_units_at_the_clock_that_was_seen() -> None:
 def test_device_memory_bounds_the_rate_below_the_ridge_alone() -> None:
     found = Roof(flops=60e12, bandwidth=4e12)
     assert found.above(10.0, "DRAM") == 40e12 and found.above(100.0, "DRAM") == 60e12
-    assert found.above(10.0, "L1") == 60e12
+    assert found.above(10.0, "L1") == 60e12  # nobody knows its bandwidth
+    steep = Roof(flops=60e12, bandwidth=4e12, l1=30e12, l2=8e12)
+    assert steep.above(1.0, "L1") == 30e12 and steep.above(1.0, "L2") == 8e12
+    assert steep.above(10.0, "L1") == steep.above(10.0, "L2") == 60e12
 
 
 def test_launches_share_a_roof_for_each_unit_at_the_highest_clock() -> None:

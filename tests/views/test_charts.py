@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench import units
 from workbench.analysis.roofline import Roof
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import labels as charts_labels
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Layer, Mark
 from workbench.views.html.charts.labels import Spot, placed
+from workbench.views.html.charts.lines import Axis, Point, Series, lines, round_places
 from workbench.views.html.charts.waterfall import Fall, total, waterfall
 
 
@@ -37,6 +39,68 @@ def test_any_axis_has_a_few_ticks_within_it(top: float) -> None:
     values = charts.ticks(top, "s")["tickvals"]
     assert 2 <= len(values) <= 6
     assert values[0] == 0 and values[-1] <= top * (1 + 1e-9)
+
+
+def test_ticks_of_one_axis_differ() -> None:
+    """The duration of a step that gained a tenth of a percent: 1.001, 1.002 and 1.003 ms."""
+    near = [1.0010e-3, 1.0015e-3, 1.0020e-3]
+    assert units.tick_row(near, "s") == ["1.0010 ms", "1.0015 ms", "1.0020 ms"]
+    assert units.tick_row([16_384_000, 16_385_000]) == ["16.384 M", "16.385 M"]
+    assert units.tick_row([99.991, 99.992], "%") == ["99.991%", "99.992%"]
+    assert units.tick_row([0, 2e13, 4e13], "flop/s") == ["0 FLOP/s", "20 TFLOP/s", "40 TFLOP/s"]
+    figure = waterfall(
+        "x", "label", total("v1", 1.0010e-3, "a"),
+        [Fall("h", 1.5e-6, "b", "b")], total("v2", 1.0025e-3, "c"), "s", "time",
+    )  # fmt: skip
+    texts = figure.spec["layout"]["xaxis"]["ticktext"]
+    assert len(texts) > 1 and len(set(texts)) == len(texts)
+
+
+@given(st.floats(1e-9, 1e12), st.floats(1e-7, 10.0), st.integers(2, 6))
+def test_ticks_never_read_alike(start: float, step: float, number: int) -> None:
+    for unit in ("s", "byte", "%", ""):
+        values = [start * (1 + step * place) for place in range(number)]
+        assert len(set(units.tick_row(values, unit))) == number
+
+
+def test_a_total_on_a_cut_axis_is_no_bar() -> None:
+    """-0.03% would look like a bar that is a third shorter: its end is marked instead."""
+    old, new = total("v1", 1000.0, "1,000"), total("v2", 999.7, "999.7")
+    figure = waterfall("x", "label", old, [Fall("h", -0.3, "", "", "good")], new, "s", "time")
+    (bars,) = traces(figure)
+    left, right = figure.spec["layout"]["xaxis"]["range"]
+    assert left > 0
+    first, last = bars["x"][0], bars["x"][-1]
+    assert first == last < 0.01 * (right - left)
+    assert [bars["base"][0] + first, bars["base"][-1] + last] == pytest.approx([1000.0, 999.7])
+    assert bars["x"][1] == -0.3
+
+
+def test_sizes_on_an_axis_are_written_out() -> None:
+    assert [text for _, text in round_places([512, 4096, 16384])] == ["512", "4,096", "16,384"]
+    assert [text for _, text in round_places([3e8, 5e9], "byte")] == ["300 MB", "5 GB"]
+
+
+def test_no_colour_stands_for_two_lines_of_a_chart() -> None:
+    every = [
+        Series(name=f"v{i}", points=(Point(1, i + 1, ""), Point(2, i + 2, ""))) for i in range(16)
+    ]
+    figure = lines("x", "label", every, Axis("n"), Axis("rate"))
+    assert len({trace["line"]["color"] for trace in traces(figure)}) == 16
+
+
+def test_each_level_with_points_has_its_roof() -> None:
+    dot = charts_roof.Dot(label="v1", intensity=1.0, rate=1e12, hover="")
+    roof = Roof(flops=60e12, bandwidth=4e12, l1=30e12, l2=8e12)
+    series = [("L1", [dot]), ("DRAM", [dot])]
+    figure = charts_roof.roofline("x", "label", series, [roof], path=False)
+    slopes = [trace for trace in traces(figure) if trace["mode"] == "lines"]
+    assert [trace["line"]["dash"] for trace in slopes] == ["dot", "solid"]
+    text = figure.spec["layout"]["annotations"][-1]["text"]
+    assert text == "30.0 TB/s L1 (dotted)<br>4.00 TB/s device memory"
+    for trace, bandwidth in zip(slopes, (30e12, 4e12), strict=True):
+        assert trace["y"][0] == pytest.approx(trace["x"][0] * bandwidth)
+        assert max(trace["y"]) == 60e12
 
 
 def test_stacked_series_differ_by_pattern_as_well() -> None:
@@ -62,11 +126,15 @@ def test_intervals_become_error_bars() -> None:
     assert (trace["error_x"]["arrayminus"], trace["error_x"]["array"]) == ([1.0], [2.0])
 
 
-@pytest.mark.parametrize(("peak", "drawn"), [(20.0, True), (100.0, False)])
+@pytest.mark.parametrize(("peak", "drawn"), [(13.0, True), (15.0, False), (100.0, False)])
 def test_a_peak_far_above_everything_is_not_drawn(peak: float, drawn: bool) -> None:
     rows = [IntervalBar(name="v0", mark=Mark(10.0, "10"))]
     figure = charts.intervals("x", "label", rows, "s", "time", Mark(peak, "peak"))
-    assert ("shapes" in figure.spec["layout"]) is drawn
+    layout = figure.spec["layout"]
+    assert ("shapes" in layout) is drawn
+    # Beyond the scale it is said, and the bars keep their room.
+    assert ("peak is off the scale" in layout["xaxis"]["title"]["text"]) is not drawn
+    assert layout["xaxis"]["range"][1] <= 1.4 * 10.0
 
 
 def test_names_cannot_carry_markup_into_a_chart() -> None:

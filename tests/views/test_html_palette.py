@@ -26,7 +26,7 @@ TEXT = (
     ("com", "mark"),
     ("bg", "ink"),
 )
-MARKS = (*[(f"c{index}", "card") for index in range(1, 9)], ("bar", "card"), ("hot", "card"))
+MARKS = (*[(f"c{index}", "card") for index in range(1, 17)], ("bar", "card"), ("hot", "card"))
 
 
 def palettes() -> dict[str, dict[str, str]]:

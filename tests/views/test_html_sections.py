@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.factories import make_launch, make_profile, make_project, make_timing
+from tests.factories import make_launch, make_metrics, make_profile, make_project, make_timing
 from tests.views import site_data
+from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.gpus import chip_for
 from workbench.model import Build, Estimate, SourceFile, Timing
@@ -25,6 +26,7 @@ from workbench.views.html.charts.lines import Axis, Point, Series, lines
 from workbench.views.html.charts.whatif import what_if
 from workbench.views.html.code.ptx import ptx_view
 from workbench.views.html.pages.sweep import sweep
+from workbench.views.html.parts.common import cell
 from workbench.views.html.render import environment
 
 PTX = """\
@@ -331,3 +333,19 @@ def test_the_small_states_add_up_to_the_same_number_in_every_run() -> None:
         for seed in ("0", "1", "2", "3", "4", "5")
     }
     assert len(said) == 1 and said.pop().startswith("All others")
+
+
+def test_what_is_undefined_is_said_and_what_nobody_measured_is_a_dash() -> None:
+    """A kernel without a load has no bytes per sector of loads; that is no missing counter."""
+    none = {
+        "smsp__sass_inst_executed_op_global_ld.sum": 0.0,
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct": 0.0,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 0.0,
+    }
+    launch = make_launch(metrics=make_metrics(**none))
+    undefined = cell(launch, catalog()["global_load_efficiency"])
+    assert undefined.value == "undefined" and undefined.missing.startswith("undefined: ")
+    unknown = cell(launch, catalog()["dram_bytes"])
+    assert unknown.value == "—" and not unknown.missing.startswith("undefined")
+    template = environment().from_string('{% import "macros.html" as m %}{{ m.value(cell) }}')
+    assert ">undefined<" in template.render(cell=undefined)

@@ -25,6 +25,7 @@ Level = Literal["L1", "L2", "DRAM"]
 LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
 
 _SECTOR_BYTES = 32
+_L2_SHARE = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
 #: Every byte of device memory that SMs ask for by loads and stores crosses the L1. Less than
 #: this part of it there means that other instructions (bulk copies) moved the rest.
 _PASSED_BY = 0.1
@@ -68,16 +69,27 @@ class Position(Record, frozen=True):
 
 
 class Roof(Record, frozen=True):
-    """Ceilings: operations per second of a unit, bytes per second of device memory. 0: unknown."""
+    """Ceilings: operations per second of a unit, bytes per second of each level. 0: unknown.
+
+    `bandwidth` is that of device memory, by its data sheet; of `l1` 128 bytes per cycle and SM
+    (NVIDIA's hardware model); of `l2` what the report's own percentage of peak makes of the
+    sectors that it counted.
+    """
 
     flops: float = 0.0
     bandwidth: float = 0.0
     unit: Unit = "float32"
+    l1: float = 0.0
+    l2: float = 0.0
+
+    def slope(self, level: Level) -> float:
+        """Bytes per second that a level moves at most; 0: unknown."""
+        return {"L1": self.l1, "L2": self.l2, "DRAM": self.bandwidth}[level]
 
     def above(self, intensity: float, level: Level) -> float:
-        """The rate that the roof allows at an intensity; levels above DRAM bound no rate here."""
-        slope = intensity * self.bandwidth
-        return min(self.flops, slope) if level == "DRAM" and self.flops else self.flops
+        """The rate that the roof allows at an intensity of a level; 0: unknown."""
+        slope = intensity * self.slope(level)
+        return min(self.flops, slope) if self.flops and slope else self.flops
 
 
 def roof(chip: Chip | None, launch: Launch, unit: Unit) -> Roof:
@@ -92,7 +104,22 @@ def roof(chip: Chip | None, launch: Launch, unit: Unit) -> Roof:
     }
     fp32 = unit == "float32"
     peak = chip.fp32_peak(clock) if fp32 else chip.tensor_peak(tensor.get(unit, 0), clock)
-    return Roof(flops=peak, bandwidth=chip.memory_bandwidth, unit=unit)
+    return Roof(
+        flops=peak,
+        bandwidth=chip.memory_bandwidth,
+        unit=unit,
+        l1=chip.line_bytes * chip.sms * (clock or chip.sm_clock),
+        l2=_l2_bandwidth(launch),
+    )
+
+
+def _l2_bandwidth(launch: Launch) -> float:
+    """Bytes per second of the L2 at its peak, from the share of it that the launch reached."""
+    sectors, seconds = value_of(launch, "l2_sectors"), value_of(launch, "duration")
+    share = launch.metrics.get(_L2_SHARE)
+    if not sectors or not seconds or share is None or isinstance(share.value, str):
+        return 0.0
+    return _SECTOR_BYTES * sectors / seconds / (share.value / 100) if share.value > 0 else 0.0
 
 
 def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple[Roof, ...]:

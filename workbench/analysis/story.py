@@ -222,6 +222,7 @@ def explain(
     if speedup is None and time is not None and time.new_s:
         speedup = time.old_s / time.new_s
     chapters, rest = choose(attribution, time)
+    unchanged = attribution.sources.same and not any(m.changes for m in attribution.launches)
     occupancy = split_launches(old, new)
     cause = find_cause(old, new, comparison, attribution, time, occupancy, doubted)
     panels = panel_of(old), panel_of(new)
@@ -232,7 +233,8 @@ def explain(
         occupancy=occupancy,
         expectations=judge(expectations, comparison),
         side_effects=effects,
-        scores=score(old, new, speedup) if speedup else (),
+        # Whatever became of the time, a step that changed nothing followed no advice.
+        scores=score(old, new, speedup) if speedup and not unchanged else (),
         cause=cause,
         sentence=tell(comparison, attribution, cause, time),
         strip=strip(comparison, attribution, cause),

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 #: Fill patterns, in the order of the colours; "" is solid.
 PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
-COLORS = tuple(f"@c{index}" for index in range(1, 9))
+COLORS = tuple(f"@c{index}" for index in range(1, 17))
 
 #: A pattern over bars that differ in colour: the bar's own colour on the card's. Not "overlay":
 #: Plotly 6 would take the contrast of the whole list of colours, and complain for every bar.
@@ -31,6 +31,8 @@ HATCHED: Json = {
     "solidity": 0.7,
 }
 
+#: Room right of the longest bar, for numbers; a peak is drawn up to this far from it.
+_LABELS, _FAR = 1.2, 1.35
 #: Keeps a bar's label clear of its interval.
 _GAP = "\u2002"
 
@@ -132,7 +134,7 @@ def ticks(top: float, unit: str, wanted: int = 5) -> Json:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
     values = [step * index for index in range(int(top / step) + 1)]
-    return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
+    return {"tickvals": values, "ticktext": units.tick_row(values, unit)}
 
 
 class Layer(Record, frozen=True):
@@ -214,8 +216,11 @@ def intervals(
     """Horizontal bars with intervals; references are hatched, a peak is a dashed line."""
     names = [plain(row.name) for row in rows]
     top = max([row.mark.value + row.above for row in rows], default=1.0)
-    # A roof ten times higher would press the bars flat: it is then said, not drawn.
-    drawn = peak is not None and peak.value <= 2.5 * top
+    # A peak beyond the bars and their numbers would press them flat: it is then said, not drawn.
+    drawn = peak is not None and peak.value <= _FAR * top
+    limit = max(top * _LABELS, 1.02 * peak.value if peak and drawn else 0.0)
+    if peak is not None and not drawn:
+        axis = f"{axis}; {peak.text} is off the scale"
     colors = ["@soft" if row.reference else "@bar" for row in rows]
     data = {
         "type": "bar",
@@ -236,7 +241,6 @@ def intervals(
             },
         },
     }
-    limit = max(top * 1.2, peak.value * 1.02 if drawn and peak else 0.0)
     layout = layout_of(
         xaxis=axis_of(title=axis, range=[0, limit], **ticks(limit, unit)),
         yaxis=axis_of(autorange="reversed", tickfont={"color": "@ink", "size": 12}),

@@ -25,6 +25,8 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 #: From this factor between the ends on, an axis is logarithmic.
 _LOG = 8.0
 _TICKS = 12
+#: Sizes below this are written out on an axis.
+_SIZE = 10_000_000
 #: Letters of a version's name, as ``v12`` has them, of which two fit a phone's row.
 _SHORT = 5
 #: Room of a legend's row on a phone, and of the plot beside it, in CSS pixels.
@@ -249,4 +251,8 @@ def _errors(line: Series, colour: str) -> Json:
 
 def round_places(values: Sequence[float], unit: str = "") -> tuple[tuple[float, str], ...]:
     """Given values as labelled places of an axis."""
-    return tuple((value, units.tick(value, unit)) for value in sorted(set(values)))
+    known = sorted(set(values))
+    # A size is a name: 16,384, not 16.4 k.
+    whole = not unit and all(float(value).is_integer() and value < _SIZE for value in known)
+    texts = [f"{value:,.0f}" for value in known] if whole else units.tick_row(known, unit)
+    return tuple(zip(known, texts, strict=True))

@@ -17,6 +17,7 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "
 #: Widths of the plot for which labels are placed, and what is around it, in pixels.
 _WIDE, _NARROW, _AROUND = 860.0, 240.0, 80.0
 _FEW = 3
+_DASHES: dict[Level, str] = {"L1": "dot", "L2": "dash", "DRAM": "solid"}
 #: More points need more room.
 _CROWD = 12
 
@@ -41,7 +42,7 @@ def decades(low: float, high: float, unit: str = "") -> Json:
     if sum(low <= value <= high for value in values) < _FEW:
         finer = [step * value for value in values for step in (1.0, 2.0, 5.0)]
         values = [value for value in finer if low / 1.5 <= value <= high * 1.5]
-    return {"tickvals": values, "ticktext": [units.tick(v, unit) for v in values]}
+    return {"tickvals": values, "ticktext": units.tick_row(values, unit)}
 
 
 def work_word(unit: str) -> str:
@@ -72,19 +73,23 @@ def dots(place: Position, label: str) -> dict[Level, Dot]:
     return out
 
 
-def _roof_lines(roof: Roof, low: float, high: float) -> list[Json]:
-    ridge = roof.flops / roof.bandwidth
-    xs = [low, max(low, min(ridge, high)), high]
-    line = {
+def _roof_lines(roof: Roof, levels: Sequence[Level], low: float, high: float) -> list[Json]:
+    """The ceiling of a unit over each level that has points and a known bandwidth."""
+    return [_roof_line(roof, level, low, high) for level in levels if roof.slope(level)]
+
+
+def _roof_line(roof: Roof, level: Level, low: float, high: float) -> Json:
+    slope = roof.slope(level)
+    xs = [low, max(low, min(roof.flops / slope, high)), high]
+    return {
         "type": "scatter",
         "mode": "lines",
         "hoverinfo": "skip",
         "showlegend": False,
         "x": xs,
-        "y": [min(roof.flops, x * roof.bandwidth) for x in xs],
-        "line": {"color": "@soft", "width": 1.5},
+        "y": [min(roof.flops, x * slope) for x in xs],
+        "line": {"color": "@soft", "width": 1.5, "dash": _DASHES[level]},
     }
-    return [line]
 
 
 def _labels(series: Sequence[list[Dot]], view: _Window, width: float) -> list[list[PointLabel]]:
@@ -151,7 +156,14 @@ def _ceiling_text(roof: Roof, right: float) -> Json:
     }
 
 
-def _bandwidth_text(roof: Roof) -> Json:
+def _bandwidth_text(roof: Roof, levels: Sequence[Level]) -> Json:
+    """What the slopes are, the steepest first."""
+    names = {"L1": "L1 (dotted)", "L2": "L2 (dashed)", "DRAM": "device memory"}
+    slopes = [
+        f"{units.quantity(roof.slope(level), 'byte/s')} {names[level]}"
+        for level in levels
+        if roof.slope(level)
+    ]
     return {
         "x": 0,
         "y": 1,
@@ -160,7 +172,8 @@ def _bandwidth_text(roof: Roof) -> Json:
         "xanchor": "left",
         "yanchor": "top",
         "showarrow": False,
-        "text": f"{units.quantity(roof.bandwidth, 'byte/s')} device memory",
+        "align": "left",
+        "text": "<br>".join(map(plain, slopes)),
         "font": {"color": "@soft", "size": 11},
     }
 
@@ -179,11 +192,11 @@ def _trace(
         **texts,
         "textfont": {"size": 11, "color": "@ink"},
         "cliponaxis": False,
-        "line": {"color": COLORS[index % 8], "width": 1.5, "dash": "dot"},
+        "line": {"color": COLORS[index % len(COLORS)], "width": 1.5, "dash": "dot"},
         "marker": {
             "size": 11,
             "symbol": SYMBOLS[index % len(SYMBOLS)],
-            "color": COLORS[index % 8],
+            "color": COLORS[index % len(COLORS)],
             "line": {"color": "@card", "width": 1},
         },
     }
@@ -210,7 +223,10 @@ def roofline(
     """
     dots = [dot for _, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]
-    xs = [dot.intensity for dot in dots] + [roof.flops / roof.bandwidth for roof in known]
+    # The slope of device memory is where a reader looks for it, whatever has points.
+    levels = [level for level in LEVELS if level == "DRAM" or level in dict(series)]
+    ridges = [roof.flops / roof.slope(x) for roof in known for x in levels if roof.slope(x)]
+    xs = [dot.intensity for dot in dots] + ridges
     ys = [dot.rate for dot in dots] + [roof.flops for roof in known]
     low_x, high_x = min(xs) / 4, max(xs) * 6
     low_y, high_y = min(ys) / 4, max(ys) * 3
@@ -220,7 +236,7 @@ def roofline(
     view = _Window((log_x[0], log_x[1]), (log_y[0], log_y[1]), height - _AROUND)
     points = [found for _, found in series]
     wide, small = (_labels(points, view, width) for width in (_WIDE, _NARROW))
-    data = [line for roof in known for line in _roof_lines(roof, low_x, high_x)]
+    data = [line for roof in known for line in _roof_lines(roof, levels, low_x, high_x)]
     narrow: list[Json] = [{} for _ in data]
     for index, (name, found) in enumerate(series):
         gaps = _gaps(found) if path else []
@@ -242,6 +258,6 @@ def roofline(
         layout["margin"] = {"l": 8, "r": 16, "t": 40, "b": 36}
     if known:
         ceilings = [_ceiling_text(roof, log_x[1]) for roof in known]
-        layout["annotations"] = [*ceilings, _bandwidth_text(known[0])]
+        layout["annotations"] = [*ceilings, _bandwidth_text(known[0], levels)]
     spec = {"data": data, "layout": layout, "traces": narrow}
     return Figure(id=identity, label=label, height=height, spec=spec)

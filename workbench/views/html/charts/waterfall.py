@@ -22,6 +22,8 @@ from workbench.views.html.charts.figure import (
 
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
+#: How long the mark of a total is on an axis that does not start at zero, as a part of it.
+_MARK = 0.006
 _WIDE, _NARROW = 34, 32
 #: On a phone a step's name and number stand above its bar, this far from its middle.
 _ABOVE, _ROW = 14, 38
@@ -61,13 +63,16 @@ def waterfall(
     every = [old, *falls, new]
     # Each step starts where the one before it ended, and both totals at zero.
     ends = list(accumulate(fall.delta for fall in [old, *falls]))
-    bases = [0.0, *ends[:-1], 0.0]
     names = [fall.label for fall in every]
     places = [f"{place}" for place in range(len(names))]
     low, high, top = min(ends), max(ends), max(ends)
     cut = 0 < high - low < _VISIBLE * top
     start = max(0.0, low - 0.6 * (high - low)) if cut else 0.0
     end = high + (0.1 * (high - low) if cut else 0.04 * top)
+    # Where the axis does not start at zero a total's length would lie: only its end is marked.
+    sizes = [_MARK * (end - start)] * 2 if cut else [old.delta, new.delta]
+    lengths = [sizes[0], *(fall.delta for fall in falls), sizes[1]]
+    bases = [old.delta - sizes[0], *ends[:-1], new.delta - sizes[1]]
     steps = _cut_ticks(start, end, unit) if cut else ticks(top, unit)
     title = f"{axis}; the axis does not start at zero" if cut else axis
     layout = layout_of(
@@ -87,17 +92,17 @@ def waterfall(
         "xaxis": axis_of(range=[start, end], **_cut_ticks(start, end, unit, 3)),
         "bargap": 0.66,
     }
-    spec = {"data": [_bars(places, every, bases)], "layout": layout, "narrow": narrow}
+    spec = {"data": [_bars(places, every, bases, lengths)], "layout": layout, "narrow": narrow}
     height, tall = 58 + 27 * len(names), 70 + _ROW * len(names)
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
 
 
-def _bars(places: list[str], every: list[Fall], bases: list[float]) -> Json:
+def _bars(places: list[str], every: list[Fall], bases: list[float], lengths: list[float]) -> Json:
     return {
         "type": "bar",
         "orientation": "h",
         "y": places,
-        "x": [fall.delta for fall in every],
+        "x": lengths,
         "base": bases,
         "customdata": [[plain(f"{fall.label}: {fall.hover}"), fall.href] for fall in every],
         "hovertemplate": "%{customdata[0]}<extra></extra>",
@@ -155,7 +160,7 @@ def _cut_ticks(start: float, end: float, unit: str, wanted: int = 4) -> Json:
     size = step[1] if len(step) > 1 else (end - start) or 1.0
     first = int(start / size) + (start > 0)
     values = [size * place for place in range(first, int(end / size) + 1)]
-    return {"tickvals": values, "ticktext": [units.tick(value, unit) for value in values]}
+    return {"tickvals": values, "ticktext": units.tick_row(values, unit)}
 
 
 def _joints(ends: list[float]) -> list[Json]:

@@ -129,14 +129,14 @@ def unit_beside(unit: str) -> str:
 
 
 def cell(launch: Launch, counter: Counter) -> CounterCell:
-    """Read and format one counter; a missing one has an em dash and the reason."""
+    """Read and format one counter; a missing one has an em dash, or its word, and the reason."""
     reading = read(launch, counter)
     if isinstance(reading, Missing):
         return CounterCell(
             id=counter.id,
             title=counter.title,
             meaning=counter.meaning,
-            value=units.quantity(None),
+            value="undefined" if reading.undefined else units.quantity(None),
             missing=reading.reason,
         )
     return CounterCell(
