@@ -216,12 +216,12 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Study]:
     shutil.copytree(REPO / "kernels" / "sgemm", root / "kernels" / "sgemm")
     (root / "workbench.toml").write_text('default_study = "sgemm"\n')
     page = REPO / "docs" / "tutorial.md"
-    (typed,) = (line for line in commands(page) if line.text.startswith("workbench new sgemm/v20"))
+    (typed,) = (line for line in commands(page) if line.text.startswith("workbench new sgemm/v40"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         done = CliRunner().invoke(cli.app, (words(typed.text) or [])[1:], catch_exceptions=False)
     assert done.exit_code == 0
-    (file,) = (root / "kernels" / "sgemm").glob("v20*.cu")
+    (file,) = (root / "kernels" / "sgemm").glob("v40*.cu")
     assert file.relative_to(root).as_posix() in page.read_text(encoding="utf-8")
     text = file.read_text(encoding="utf-8")
     change, predictions = fences(page, "toml")
@@ -240,7 +240,7 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Study]:
 
 def test_the_tutorials_version_is_well_formed(tutorial: tuple[Project, Study]) -> None:
     _, study = tutorial
-    version = study.version("v20")
+    version = study.version("v40")
     assert version.parent == "v4" and version.change.startswith("A thread's eight columns")
     assert len(version.expectations) == 4
     for expectation in version.expectations:
@@ -254,7 +254,7 @@ def test_the_line_that_the_tutorial_quotes_is_in_v4() -> None:
 
 
 def test_the_tutorials_arithmetic_of_banks_is_right() -> None:
-    """Eight lanes of a 16-byte load, a word a bank: v4 meets in pairs, v20 not at all."""
+    """Eight lanes of a 16-byte load, a word a bank: v4 meets in pairs, v40 not at all."""
 
     def banks(begins: list[int]) -> list[int]:
         return [(begin + word) % 32 for begin in begins for word in range(4)]
@@ -270,13 +270,13 @@ def test_the_tutorials_version_computes_the_product(
 ) -> None:
     _, study = tutorial
     problems = [each for each in study.problems_for("verify") if study.flops(each) < 5e6]
-    ladders.check_on_the_shim(study, study.version("v20"), problems, "C", tmp_path)
+    ladders.check_on_the_shim(study, study.version("v40"), problems, "C", tmp_path)
 
 
 @pytest.mark.nvcc
 @pytest.mark.skipif(not compilers.available(), reason="neither nvcc nor NVRTC is on this machine")
 def test_the_tutorials_version_compiles_without_spills(tutorial: tuple[Project, Study]) -> None:
     project, study = tutorial
-    made = building.build(project, study.version("v20"), "sm_90").build
+    made = building.build(project, study.version("v40"), "sm_90").build
     (kernel,) = made.resources
     assert made.log == "" and (kernel.spill_stores, kernel.spill_loads) == (0, 0)

@@ -16,7 +16,7 @@ from workbench.model import LineKey, Profile
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.build import build_report
-from workbench.views.html.charts.memory import Drawing, Shape
+from workbench.views.html.charts.memory import Drawing, Glyph
 from workbench.views.html.parts.memory import MemoryView, memory_view
 
 #: Counters of all levels; names as in the recorded profiles.
@@ -47,7 +47,7 @@ def view(*sides: MemoryChart) -> MemoryView:
     return memory_view(sides, ("v2", "v3")[: len(sides)], anchor)
 
 
-def shape(sides: tuple[MemoryChart, ...], name: str) -> Shape:
+def shape(sides: tuple[MemoryChart, ...], name: str) -> Glyph:
     every = [s for hop in Drawing(sides, anchor).hops() for s in hop.shapes]
     return next(each for each in every if each.href == f"#flow-{name}")
 

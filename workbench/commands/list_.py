@@ -79,7 +79,8 @@ def _study_list(
 ) -> StudyList:
     """What is recorded of a study; `broken` takes the errors of damaged files."""
     from workbench.errors import UsageError
-    from workbench.measure.ladder import Family, Ladder, find_ladders
+    from workbench.measure.ladder import Family, Ladder
+    from workbench.measure.recorded import find_ladders
     from workbench.store import Store, device_slug
     from workbench.study.seen import view_study
     from workbench.views.sheets.list import StudyList

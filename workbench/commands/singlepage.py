@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from workbench.commands.targets import Selection, Target, is_report, resolve_all
 from workbench.errors import MissingError, UsageError, did_you_mean
-from workbench.measure.ladder import Ladder, find_ladders
+from workbench.measure.ladder import Ladder
+from workbench.measure.recorded import find_ladders
 from workbench.model import Record
 from workbench.project import require_project
 from workbench.views.html.build import ReportFile, build_page, build_report

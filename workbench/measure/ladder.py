@@ -8,20 +8,17 @@ somebody asks. `workbench list`, the report and ``--single-file`` all read these
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Container, Iterable
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 from workbench.analysis.aggregate import kernel_seconds
-from workbench.errors import DataError, MissingError
+from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
 from workbench.model import Estimate, Profile, Timing, Version
 from workbench.project import Project
 from workbench.store import Entry, Store, natural_key
-from workbench.store.codec import decode
 from workbench.study.folder import Study
 from workbench.study.info import StudyInfo
 
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Engines in order of preference.
 ENGINES = ("ncu", "emulator")
-#: The store's layout for times (see workbench.store); their paths are all that is needed here.
-_TIME_SUFFIX = ".time.json.zst"
 
 
 class Rung:
@@ -351,67 +346,3 @@ class Ladder:
                 author if author is not None and author.parent == old else None,
             )
         return self._steps[key]
-
-
-def find_ladders(
-    store: Store,
-    project: Project | None,
-    studies: tuple[str, ...] = (),
-    *,
-    loaded: Study | None = None,
-    damaged: list[DataError] | None = None,
-    without: Container[Path] = (),
-) -> list[Ladder]:
-    """The ladders that have anything recorded, in natural order; no studies: all.
-
-    Args:
-        store: Where profiles and times are.
-        project: Where the studies are.
-        studies: Only these studies' ladders.
-        loaded: The one study that is asked for, where it is loaded already.
-        damaged: Takes the errors of files that cannot be read; None: they are raised.
-        without: Files that are passed over, because they are known to be damaged.
-    """
-    families: dict[tuple[str, str], Family] = {}
-    out: dict[tuple[str, str, str], Ladder] = {}
-
-    def ladder(name: str, device: str, problem: str) -> Ladder:
-        key = (name, device, problem)
-        if key not in out:
-            family = families.setdefault(key[:2], Family(store, project, name, device, loaded))
-            if without:
-                family.damaged = []
-            out[key] = Ladder(family, problem, damaged)
-        return out[key]
-
-    for name in studies or (None,):
-        for entry in store.find(study=name):
-            if entry.path in without:
-                continue
-            home = ladder(entry.study, entry.device, entry.problem)
-            home.add(entry.version, entry.engine, entry.path, entry)
-        for path in store.root.glob(f"*/{quote(name) if name else '*'}/*/*{_TIME_SUFFIX}"):
-            if path in without:
-                continue
-            device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
-            home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
-            home.add(version, "time", path, None)
-    return sorted(
-        out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
-    )
-
-
-def damaged_files(paths: Iterable[Path]) -> dict[Path, DataError]:
-    """Those of recorded files that are there and cannot be read, and why; all are read for it."""
-    found: dict[Path, DataError] = {}
-    for path in paths:
-        try:
-            if path.name.endswith(_TIME_SUFFIX):
-                decode(path, Timing)
-            else:
-                decode(path, Profile)
-        except DataError as error:
-            found[path] = error
-        except MissingError:
-            pass
-    return found

@@ -20,7 +20,8 @@ import msgspec
 from workbench import __version__
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError, together
-from workbench.measure.ladder import Ladder, Rung, damaged_files, find_ladders
+from workbench.measure.ladder import Ladder, Rung
+from workbench.measure.recorded import damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store

@@ -30,7 +30,7 @@ _SHARE = 0.005  # of a counter's change that is worth a percentage
 _SYMBOLS = 3  # of one link
 
 
-class _Detail(NamedTuple):
+class _Room(NamedTuple):
     """How many links of a hunk are told, counters of a link, and links of no hunk."""
 
     links: int
@@ -38,7 +38,7 @@ class _Detail(NamedTuple):
     others: int
 
 
-_DETAILS = (_Detail(2, 2, 2), _Detail(1, 2, 2), _Detail(1, 1, 1), _Detail(1, 0, 0))
+_ROOMS = (_Room(2, 2, 2), _Room(1, 2, 2), _Room(1, 1, 1), _Room(1, 0, 0))
 
 
 def brief_view(
@@ -57,7 +57,7 @@ def brief_view(
     inner = width - 2
     # A heading with a blank above it, and every hunk's own: then words as rich as there is room.
     left = rows - 2 - len(chapters) * (1 + _LEAST)
-    for detail in _DETAILS:
+    for detail in _ROOMS:
         words = [_words(chapter, story, detail) for chapter in chapters]
         below = _below(story, len(story.chapters) - len(chapters), detail)
         free = left - sum(height(one, inner) for one in (*words, *below))
@@ -81,7 +81,7 @@ def brief_view(
     return [section("What changed", Group(*blocks), of)] if blocks else []
 
 
-def _below(story: Story, hidden: int, detail: _Detail) -> list[RenderableType]:
+def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     """What no hunk explains, and what is not shown."""
     out: list[RenderableType] = []
     told = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
@@ -98,7 +98,7 @@ def _below(story: Story, hidden: int, detail: _Detail) -> list[RenderableType]:
     return [*out, *(Text(clean(word), style=WARN) for word in story.attribution.words)]
 
 
-def _words(chapter: Chapter, story: Story, detail: _Detail) -> RenderableType:
+def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
     """What a hunk is linked to: its time and its heaviest counters, a line or two a link."""
     lines: list[RenderableType] = [
         _link(

@@ -49,7 +49,7 @@ class Words(Record, frozen=True):
     tone: str = ""
 
 
-class Shape(Record, frozen=True):
+class Glyph(Record, frozen=True):
     """An arrow or a place: a link to its row or counter that lights up lines of the source."""
 
     href: str
@@ -64,10 +64,10 @@ class Hop(Record, frozen=True):
 
     title: str
     size: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[Glyph, ...]
 
 
-class _Place(NamedTuple):
+class _Span(NamedTuple):
     """Top and height of a place."""
 
     y: float
@@ -112,9 +112,9 @@ class Drawing:
             (row for row in self._flows if (row[0].start, row[0].end) == ("l1", "shared")), None
         )
 
-    def _layout(self) -> dict[Place, _Place]:
+    def _layout(self) -> dict[Place, _Span]:
         touched = {level.place for level in level_rows(self._sides)}
-        out: dict[Place, _Place] = {}
+        out: dict[Place, _Span] = {}
         y = 1.0
         for place in ("shared", "l1", "tma"):
             if place not in touched:
@@ -123,11 +123,11 @@ class Drawing:
                 len(self._between(("sm",), (place,))), len(self._between((place,), ("l2",))), 1
             )
             height = rows * _ROW + 4.0
-            out[place] = _Place(y, height)
+            out[place] = _Span(y, height)
             y += height + (_ROW if place == "shared" and self._copies() else _GAP)
         bottom, near = y - _GAP, out["l1"].y
-        far = _Place(near, bottom - near)
-        return {**out, "sm": _Place(1.0, bottom - 1.0), "l2": far, "dram": far}
+        far = _Span(near, bottom - near)
+        return {**out, "sm": _Span(1.0, bottom - 1.0), "l2": far, "dram": far}
 
     # --- shapes --------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Drawing:
     def _has(self, place: Place) -> bool:
         return place in self._places
 
-    def _box(self, place: Place, x: float, width: float, *, told: bool) -> Shape:
+    def _box(self, place: Place, x: float, width: float, *, told: bool) -> Glyph:
         y, height = self._places[place]
         level = next(row for row in level_rows(self._sides) if row.place == place)
         sides = [each for side in self._sides for each in side.levels if each.place == place]
@@ -188,7 +188,7 @@ class Drawing:
             Words(x=_number(x + 10), y=_number(y + 17 + n * _TEXT), text=text, tone=tone)
             for n, (text, tone) in enumerate(texts)
         )
-        return Shape(
+        return Glyph(
             href=f"{self._counters}{identity}" if identity and told else "",
             label=f"{level.title}: {said}" if said else level.title,
             lines=self.lit(touching),
@@ -196,7 +196,7 @@ class Drawing:
             words=words if told else (),
         )
 
-    def _across(self, flows: Sequence[Transfer], left: float, y: float, outward: bool) -> Shape:
+    def _across(self, flows: Sequence[Transfer], left: float, y: float, outward: bool) -> Glyph:
         right = _WIDTH - _BOX - 8
         ends = (left, right) if outward else (right, left)
         middle = y + 17 + (_ROW - 40) / 2
@@ -206,7 +206,7 @@ class Drawing:
         ]
         return self._shape(flows, bands, (left, right), (y + 13, y + _ROW - 11))
 
-    def _upward(self, flows: Sequence[Transfer]) -> Shape:
+    def _upward(self, flows: Sequence[Transfer]) -> Glyph:
         shared = self._places["shared"]
         top, bottom = shared.y + shared.height, self._places["l1"].y
         x = _WIDTH - _BOX / 2
@@ -222,7 +222,7 @@ class Drawing:
         bands: Sequence[Band],
         across: tuple[float, float],
         down: tuple[float, float],
-    ) -> Shape:
+    ) -> Glyph:
         """An arrow with its name and share at the upper height, its amounts at the lower one."""
         row = self._texts[flows[-1].id]
         known = any(flow.amount is not None for flow in flows)
@@ -232,7 +232,7 @@ class Drawing:
         whole = _rectangle(across[0], down[0] - 13, wide, high)
         left, right = map(_number, across)
         upper, lower = map(_number, down)
-        return Shape(
+        return Glyph(
             href=f"#{self._prefix}flow-{row.id}",
             label=f"{row.title}, {row.way}: {amounts}; of peak {arrow(row.shares)}",
             bands=(Band(path=whole, tone="hit"), *bands),
