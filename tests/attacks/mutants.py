@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from functools import cache
@@ -10,9 +11,9 @@ from pathlib import Path
 from workbench.engines import Subject
 from workbench.engines.emulated.engine import recorded_build
 from workbench.errors import WorkbenchError
-from workbench.project import require_project
-from workbench.store import Store
-from workbench.study.folder import load_study, study_names
+from workbench.project import Project, require_project
+from workbench.store import Entry, Store
+from workbench.study.folder import Study, load_study
 
 REPO = Path(__file__).resolve().parent.parent.parent
 _PREFIX = r"(\s*(?:@!?%\w+\s+)?)"
@@ -21,24 +22,45 @@ _NUMBERS = (0, 1, -1, 2, 7, 31, 32, 64, 1 << 31, 1 << 40)
 
 
 @cache
-def subjects() -> list[Subject]:
-    """Every shipped version with a recorded profile, on the least problem that it can do."""
-    project = require_project(REPO)
-    store, out = Store(project.profiles), []
-    for name in study_names(project):
-        study = load_study(project, name)
-        for version in study.versions.values():
-            entries = store.find(study=name, version=version.id) if version.kind != "python" else ()
-            built = next((recorded_build(store.load(each.path)) for each in entries), None)
-            for problem in sorted(study.problems_for("verify"), key=study.flops):
-                try:
-                    study.check_requirements(version, problem)
-                except WorkbenchError:
-                    continue
-                if built is not None:
-                    out.append(Subject.of(study, version, problem, built))
-                break
-    return out
+def _project() -> Project:
+    return require_project(REPO)
+
+
+@cache
+def shipped() -> tuple[list[Entry], list[float]]:
+    """A profile of every shipped version in CUDA, and how often to take it.
+
+    Short ones more often: what takes seconds to run does not tell more.
+    """
+    entries = Store(_project().profiles).find(engine="ncu")
+    found = {(each.study, each.version): each for each in entries if each.version[1:].isdigit()}
+    return list(found.values()), [each.path.stat().st_size ** -2 for each in found.values()]
+
+
+@cache
+def _study(name: str) -> Study:
+    return load_study(_project(), name)
+
+
+@cache
+def _subject(entry: Entry) -> Subject | None:
+    study, built = _study(entry.study), recorded_build(Store(_project().profiles).load(entry.path))
+    version = study.versions.get(entry.version)
+    if version is None or version.kind == "python" or built is None:
+        return None
+    for problem in sorted(study.problems_for("verify"), key=study.flops):
+        with contextlib.suppress(WorkbenchError):
+            study.check_requirements(version, problem)
+            return Subject.of(study, version, problem, built)
+    return None
+
+
+def any_version(rng: random.Random) -> Subject:
+    """A shipped version with its recorded PTX, on the least problem that it can do."""
+    while True:
+        (entry,) = rng.choices(*shipped())
+        if subject := _subject(entry):
+            return subject
 
 
 def drop(lines: list[str], at: int, rng: random.Random) -> None:

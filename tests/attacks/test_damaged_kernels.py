@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,7 @@ import pytest
 
 from tests.attacks import harness
 from tests.attacks.book import Portion, Turn, book, dealt
-from tests.attacks.mutants import REPO, cuda_mutant, ptx_mutant, subjects
+from tests.attacks.mutants import REPO, any_version, cuda_mutant, ptx_mutant
 from workbench.engines import Subject
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(3000)]
@@ -26,13 +25,6 @@ _PLACE = re.compile(
     r"\.(?:cu|cuh|h|hpp):\d+|PTX line \d+|kernel \w+|gives a wrong result|front matter"
 )
 _LIMITS = "--engine emulator --timeout 5 --instruction-limit 20000 --seed 1"
-
-
-@cache
-def weighed() -> tuple[list[Subject], list[float]]:
-    """Every version, the short ones more often: what takes seconds to run does not tell more."""
-    found = subjects()
-    return found, [1 / len(each.built.build.ptx) for each in found if each.built]
 
 
 @pytest.fixture
@@ -51,7 +43,7 @@ def judge(act: Callable[[], object], root: Path, turn: Turn) -> None:
 @pytest.mark.parametrize("portion", dealt("PTX mutants", PTX, PARTS))
 def test_ptx(copy: Path, portion: Portion) -> None:
     for turn in book.turns(portion):
-        (subject,) = turn.rng.choices(*weighed())
+        subject = any_version(turn.rng)
         judge(damaged(subject, turn.rng), copy, turn)
 
 
@@ -77,7 +69,7 @@ def damaged(subject: Subject, rng: random.Random) -> Callable[[], object]:
 @pytest.mark.parametrize("portion", dealt("CUDA mutants", CUDA, PARTS))
 def test_cuda(copy: Path, portion: Portion) -> None:
     for turn in book.turns(portion):
-        (subject,) = turn.rng.choices(*weighed())
+        subject = any_version(turn.rng)
         path = copy / subject.version.path
         plain = path.read_text()
         path.write_text(cuda_mutant(plain, turn.rng))

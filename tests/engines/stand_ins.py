@@ -138,7 +138,10 @@ def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], Non
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
         cubin = folder / f"{version.id}.cubin"
-        cubin.write_bytes(f"stand-in cubin of {version.id}".encode())
+        if not cubin.exists():  # whole or not at all: several commands may do this at once
+            made = cubin.with_suffix(f".{os.getpid()}")
+            made.write_bytes(f"stand-in cubin of {version.id}".encode())
+            made.replace(cubin)
         return BuildResult(
             cubin=cubin,
             build=Build(compiler="none", arch=arch),

@@ -67,7 +67,7 @@ class Hop(Record, frozen=True):
     shapes: tuple[Glyph, ...]
 
 
-class _Reach(NamedTuple):
+class _Stretch(NamedTuple):
     """Top and height of a place."""
 
     y: float
@@ -112,9 +112,9 @@ class Drawing:
             (row for row in self._flows if (row[0].start, row[0].end) == ("l1", "shared")), None
         )
 
-    def _layout(self) -> dict[Place, _Reach]:
+    def _layout(self) -> dict[Place, _Stretch]:
         touched = {level.place for level in level_rows(self._sides)}
-        out: dict[Place, _Reach] = {}
+        out: dict[Place, _Stretch] = {}
         y = 1.0
         for place in ("shared", "l1", "tma"):
             if place not in touched:
@@ -123,11 +123,11 @@ class Drawing:
                 len(self._between(("sm",), (place,))), len(self._between((place,), ("l2",))), 1
             )
             height = rows * _ROW + 4.0
-            out[place] = _Reach(y, height)
+            out[place] = _Stretch(y, height)
             y += height + (_ROW if place == "shared" and self._copies() else _GAP)
         bottom, near = y - _GAP, out["l1"].y
-        far = _Reach(near, bottom - near)
-        return {**out, "sm": _Reach(1.0, bottom - 1.0), "l2": far, "dram": far}
+        far = _Stretch(near, bottom - near)
+        return {**out, "sm": _Stretch(1.0, bottom - 1.0), "l2": far, "dram": far}
 
     # --- shapes --------------------------------------------------------------------
 
