@@ -200,8 +200,8 @@ def in_markdown(text: str) -> Told:
 
 def in_html(page: str) -> Told:
     out: Told = {}
-    for card in re.findall(r'<article class="card hunk.*?</article>', page, re.S):
-        found = re.search(r'id="hunk-(\d+)"', card)
+    for card in re.split(r'<(?=(?:article|details) class="card hunk)', page)[1:]:
+        found = re.match(r'[^>]*id="hunk-(\d+)"', card)
         hunk = int(found[1]) if found else None
         for group in re.findall(r'<section class="lk">.*?</section>', card, re.S):
             head = re.sub(r"<small>.*?</small>", "", re.search(r"<h4>(.*?)</h4>", group, re.S)[1])  # type: ignore[index]

@@ -221,7 +221,7 @@ def _grid(seen: Examined) -> Way | None:
     if idle < LEAST:
         return None
     because = (
-        f"{blocks:,.0f} blocks on {sms:.0f} SMs, which are active for {1 - idle:.0%} of the time"
+        f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active for {1 - idle:.0%} of the time"
     )
     words = "Deal the work out evenly: more and smaller blocks, or a part of the sum for each"
     return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
@@ -245,9 +245,9 @@ def _barriers(seen: Examined) -> Way | None:
 
 def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
-    # Where a unit is full, more warps only queue for it.
+    # Where a unit is full, more warps only queue for it; without a whole wave there are none.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
-    if full or not 0 < possible <= _FEW_WARPS:
+    if full or not 0 < possible <= _FEW_WARPS or seen.side.value("waves") < 1:
         return None
     limits = {
         name: seen.side.value(f"occupancy_limit_{name}")
