@@ -214,6 +214,14 @@ class InstructionTable(Record, frozen=True):
     columns: dict[str, Column] = {}
 
 
+class Timeline(Record, frozen=True):
+    """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds."""
+
+    interval: float
+    samples: int
+    columns: dict[str, Column] = {}
+
+
 class RuleFocus(Record, frozen=True):
     """A metric that a rule asks to look at."""
 
@@ -225,8 +233,7 @@ class RuleFocus(Record, frozen=True):
 class Rule(Record, frozen=True):
     """One finding of ncu's own rules.
 
-    `speedup` is ncu's estimate in percent (0-100) of the duration; `scope` says
-    whether it speaks of the whole launch (``global``) or a part (``local``).
+    `speedup` is ncu's estimate in percent of the duration, of the whole launch or of a part.
     """
 
     id: str
@@ -254,6 +261,7 @@ class Launch(Record, frozen=True):
     absent: dict[str, str] = {}  # ncu name -> why there is no number: "NaN", "no value"
     spreads: dict[str, Spread] = {}
     instructions: InstructionTable = InstructionTable()
+    timeline: Timeline | None = None
     rules: tuple[Rule, ...] = ()
     nvtx: tuple[str, ...] = ()  # "workbench@v3"
     profiled: bool = True  # False: listed in the report, never measured
@@ -336,11 +344,10 @@ class DeviceState(Record, frozen=True):
 class Timing(Record, frozen=True):
     """How long one version took on one problem, outside of any profiler.
 
-    `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``.
-    `method` is ``events`` or ``graph`` (CUDA-graph replay, for short kernels).
-    `first_launch` is the first launch's cost, module load included, in seconds.
-    `baseline` was interleaved with the version in the same process; `baseline_hash` is
-    the source hash of its file then ("" in older records).
+    `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``, `method`
+    ``events`` or ``graph`` (CUDA-graph replay, for short kernels). `first_launch` is the first
+    launch's cost, module load included, in seconds. `baseline` was interleaved with the version
+    in the same process; `baseline_hash` is the source hash of its file then ("": older record).
     """
 
     study: str
@@ -379,10 +386,9 @@ def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
     """Sum a launch's per-instruction columns over source lines.
 
     Returns:
-        (file index, line) -> {ncu metric name: sum}; only lines and metrics with
-        a non-zero value. Instructions without a source line come under their
-        file (or -1) and line 0, so that the sums over all keys equal the sums
-        over all instructions exactly. The result is shared: nobody changes it.
+        (file index, line) -> {ncu metric name: sum}; only lines and metrics with a non-zero
+        value. Instructions without a source line come under their file (or -1) and line 0, so
+        that sums over all keys are those over all instructions. Shared: nobody changes it.
     """
     for known, lines in tuple(_summed):
         if known is launch:

@@ -41,6 +41,7 @@ from workbench.model import (
 from workbench.ncurep.instructions import read_table
 from workbench.ncurep.names import kernel_name
 from workbench.ncurep.notices import lacks
+from workbench.ncurep.timeline import read_timeline
 from workbench.ncurep.values import clean, is_static, read_metrics
 from workbench.processes.following import follow_parent
 from workbench.store import device_slug
@@ -153,6 +154,7 @@ def _launch(action: Any, index: int, sources: _Sources) -> Launch:
         metrics=metrics,
         absent=absent,
         instructions=instructions or InstructionTable(),
+        timeline=_or_nothing(lambda: read_timeline(action)),
         rules=_or_nothing(lambda: _rules(action)) or (),
         nvtx=_or_nothing(lambda: _nvtx(action)) or (),
         # Listed, but nothing was measured and nothing was even launched: ncu gave up before.

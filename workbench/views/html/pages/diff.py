@@ -14,9 +14,11 @@ from workbench.analysis.movers import movers
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
 from workbench.analysis.story import Chapter
+from workbench.analysis.timeline import courses
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
+from workbench.views.html.charts.timeline import TimelineView, timeline_view
 from workbench.views.html.code.gutters import PairGutter, pair_gutters
 from workbench.views.html.code.hunks import DiffCode, WholeFile
 from workbench.views.html.code.rows import Chunk
@@ -128,6 +130,7 @@ class DiffView(Record, frozen=True):
     waterfall: Waterfall | None
     waterfall_missing: str
     memory: MemoryView | None
+    timeline: TimelineView | None
     hunks: Cards
     quiet: tuple[QuietHunk, ...]
     launch_words: tuple[str, ...]
@@ -241,6 +244,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
         waterfall_missing=story.time_missing,
         memory=_memory(step, code),
+        timeline=_timeline(step),
         hunks=cards,
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
         launch_words=comparison.launch_words,
@@ -326,6 +330,14 @@ def _memory(step: Step, code: DiffCode) -> MemoryView | None:
         return code.anchor(side, sources[key[0]].path, key[1]) if key[0] >= 0 else ""
 
     return memory_view((old, new), step.labels, anchor, "", "#counter-")
+
+
+def _timeline(step: Step) -> TimelineView | None:
+    """The longest launch of each side over time; None where one was not sampled."""
+    sides = [courses(profile)[:1] for profile in (step.old, step.new)]
+    if not all(sides):
+        return None
+    return timeline_view([side[0] for side in sides], step.labels)
 
 
 def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, several: bool) -> HunkCard:

@@ -8,11 +8,13 @@ from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.memory.chart import memory
+from workbench.analysis.timeline import course
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, LineKey, Profile, Record
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import Plot
+from workbench.views.html.charts.timeline import TimelineView, timeline_view
 from workbench.views.html.charts.whatif import WhatIf, what_if
 from workbench.views.html.code.source import CodeView, code_view
 from workbench.views.html.parts.common import CounterCell, cell, dims, percent, text, width
@@ -85,6 +87,7 @@ class LaunchView(Record, frozen=True):
     code: CodeView
     accesses: tuple[AccessRow, ...]
     memory: MemoryView | None
+    timeline: TimelineView | None
     limits: tuple[BlockLimit, ...]
     occupancy: tuple[CounterBar, ...]
     occupancy_facts: tuple[CounterCell, ...]
@@ -219,6 +222,7 @@ def launch_view(
     rules, quiet = rule_rows(launch)
     groups, missing = _groups(launch)
     code = code_view(profile, launch, position)
+    run = course(launch)
     return LaunchView(
         position=position,
         kernel=launch.kernel,
@@ -233,6 +237,7 @@ def launch_view(
         stall_source=stall_source,
         code=code,
         accesses=accesses(launch),
+        timeline=timeline_view((run,), ("",)) if run else None,
         memory=_memory(profile, launch, code, f"{prefix}-", several=several),
         limits=limits(launch),
         occupancy=_bars(launch, ("theoretical_occupancy", "achieved_occupancy"), lead=False),
