@@ -13,8 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from workbench.analysis.blame.debts import blame_launch
-from workbench.analysis.blame.sass import forget
+from workbench.analysis.blame.debts import blame_launch, forget
 from workbench.model import Launch
 from workbench.store import Store
 

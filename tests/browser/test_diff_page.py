@@ -244,3 +244,56 @@ def test_a_counters_name_opens_its_meaning_in_place_by_keyboard(
     page.locator("#counter-mio_throttle th a").first.click()
     page.get_by_role("dialog").get_by_role("link", name="In the glossary").click()
     page.wait_for_url("**/glossary.html#mio_throttle")
+
+
+def test_the_machine_code_of_a_hunk_is_aligned_and_sorts_by_time(
+    compared: Path, open_page: Open
+) -> None:
+    page = open_page(compared)
+    card = page.locator("article.hunk").first
+    card.locator("details.mc summary").focus()
+    page.keyboard.press("Enter")
+    rows = card.locator(".mcode tbody tr")
+    rows.nth(5).wait_for()
+    assert "instructions" in card.locator("details.mc summary").inner_text()
+    assert (
+        card.locator(".mcode thead th").all_inner_texts()
+        == 2 * [*("sgemm_v2", "line", "time", "instruction")]
+        or card.locator(".mcode thead th").count() == 8
+    )
+    old = rows.locator("td:nth-child(4) b").all_inner_texts()
+    new = rows.locator("td:nth-child(8) b").all_inner_texts()
+    assert "LDS" in {name.partition(".")[0] for name in old}
+    assert len(set(old) & set(new)) > 5
+    assert page.locator(".mcode", has_text="0x7f").count() == 0  # labels, no addresses
+    assert page.locator(".mcode em", has_text=".L1:").count() >= 1
+    card.get_by_role("button", name="time").nth(1).click()
+    times = rows.evaluate_all("(rows) => rows.map((row) => Number(row.cells[6].dataset.s || 0))")
+    assert times == sorted(times, reverse=True) and times[0] > 0
+    rows.first.locator("td:nth-child(6) a").click()
+    line = page.url.rpartition("#")[2]
+    assert page.locator(f"#{line}").bounding_box()["y"] < 900
+
+
+def test_a_lines_time_leads_to_its_hottest_instruction(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    card = page.locator("article.hunk").first
+    cell = card.locator("#L44 + .v")
+    cell.click()
+    chosen = card.locator(".mcode tr.sel")
+    chosen.first.wait_for()
+    key = cell.get_attribute("data-n")
+    assert set(chosen.evaluate_all("(rows) => rows.map((row) => row.dataset.n)")) == {key}
+    seconds = "(row) => Number(row.cells[6].dataset.s || 0)"
+    hottest = max(chosen.evaluate_all(f"(rows) => rows.map({seconds})"))
+    seen = [row for row in chosen.all() if row.evaluate(seconds) == hottest]
+    box = seen[0].bounding_box()
+    assert 0 < box["y"] < 900
+
+
+def test_who_made_a_warp_wait_is_told_as_the_proof(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    path = page.locator("article.hunk .path").first
+    assert "waited for" in path.inner_text() and "µs" in path.inner_text()
+    path.locator("a").first.click()
+    assert "L" in page.url.rpartition("#")[2]

@@ -328,3 +328,47 @@ def test_screenshots(
                 target = folder / f"{kind}-{width}-{scheme}.png"
                 page.screenshot(path=target, full_page=kind != "glossary")
                 assert target.stat().st_size > 5_000
+
+
+def test_a_line_leads_to_the_hottest_copy_of_its_instructions(
+    reported: Path, open_page: Open
+) -> None:
+    """An unrolled line has many copies; the first one may never have run."""
+    page = open_page(next(reported.glob("files/*/launch4.html")))
+    rows = page.locator(".sass tbody tr[data-at]")
+    page.locator(".machine").scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelectorAll('.sass tbody tr[id]').length > 200")
+    at = rows.evaluate_all(
+        """(rows) => {
+          const heat = (row) => parseFloat(row.cells[1].querySelector('i')?.style.width || 0);
+          const first = new Map();
+          for (const row of rows) {
+            const found = first.get(row.dataset.at) || [heat(row), 0, 0];
+            first.set(row.dataset.at, [found[0], Math.max(found[1], heat(row)), found[2] + 1]);
+          }
+          return [...first].sort((a, b) => (b[1][1] - b[1][0]) - (a[1][1] - a[1][0]))[0][0];
+        }"""
+    )
+    page.locator(f"table.src:not(.sass) tr[data-at='{at}']").first.click()
+    seen = page.locator(f".sass tr[data-at='{at}']").evaluate_all(
+        """(rows) => {
+          const heat = (row) => parseFloat(row.cells[1].querySelector('i')?.style.width || 0);
+          const best = rows.reduce((a, b) => heat(b) > heat(a) ? b : a);
+          const box = best.closest('.window').getBoundingClientRect();
+          const row = best.getBoundingClientRect();
+          return [rows.indexOf(best), row.top >= box.top && row.bottom <= box.bottom];
+        }"""
+    )
+    assert seen[0] > 0 and seen[1]
+
+
+def test_branches_lead_to_labels(reported: Path, open_page: Open) -> None:
+    page = open_page(next(reported.glob("files/*/launch4.html")))
+    page.locator(".machine").scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelectorAll('.sass tbody tr[id]').length > 200")
+    branch = page.locator(".sass td:nth-child(5) a").first
+    label = branch.inner_text()
+    branch.click()
+    target = page.locator(page.url[page.url.index("#") :])
+    assert target.locator("em").inner_text().startswith(f"{label}:")
+    assert page.locator(".sass", has_text="0x7f").count() == 0

@@ -6,7 +6,9 @@ from functools import cached_property
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.digest import leading
 from workbench.analysis.launches.samples import side_by_side
+from workbench.analysis.machine.code import HunkCode, hunk_codes
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.story import Story, explain
 from workbench.analysis.weight import Scale
@@ -66,6 +68,13 @@ class Step:
         return compare_sources(
             self.old, self.new, pair_launches(self.old.launches, self.new.launches)
         )
+
+    @cached_property
+    def machine_code(self) -> tuple[HunkCode, ...]:
+        """What the compiler made of every hunk, the hunks that matter most first."""
+        order = [chapter.hunk.id for chapter in leading(self.story)]
+        codes = hunk_codes(self.old, self.new, self.diff)
+        return tuple(sorted(codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
 
     @cached_property
     def story(self) -> Story:

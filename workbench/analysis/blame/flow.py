@@ -99,18 +99,27 @@ def base_address(
     return best if best is not None and fitting[best] else None
 
 
+def targets_of(
+    operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
+) -> dict[int, int]:
+    """Row -> the row that it names, for all that name one of this kernel."""
+    row_at = {address: row for row, address in enumerate(addresses)}
+    base = base_address(operations, addresses, executed)
+    if base is None:
+        return {}
+    named = {
+        row: row_at.get(operation.target - base, -1)
+        for row, operation in enumerate(operations)
+        if operation.target is not None
+    }
+    return {row: target for row, target in named.items() if target >= 0}
+
+
 def flow_of(
     operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> Flow:
     """Blocks, edges and loops of one kernel."""
-    row_at = {address: row for row, address in enumerate(addresses)}
-    base = base_address(operations, addresses, executed)
-    targets: dict[int, int] = {}
-    if base is not None:
-        for row, operation in enumerate(operations):
-            if operation.target is not None:
-                targets[row] = row_at.get(operation.target - base, -1)
-        targets = {row: target for row, target in targets.items() if target >= 0}
+    targets = targets_of(operations, addresses, executed)
     rejoined = _rejoined(operations, targets)
     jumps = {row: to for row, to in targets.items() if operations[row].opcode in _LEADING}
     jumps.update(rejoined)

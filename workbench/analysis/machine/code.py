@@ -95,10 +95,17 @@ class MachineDiff(Record, frozen=True):
 
 
 class HunkCode(Record, frozen=True):
-    """What the compiler made of one hunk (its own lines, and those that it links)."""
+    """What the compiler made of one hunk (its own lines, and those that it links).
+
+    `rows` are its rows of the `listings` on both sides; `launches` are their positions in
+    their profiles.
+    """
 
     hunk: int
     code: MachineDiff
+    rows: tuple[tuple[int, ...], tuple[int, ...]]
+    listings: tuple[Listing, Listing]
+    launches: tuple[int, int]
 
 
 def shape(operation: MachineOp) -> str:
@@ -259,5 +266,14 @@ def hunk_codes(old: Profile, new: Profile, diff: SourceDiff | None = None) -> tu
                 if len(key.hunks) == 1 and key.link in ("hunk", "symbol"):
                     rows[key.hunks[0]][side].append(row)
         for hunk in sorted(rows):
-            out.append(HunkCode(hunk=hunk, code=machine_code(*sides, *rows[hunk])))
+            code = machine_code(*sides, *rows[hunk])
+            out.append(
+                HunkCode(
+                    hunk=hunk,
+                    code=code,
+                    rows=(tuple(rows[hunk][0]), tuple(rows[hunk][1])),
+                    listings=sides,
+                    launches=(pair.old, pair.new),
+                )
+            )
     return tuple(out)

@@ -8,18 +8,22 @@ allocated: alignment and calls may need more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 from workbench.analysis.blame.account import Account
 from workbench.analysis.blame.debts import blame_launch
-from workbench.analysis.blame.flow import Flow, flow_of
+from workbench.analysis.blame.flow import Flow, flow_of, targets_of
 from workbench.analysis.blame.queues import issues
 from workbench.analysis.blame.sass import UNIFORM, MachineOp, parse
 from workbench.analysis.blame.slices import Slices
 from workbench.counters import Reading, read
 from workbench.model import Launch
 
+#: An absolute address at an instruction's end, with the compiler's own label before it.
+_ADDRESS = re.compile(r"(?:`\([^)]*\)\s*)?0x[0-9a-f]+\s*\)?\s*$")
 #: ``R255`` is ``RZ``; wide groups beside it are none.
 _MASK = (1 << UNIFORM) - 1
 
@@ -82,3 +86,29 @@ def _bits(registers: Sequence[int]) -> int:
     for register in registers:
         bits |= 1 << register
     return bits & _MASK
+
+
+class Labels(NamedTuple):
+    """Branch targets by label: ncu prints where the kernel happened to lie, which nobody looks up.
+
+    `texts` are a launch's instructions by row, `targets` row -> label of where others lead.
+    """
+
+    texts: tuple[str, ...]
+    targets: dict[int, str]
+
+
+def labels_of(launch: Launch) -> Labels:
+    """A launch's instructions with labels for addresses; as they are where no target is known."""
+    table = launch.instructions
+    texts = tuple(text.strip().rstrip("; ").replace("\n", " ") for text in table.text)
+    operations = [parse(text) for text in table.text]
+    leads = targets_of(operations, table.address, issues(table))
+    targets = {row: f".L{n}" for n, row in enumerate(sorted(set(leads.values())), 1)}
+    named = list(texts)
+    for row, target in leads.items():
+        # The label is ours: it is put in as it is, whatever stands in the text.
+        found = _ADDRESS.search(texts[row])
+        if found is not None:
+            named[row] = texts[row][: found.start()] + targets[target]
+    return Labels(tuple(named), targets)

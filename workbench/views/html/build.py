@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench import __version__
 from workbench.disk.limits import SOURCE, read_regular
@@ -343,12 +344,11 @@ def _steps(ladder: Ladder, kept: KeptPage | None) -> list[tuple[str, str, str]]:
 
 
 def _render_step(ladder: Ladder, step: tuple[str, str, str], is_step: bool, path: str) -> Rendered:
-    from workbench.views.html.pages.diff import diff_view
+    from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.step import ladder_head
-    from workbench.views.html.render import render
 
-    html = render("diff.html", path, view=diff_view(ladder.step(*step), ladder_head(ladder, *step)))
-    return Rendered(html=html, summary={} if is_step else {"pair": list(step[:2])})
+    page = render_diff(path, diff_view(ladder.step(*step), ladder_head(ladder, *step)))
+    return replace(page, summary={} if is_step else {"pair": list(step[:2])})
 
 
 def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]], path: str) -> Rendered:

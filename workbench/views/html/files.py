@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
@@ -130,9 +131,8 @@ def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Pag
 
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
     from workbench.analysis.step import Step
-    from workbench.views.html.pages.diff import diff_view
+    from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.index import summarise_files
-    from workbench.views.html.render import render
 
     labels = (old.label, new.label)
     if labels[0] == labels[1]:
@@ -156,5 +156,5 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
         ),
     )
     summary = summarise_files((step.old, step.new), head.name, path)
-    html = render("diff.html", path, view=diff_view(step, head))
-    return Rendered(html=html, summary=msgspec.to_builtins(summary))
+    page = render_diff(path, diff_view(step, head))
+    return replace(page, summary=msgspec.to_builtins(summary))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import msgspec
 
 from workbench.model import Record
+
+#: The file beside a page is a script that assigns one value: a page opened from a disk may
+#: load that, and a page of fetched JSON would need a server.
+_CODE = b"window.workbenchCode="
 
 
 class Rendered(Record, frozen=True):
@@ -56,6 +61,23 @@ class PageCount(NamedTuple):
     def plus(self, other: PageCount) -> PageCount:
         """The sum of two counts."""
         return PageCount(*map(sum, zip(self, other, strict=True)))
+
+
+def code_name(path: str) -> str:
+    """The file's name, from the page's path: ``v3.html`` -> ``v3.code.js``."""
+    return PurePosixPath(path).name.removesuffix(".html") + ".code.js"
+
+
+def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
+    """The file's content.
+
+    Args:
+        launches: Prefix of a launch's ids on the page -> its columns.
+    """
+    data = msgspec.json.encode(launches)
+    # Only strings hold `<`; as an escape it can neither end a script nor start a comment
+    # where a page is packed into one file.
+    return _CODE + data.replace(b"<", b"\\u003c") + b";\n"
 
 
 def digest(*parts: str | bytes) -> str:

@@ -152,7 +152,7 @@
   }
 
   // --- sorting -------------------------------------------------------------------------
-  for (const table of all("table.sortable")) {
+  function sortable(table) {
     const body = table.tBodies[0];
     const original = Array.from(body.rows);
     const key = (row, column) => {
@@ -182,6 +182,7 @@
       body.append(...rows);
     });
   }
+  all("table.sortable").forEach(sortable);
 
   // A long file starts where its counters do; the page itself does not move.
   for (const box of all(".window")) {
@@ -211,6 +212,16 @@
       more();
     });
   }
+  // `.L4: @!P0 BRA .L2` as label, guard, operation, operands; a label that is named is a link.
+  function instruction(words, address) {
+    const [, label, guard, operation, operands, name] = /^(\.L\d+: )?(@\S+\s+)?(\S*)(.*?)(\.L\d+)?$/s.exec(words);
+    const out = [guard || "", part("b", operation), operands];
+    if (label) out.unshift(part("em", label));
+    const href = name && address(name);
+    const target = name && part(href ? "a" : "span", name);
+    if (href) target.href = href;
+    return target ? [...out, target] : out;
+  }
   const word = (numbers, words, n) => words[numbers === 0 ? 0 : numbers[n]];
   function sassRow(code, texts, k, n) {
     const { sass, anchors } = code;
@@ -234,9 +245,12 @@
       samples.append(bar, part("span", share));
       samples.title = word(sass.stall, sass.stalls, n);
     }
-    const [, guard, operation, operands] = /^(@\S+\s+)?(\S*)(.*)$/s.exec(texts[n]);
     const text = document.createElement("td");
-    text.append(guard || "", part("b", operation), operands);
+    const label = code.labelled.get(n);
+    text.append(...instruction(label ? `${label}: ${texts[n]}` : texts[n], (name) => {
+      const target = sass.labels[name];
+      return target === undefined ? "" : `#${k}-i${target}`;
+    }));
     const offset = Array.isArray(sass.offset) ? sass.offset[n] : (n * sass.offset).toString(16).padStart(4, "0");
     row.append(part("td", offset), samples, part("td", word(sass.executed, sass.counts, n)), place, text, part("td", word(sass.stall, sass.stalls, n)));
     return row;
@@ -261,6 +275,7 @@
       if (sass) {
         const texts = code.sass.text.split("\n");
         const hot = new Set(code.sass.hot);
+        code.labelled = new Map(Object.entries(code.sass.labels).map(([label, n]) => [n, label]));
         const row = (n) => {
           const made = sassRow(code, texts, k, n);
           if (!hot.has(n)) made.className = "cold"; // not printed
@@ -288,6 +303,71 @@
     for (const box of machines) near.observe(box);
     if (window.workbenchCode) idle(fillMachines);
   }
+
+  // --- machine code of a hunk: rows of both sides, made when somebody opens them --------
+  function mcodeSide(side) {
+    const cells = [0, 1, 2, 3].map(() => document.createElement("td"));
+    if (!side) {
+      for (const cell of cells) cell.className = "e";
+      return cells;
+    }
+    const [offset, listing, time, width, seconds, text, line, anchor] = side;
+    for (const [cell, words, href] of [[cells[0], offset, listing], [cells[1], line || "", anchor]]) {
+      const link = part(href ? "a" : "span", String(words));
+      if (href) link.href = href;
+      cell.append(link);
+    }
+    if (time) {
+      const bar = document.createElement("i");
+      bar.style.width = `${width}%`;
+      cells[2].append(bar, part("span", time));
+    }
+    cells[2].dataset.s = seconds;
+    cells[3].append(...instruction(text, () => ""));
+    return cells;
+  }
+  function mcodeRow([before, after]) {
+    const row = document.createElement("tr");
+    row.append(...mcodeSide(before), ...mcodeSide(after));
+    if (before) row.dataset.o = before[8];
+    if (after) row.dataset.n = after[8];
+    return row;
+  }
+  const opened = new Map();
+  function fillCode(box) {
+    if (!opened.has(box)) {
+      opened.set(box, load("code").then(() => {
+        const { rows } = window.workbenchCode[box.dataset.code];
+        const pane = document.getElementById("mcode").content.firstElementChild.cloneNode(true);
+        pane.setAttribute("aria-label", box.querySelector("summary").textContent);
+        box.insertBefore(pane, box.querySelector(".note"));
+        return fill(pane.querySelector("tbody"), rows.length, (n) => mcodeRow(rows[n]))
+          .then(() => sortable(pane.querySelector("table")));
+      }));
+    }
+    return opened.get(box);
+  }
+  for (const box of all("details.mc")) {
+    box.addEventListener("toggle", () => box.open && fillCode(box));
+    if (box.open) fillCode(box);
+  }
+  // The time beside a changed line leads to the hottest of its instructions.
+  document.addEventListener("click", (event) => {
+    const cell = event.target.closest(".sbs .v[data-n], .sbs .v[data-o]");
+    const boxes = cell ? all("details.mc", cell.closest("article") || undefined) : [];
+    if (!boxes.length) return;
+    const side = cell.dataset.n ? "n" : "o";
+    Promise.all(boxes.map(fillCode)).then(() => {
+      const rows = boxes.flatMap((box) => all(`tr[data-${side}="${CSS.escape(cell.dataset[side])}"]`, box));
+      const seconds = (row) => Number(row.cells[side === "n" ? 6 : 2].dataset.s);
+      const hottest = rows.reduce((best, row) => (best && seconds(best) >= seconds(row) ? best : row), null);
+      if (!hottest) return;
+      for (const other of all(".mcode tr.sel")) other.classList.remove("sel");
+      for (const row of rows) row.classList.add("sel");
+      hottest.closest("details").open = true;
+      hottest.scrollIntoView({ block: "center" });
+    });
+  });
 
   // --- deep links: open what is folded around the target -----------------------------
   function reveal() {
@@ -337,7 +417,7 @@
     for (const row of all("tr.sel")) row.classList.remove("sel");
     selected = at === selected ? "" : at;
     if (!selected) return;
-    if (machines.length && !filled) {
+    if (machines.length && !complete) {
       fillMachines().then(() => at === selected && mark(at, from));
     }
     mark(at, from);

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from workbench import units
+from workbench.analysis.machine.listing import Labels, labels_of
 from workbench.analysis.stalls import GROUP, SAMPLES
 from workbench.analysis.weight import WELL
 from workbench.counters import catalog, line_metric
@@ -33,6 +34,7 @@ class SassRow(Record, frozen=True):
     row: int
     operands: str
     offset: str = ""
+    label: str = ""
     guard: str = ""
     operation: str = ""
     line: str = ""
@@ -83,15 +85,20 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str]) -> Sass:
         for row in range(count)
     ]
     hottest = _hottest(count, samples, executed)
+    labels = labels_of(launch)
     return Sass(
-        rows=tuple(_rows(launch, hottest, said, anchor)),
+        rows=tuple(_rows(launch, hottest, said, labels, anchor)),
         count=count,
-        columns=_columns(launch, hottest, said),
+        columns=_columns(launch, hottest, said, labels),
     )
 
 
 def _rows(
-    launch: Launch, shown: list[int], said: list[_Said], anchor: Callable[[LineKey], str]
+    launch: Launch,
+    shown: list[int],
+    said: list[_Said],
+    labels: Labels,
+    anchor: Callable[[LineKey], str],
 ) -> Iterator[SassRow]:
     table = launch.instructions
     previous = -1
@@ -102,12 +109,13 @@ def _rows(
         if row == len(said):
             return
         previous = row
-        guard, operation, operands = _split(table.text[row])
+        guard, operation, operands = _split(labels.texts[row])
         file, line = table.file[row], table.line[row]
         samples, executed, stall = said[row]
         yield SassRow(
             row=row,
             offset=f"{table.address[row]:04x}",
+            label=labels.targets.get(row, ""),
             guard=guard,
             operation=operation,
             operands=operands,
@@ -120,12 +128,13 @@ def _rows(
         )
 
 
-def _columns(launch: Launch, hottest: list[int], said: list[_Said]) -> Columns:
+def _columns(launch: Launch, hottest: list[int], said: list[_Said], labels: Labels) -> Columns:
     table = launch.instructions
     shares = ((c.text, f"{c.width:.1f}") if (c := each.samples) else ("", "0") for each in said)
     return {
         "offset": _offsets(table.address),
-        "text": "\n".join(text.strip().rstrip(";").replace("\n", " ") for text in table.text),
+        "text": "\n".join(labels.texts),
+        "labels": {label: row for row, label in labels.targets.items()},
         **_coded("file", "files", table.file),
         "line": table.line,
         **_coded("samples", "shares", shares),

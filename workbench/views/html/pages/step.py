@@ -27,6 +27,7 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
         ),
         steps=_neighbours(ladder, (old, new, engine)),
         pages=(Link(old, version_page(old, engine)), Link(new, version_page(new, engine))),
+        listings=True,
         chips=tuple(
             Badge(text=f"{name} is stale: its source has changed since", tone="warn")
             for name in stale

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 import msgspec
 
@@ -16,7 +14,7 @@ from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Expectation, Launch, LineKey, Profile, Record, Timing
-from workbench.views.html.page import Rendered
+from workbench.views.html.page import Rendered, code_name, code_script
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (
     Badge,
@@ -38,10 +36,6 @@ from workbench.views.html.parts.common import (
 )
 from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.render import ladder_folder, render, rung_page, step_page
-
-#: The file beside a page is a script that assigns one value: a page opened from a disk may
-#: load that, and a page of fetched JSON would need a server.
-_NAME = b"window.workbenchCode="
 
 
 class ResourceRow(Record, frozen=True):
@@ -278,26 +272,6 @@ def report_launch_view(
         notices=tuple(remarks(profile)),
     )
     return _view(alone, (launch,), head)
-
-
-# --- the page, and the file beside it -------------------------------------------------
-
-
-def code_name(path: str) -> str:
-    """The file's name, from the page's path: ``v3.html`` -> ``v3.code.js``."""
-    return PurePosixPath(path).name.removesuffix(".html") + ".code.js"
-
-
-def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
-    """The file's content.
-
-    Args:
-        launches: Prefix of a launch's ids on the page -> its columns.
-    """
-    data = msgspec.json.encode(launches)
-    # Only strings hold `<`; as an escape it can neither end a script nor start a comment
-    # where a page is packed into one file.
-    return _NAME + data.replace(b"<", b"\\u003c") + b";\n"
 
 
 def render_version(path: str, view: VersionView) -> Rendered:

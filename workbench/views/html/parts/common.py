@@ -56,7 +56,8 @@ class Tile(Record, frozen=True):
 class Head(Record, frozen=True):
     """What every page begins with: names, links, marks.
 
-    `change` is what its author says was changed, `steps` and `pages` lead to neighbours.
+    `change` is what its author says was changed, `steps` and `pages` lead to neighbours;
+    `listings` says that those pages hold all instructions, as ``#k0-i12``.
     """
 
     heading: str
@@ -65,6 +66,7 @@ class Head(Record, frozen=True):
     crumbs: tuple[Link, ...] = ()
     steps: tuple[Link, ...] = ()
     pages: tuple[Link, ...] = ()
+    listings: bool = False
     chips: tuple[Badge, ...] = ()
     notices: tuple[str, ...] = ()
 

@@ -6,11 +6,25 @@ from collections.abc import Iterable
 
 from workbench import units
 from workbench.analysis.split.attribution import LineShare, Part
+from workbench.analysis.split.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.story import Fact, Passage, Story, Tie, went_well
+from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.model import Number, Record
 from workbench.views.html.parts.common import Link, Tone, percent, width
 from workbench.views.html.parts.moved import Anchor, line_link
+
+#: Of one part: from the line that waited to the line that it waited for.
+_PATHS = 2
+
+
+class WaitLink(Record, frozen=True):
+    """Which line waited for which, `via` what, and how much time that is."""
+
+    waited: Link
+    blamed: Link
+    via: str
+    amount: str
 
 
 class LinkRow(Record, frozen=True):
@@ -26,6 +40,7 @@ class LinkRow(Record, frozen=True):
     error: str = ""
     note: str = ""
     where: Link | None = None
+    paths: tuple[WaitLink, ...] = ()
 
 
 class LinkGroup(Record, frozen=True):
@@ -92,7 +107,21 @@ class Links:
                 f"{catalog()[stall.stall].title} {units.signed(stall.delta_s, 's')}"
                 for stall in tie.stalls
             ),
+            paths=tuple(self._path(path) for path in _proofs(part, split)),
         )
+
+    def _path(self, path: WaitPath) -> WaitLink:
+        return WaitLink(
+            waited=self._line(path.waited),
+            blamed=self._line(path.blamed),
+            via=path.via,
+            amount=f"{catalog()[path.stall].phrase} {units.signed(path.delta_s, 's')}",
+        )
+
+    def _line(self, line: CodeLine) -> Link:
+        number, side = (line.new, 1) if line.new else (line.old, 0)
+        words = f"{'' if side else 'old '}line {number}" if number else "code of no line"
+        return Link(text=words, href=self._anchor(side, line.file, number) if number else "")
 
     def _counter(self, fact: Fact) -> LinkRow:
         split, part = fact.split, fact.part
@@ -117,6 +146,20 @@ class Links:
         if abs(line.delta) < 0.5 * abs(part.delta):
             return None
         return line_link(line, self._anchor)
+
+
+def _proofs(part: TimePart, split: TimeSplit) -> list[WaitPath]:
+    """The ways from a wait to the line to blame for it that are worth telling, along the part."""
+    least = TELLING * max(split.old_s, split.new_s)
+    found = [
+        path
+        for path in part.paths
+        if path.waited != path.blamed
+        and path.delta_s * part.delta_s > 0
+        and abs(path.delta_s) >= least
+        and path.stall in catalog()
+    ]
+    return found[:_PATHS]
 
 
 def _via(lines: tuple[LineShare, ...]) -> str:

@@ -1,0 +1,177 @@
+"""What the compiler made of a hunk, old and new beside each other: a summary, and rows for later.
+
+The page holds one line for each hunk. The aligned instructions lie in a file beside it, which
+the page's script reads when somebody opens them: a step of two unrolled kernels has thousands,
+and of those only the ones that cost time are told, with a link to all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from workbench import units
+from workbench.analysis.machine.code import HunkCode, MachineDiff
+from workbench.analysis.machine.listing import Labels, labels_of
+from workbench.model import Profile, Record
+from workbench.views.html.parts.common import width
+
+#: Rows of one hunk, and of all hunks of a page together.
+_ROWS, _ALL_ROWS = 240, 1500
+#: Opcodes whose numbers changed, and pairs of them that stand in for each other, in words.
+_CLASSES, _STAND_INS = 5, 3
+#: Part of a hunk's issues, or of its time, from which the change of an opcode is told.
+_LEAST = 0.01
+
+Row = tuple[int | None, int | None]
+#: Side (0 old, 1 new), path and line -> address on the page, or "".
+Anchor = Callable[[int, str, int | None], str]
+
+
+class HunkMachine(Record, frozen=True):
+    """One hunk's machine code; `key` finds its rows in the file beside the page.
+
+    `kernel` is said where there are several; `words` are sizes, `classes` opcodes that came,
+    went, or changed in number; `left_out` what the rows leave out.
+    """
+
+    key: str
+    kernel: str
+    words: str
+    classes: str
+    left_out: str
+
+
+class Machine:
+    """The machine code of a step, hunk by hunk.
+
+    Args:
+        codes: What the compiler made of the hunks, those that matter most first.
+        sides: The two profiles, for the paths of lines.
+        pages: Pages of the two versions, "" where instructions have no address on them.
+        anchor: Address of a line on this page.
+    """
+
+    def __init__(
+        self,
+        codes: Sequence[HunkCode],
+        sides: tuple[Profile, Profile],
+        pages: tuple[str, str],
+        anchor: Anchor,
+    ) -> None:
+        self._sides, self._pages, self._anchor = sides, pages, anchor
+        self._labels = lru_cache(maxsize=8)(self._labels_of)
+        several = len({one.code.kernel for one in codes}) > 1
+        self._views: dict[int, list[HunkMachine]] = {}
+        self.beside: dict[str, dict[str, object]] = {}
+        left = _ALL_ROWS
+        for one in codes:
+            key = f"m{one.hunk}-{one.launches[1]}"
+            rows = chosen(one, min(_ROWS, left))
+            left -= len(rows)
+            self.beside[key] = {"rows": self._rows(one, rows)}
+            every = len(one.code.rows) or one.code.old.instructions + one.code.new.instructions
+            hidden = every - len(rows)
+            view = HunkMachine(
+                key=key,
+                kernel=one.code.kernel if several else "",
+                words=_sizes(one.code),
+                classes=_changes(one.code),
+                left_out=_left_out(hidden, pages[1]),
+            )
+            self._views.setdefault(one.hunk, []).append(view)
+
+    def of(self, hunk: int) -> tuple[HunkMachine, ...]:
+        """The machine code of one hunk, kernel by kernel; none where it has no instruction."""
+        return tuple(self._views.get(hunk, ()))
+
+    def _labels_of(self, side: int, launch: int) -> Labels:
+        return labels_of(self._sides[side].launches[launch])
+
+    def _rows(self, one: HunkCode, rows: Sequence[Row]) -> list[object]:
+        times = [listing.seconds for listing in one.listings]
+        top = max((times[n].get(row, 0.0) for pair in rows for n, row in _held(pair)), default=0.0)
+        return [
+            [None if row is None else self._cell(one, n, row, top) for n, row in enumerate(pair)]
+            for pair in rows
+        ]
+
+    def _cell(self, one: HunkCode, side: int, row: int, top: float) -> list[object]:
+        """Offset, address in the listing, time as words, bar and seconds, text, line, its keys."""
+        listing, launch = one.listings[side], one.launches[side]
+        table = listing.launch.instructions
+        seconds = listing.seconds.get(row, 0.0)
+        file, line = table.file[row], table.line[row]
+        known = line > 0 and 0 <= file < len(self._sides[side].sources)
+        path = self._sides[side].sources[file].path if known else ""
+        labels = self._labels(side, launch)
+        label = f"{labels.targets[row]}: " if row in labels.targets else ""
+        page = self._pages[side]
+        return [
+            f"{table.address[row]:04x}",
+            f"{page}#k{launch}-i{row}" if page else "",
+            units.quantity(seconds, "s") if seconds else "",
+            width(seconds / top) if seconds and top else "0",
+            f"{seconds:.4g}" if seconds else "",
+            label + labels.texts[row],
+            line if known else 0,
+            self._anchor(side, path, line) if known else "",
+            f"{file}:{line}" if known else "",
+        ]
+
+
+def _held(pair: Row) -> list[tuple[int, int]]:
+    return [(side, row) for side, row in enumerate(pair) if row is not None]
+
+
+def chosen(one: HunkCode, most: int) -> list[Row]:
+    """The rows to show, in the order of the code: all, or those that cost most time.
+
+    Where there are too many instructions to align them, both sides' costliest stand alone.
+    """
+    pairs: list[Row] = list(one.code.rows) or [
+        *((row, None) for row in one.rows[0]),
+        *((None, row) for row in one.rows[1]),
+    ]
+    if len(pairs) <= most:
+        return pairs
+
+    def cost(place: int) -> float:
+        return max(one.listings[side].seconds.get(row, 0.0) for side, row in _held(pairs[place]))
+
+    kept = sorted(range(len(pairs)), key=lambda place: (-cost(place), place))[: max(most, 0)]
+    return [pairs[place] for place in sorted(kept)]
+
+
+def _left_out(hidden: int, page: str) -> str:
+    if hidden <= 0:
+        return ""
+    words = (
+        f"{units.several(hidden, 'row')} with less time {'is' if hidden == 1 else 'are'} left out"
+    )
+    return (
+        f"{words}; an offset leads to the version’s page, which has all." if page else f"{words}."
+    )
+
+
+def _sizes(code: MachineDiff) -> str:
+    old, new = code.old, code.new
+    words = f"{old.instructions:,} → {new.instructions:,} instructions"
+    if old.live or new.live:
+        words += f", {old.live} → {new.live} registers live at once"
+    return words
+
+
+def _changes(code: MachineDiff) -> str:
+    """``LDS → LDS.128 (16×); FFMA 1,024 → 512``."""
+    told = [f"{one.old} → {one.new} ({one.rows:,}×)" for one in code.replaced[:_STAND_INS]]
+    issues = _LEAST * max(code.old.executed, code.new.executed)
+    seconds = _LEAST * max(code.old.seconds, code.new.seconds)
+    changed = [
+        one
+        for one in code.classes
+        if one.old[0] != one.new[0]
+        and (abs(one.new[1] - one.old[1]) >= issues or abs(one.new[2] - one.old[2]) >= seconds > 0)
+    ]
+    numbers = [f"{one.name} {one.old[0]:,} → {one.new[0]:,}" for one in changed[:_CLASSES]]
+    return "; ".join([*told, *numbers])
