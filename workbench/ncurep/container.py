@@ -31,6 +31,7 @@ filter leaves out.
 from __future__ import annotations
 
 import itertools
+import mmap
 import struct
 import time
 from collections.abc import Iterator
@@ -240,7 +241,7 @@ def _cut(path: Path, size: int, expected: int, where: str) -> DataError:
     )
 
 
-def _sized(data: bytes, at: int, path: Path, where: str) -> tuple[bytes, int]:
+def _sized(data: bytes | mmap.mmap, at: int, path: Path, where: str) -> tuple[bytes, int]:
     """The bytes behind a size word at `at`, and where they end."""
     start = at + SIZE.size
     if start > len(data):
@@ -251,7 +252,7 @@ def _sized(data: bytes, at: int, path: Path, where: str) -> tuple[bytes, int]:
     return data[start:end], end
 
 
-def read_blocks(data: bytes, path: Path) -> Iterator[FileBlock]:
+def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
     """The blocks of a report, one after the other.
 
     Raises:

@@ -22,6 +22,7 @@ from workbench.model import DEBUG_BUILD, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import AGAIN, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
+from workbench.ncurep.large import LARGE, Choose, Progress, read_parts
 from workbench.ncurep.notices import CODES, lacks
 
 #: Launches that an error names.
@@ -119,15 +120,24 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
 
 
 def read_report(
-    path: Path, *, timeout_s: float | None = None, standby: Standby | None = None
+    path: Path,
+    *,
+    timeout_s: float | None = None,
+    standby: Standby | None = None,
+    progress: Progress | None = None,
+    choose: Choose | None = None,
 ) -> Profile:
     """Read a ``.ncu-rep`` (or ``.ncu-rep.zst``) that ncu 2021 to 2025 wrote.
 
     Args:
         path: The report.
-        timeout_s: How long the native reader may take, in seconds; None: the usual limit.
+        timeout_s: How long the native reader may take, in seconds; None: the usual
+            limit; of a large report, for each part.
         standby: A child process that waits for this report. What it reads is not cached:
             a report that we captured ourselves is read this once.
+        progress: Told of a large report how many launches are read, and of how many.
+        choose: Which launches of a large report are wanted (None: all); one that is not large
+            is read as a whole.
 
     Raises:
         UsageError: there is no such file.
@@ -138,9 +148,16 @@ def read_report(
     if not _exists(path):
         raise UsageError(f"no such report: {path}", "Check the path.")
     timeout_s = seconds(_TIMEOUT_S) if timeout_s is None else timeout_s
+    chosen = False
     with _plain(path) as plain:
         container = read_container(plain, shown=path)
-        profile = _extract(plain, path, timeout_s, standby)
+        if plain.stat().st_size < LARGE:
+            profile = _extract(plain, path, timeout_s, standby)
+        else:
+            profile = read_parts(
+                plain, lambda part: _extract(part, path, timeout_s, None), progress, choose
+            )
+            chosen = choose is not None
     if not any(launch.profiled for launch in profile.launches):
         names = ", ".join(launch.kernel[:60] for launch in profile.launches[:3])
         listed = f" (listed, but never measured: {names})" if names else ""
@@ -149,7 +166,7 @@ def read_report(
             "See what ncu printed: its filters (--kernel-name, --nvtx-include) may have matched "
             "nothing, or it could not measure.",
         )
-    return _with_session(profile, container)
+    return _with_session(profile, container, lost=not chosen)
 
 
 def read_raw(path: Path) -> bytes:
@@ -250,7 +267,7 @@ def _capture(session: CaptureSession, passes: int) -> Capture:
     )
 
 
-def _with_session(profile: Profile, container: Container) -> Profile:
+def _with_session(profile: Profile, container: Container, *, lost: bool) -> Profile:
     """Add what only the file's frame tells: versions, command line, time of capture."""
     session = container.session
     tools = {
@@ -267,7 +284,10 @@ def _with_session(profile: Profile, container: Container) -> Profile:
         captured=captured,
         tools=tools,
         capture=_capture(session, profile.capture.passes),
-        notices=(*_doubts(container, len(profile.launches)), *profile.notices),
+        notices=(
+            *_doubts(container, len(profile.launches) if lost else container.results),
+            *profile.notices,
+        ),
     )
 
 

@@ -19,6 +19,8 @@ from workbench.model import Record
 Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
 #: How alike two names must be that may mean one function, where nothing else tells.
 _ALIKE = 0.75
+#: How far apart the times of what was fused or split may lie, as a factor.
+_FAR = 4.0
 
 
 class Counterparts(Record, frozen=True):
@@ -130,7 +132,7 @@ def _by_place(sides: _Sides) -> None:
     for before, after in sides.grouped(between):
         counts = {sides.launches(0, x) for x in before} | {sides.launches(1, x) for x in after}
         # As many launches each: one took the place of the other every time.
-        if len(counts) > 1:
+        if len(counts) > 1 or not _comparable(sides, before, after):
             continue
         fates: dict[tuple[bool, bool], Fate] = {
             (False, False): "renamed",
@@ -139,6 +141,17 @@ def _by_place(sides: _Sides) -> None:
             (True, True): "replaced",
         }
         sides.take(fates[len(before) > 1, len(after) > 1], before, after)
+
+
+def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
+    """Whether one may be the work of the other: an optimisation seldom does more than `_FAR`."""
+    if len(before) == len(after) == 1:
+        return True
+    old, new = (
+        sum(sum(sides.works[side][place].total_ns) for place in places) / sides.runs[side]
+        for side, places in enumerate((before, after))
+    )
+    return max(old, new) <= _FAR * min(old, new)
 
 
 def _anchor(

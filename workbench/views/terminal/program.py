@@ -8,7 +8,7 @@ from rich.text import Text
 from workbench.analysis.compare import Comparison
 from workbench.analysis.program.difference import ProgramDifference
 from workbench.analysis.program.steps import KernelStep
-from workbench.units import factor, quantity
+from workbench.units import count, factor, quantity
 from workbench.views.terminal.console import DIM, HEAD, clean, grid, notes_block
 from workbench.views.terminal.hunks import hunks_view, words_view
 from workbench.views.text.tables import change_of
@@ -26,16 +26,20 @@ def step_view(step: KernelStep, difference: ProgramDifference, *, width: int) ->
         width: Columns of the terminal.
     """
     before, after = difference.seconds(step.row)
-    head = Text("\n" + clean(step.row.name, 100), style=HEAD)
-    head.append(
-        f"  {quantity(before, 's')} → {quantity(after, 's')} of the program", style="not bold"
-    )
+    head = Text("\n" + clean(step.row.name, 60), style=HEAD)
+    told = f"  {quantity(before, 's')} → {quantity(after, 's')} of the program"
+    launches = list(dict.fromkeys(round(x) for x in difference.launches(step.row)))
+    told += f", {' → '.join(map(count, launches))} launches"
+    head.append(told, style="not bold")
     parts: list[RenderableType] = [head]
     if step.comparison is None or step.story is None:
         return Group(*parts, Text(clean(step.silence), style=DIM))
     assert step.old is not None and step.new is not None  # with a comparison both are there
     parts += notes_block([*step.comparison.reasons, *step.comparison.warnings])
     parts.append(_launch(step.comparison))
+    speed = step.comparison.speed
+    if speed is not None and not speed.moved:
+        return Group(*parts)  # it is launched more or less often, which is no matter of its lines
     parts += words_view(step.story)
     parts.append(_counters(step.comparison))
     parts += hunks_view(step.old, step.new, step.story, width=width)

@@ -1,0 +1,130 @@
+"""Some launches of a report as a report of their own, so that a large one is read in parts.
+
+NVIDIA's reader loads a report as a whole, and needs some forty times its size. An excerpt holds
+every block's header (session records, and the names of metrics, which the first result brings)
+and every source (machine code), but of the results only those that are asked for; it is as
+whole a report as the first. Blocks are read from the file one by one, so that a report of any
+size takes the memory of its largest block.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Container as Holder
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.errors import DataError
+from workbench.model import Dim3, Record
+from workbench.ncurep.container import (
+    MAGIC,
+    NUM_RESULTS,
+    NUM_SOURCES,
+    PAYLOAD_SIZE,
+    RESULT_FUNCTION,
+    RESULT_MANGLED,
+    SIZE,
+    FileBlock,
+    read_blocks,
+)
+from workbench.ncurep.wire import Field, WireError, fields, messages, text, varint
+
+#: Fields of a result: its grid and block, each x, y, z.
+_GRID, _BLOCK = 10, 11
+#: Bytes of results that an excerpt may hold before the next one begins.
+PART = 8 << 20
+
+
+class ListedResult(Record, frozen=True):
+    """What a report says of a launch without the native reader: enough to choose by."""
+
+    symbol: str
+    function: str
+    grid: Dim3
+    block: Dim3
+    size: int  # bytes in the file
+
+
+def list_results(path: Path) -> list[ListedResult]:
+    """Every result of a report, in the reader's order.
+
+    Args:
+        path: The report, not compressed.
+
+    Raises:
+        DataError: cut short or damaged.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            return [
+                _listed(result) for block in read_blocks(data, path) for result in block.results
+            ]
+        except WireError as error:
+            raise DataError(f"{path}: damaged: {error}", "Copy the file again.") from error
+
+
+def _listed(result: bytes) -> ListedResult:
+    function = text(result, RESULT_FUNCTION)
+    return ListedResult(
+        symbol=text(result, RESULT_MANGLED) or function,
+        function=function,
+        grid=_dim3(result, _GRID),
+        block=_dim3(result, _BLOCK),
+        size=len(result),
+    )
+
+
+def _dim3(result: bytes, number: int) -> Dim3:
+    for message in messages(result, number):
+        values = {key: value for key, value in fields(message) if isinstance(value, int)}
+        return values.get(1, 0), values.get(2, 0), values.get(3, 0)
+    return (0, 0, 0)
+
+
+def parts(results: list[ListedResult], most: int = PART) -> Iterator[range]:
+    """Runs of results of about `most` bytes together, each result once, in order."""
+    start = size = 0
+    for place, result in enumerate(results):
+        if place > start and size + result.size > most:
+            yield range(start, place)
+            start, size = place, 0
+        size += result.size
+    if start < len(results):
+        yield range(start, len(results))
+
+
+def excerpt(path: Path, wanted: Holder[int]) -> Iterator[bytes]:
+    """The bytes of a report that holds some results of another, and everything else.
+
+    Args:
+        path: The report, not compressed; whole, as `container` says.
+        wanted: Which results, counted from 0 in the order of `list_results`.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data[: len(MAGIC) + SIZE.size + SIZE.unpack_from(data, len(MAGIC))[0]]
+        number = 0
+        for block in read_blocks(data, path):
+            held = range(number, number + len(block.results))
+            number = held.stop
+            if all(place in wanted for place in held):
+                yield data[block.start : block.end]
+                continue
+            kept = [r for place, r in zip(held, block.results, strict=True) if place in wanted]
+            if kept or block.sources or any(isinstance(value, bytes) for _, value in block.header):
+                yield packed(block, kept)
+
+
+def packed(block: FileBlock, results: list[bytes]) -> bytes:
+    """A block with some of its results."""
+    payload = b"".join(SIZE.pack(len(entry)) + entry for entry in (*block.sources, *results))
+    numbers = {NUM_SOURCES: len(block.sources), NUM_RESULTS: len(results)}
+    numbers[PAYLOAD_SIZE] = len(payload)
+    header = b"".join(_field(field, numbers) for field in block.header)
+    return SIZE.pack(len(header)) + header + payload
+
+
+def _field(field: Field, numbers: dict[int, int]) -> bytes:
+    key, value = field
+    if isinstance(value, int):
+        return varint(key << 3) + varint(numbers.get(key, value))
+    return varint(key << 3 | 2) + varint(len(value)) + value

@@ -1,0 +1,142 @@
+"""Large reports, read in parts: each in a child process of its own, in bounded memory and time.
+
+The native reader loads a report as a whole and grows with it; here it is handed excerpts of a
+few megabytes, two at a time. What many launches of one kernel have in common, the instructions
+and where they come from, is kept once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from workbench.model import InstructionTable, Launch, Profile, SourceFile
+from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
+
+#: Bytes from which a report is read in parts.
+LARGE = 32 << 20
+#: Parts that are read at the same time.
+_AT_ONCE = 2
+
+#: Reads one report file of ours.
+ReadPart = Callable[[Path], Profile]
+#: Called with how many launches are read, and of how many.
+Progress = Callable[[int, int], None]
+#: Chooses among the results of a report: their places.
+Choose = Callable[[Sequence[ListedResult]], Iterable[int]]
+
+
+def read_parts(
+    plain: Path, read: ReadPart, progress: Progress | None = None, choose: Choose | None = None
+) -> Profile:
+    """The profile of a report, put together from those of its parts.
+
+    Args:
+        plain: The report, not compressed.
+        read: Reads an excerpt; called from several threads.
+        progress: Told after every part.
+        choose: Which results are wanted; None: all of them. `Launch.index` counts all.
+
+    Raises:
+        DataError: as `read` does; a part that fails fails the whole.
+    """
+    results = list_results(plain)
+    wanted = sorted(choose(results)) if choose is not None else list(range(len(results)))
+    listed = [results[place] for place in wanted]
+    runs = [[wanted[place] for place in run] for run in parts(listed)]
+    found: dict[int, Profile] = {}
+    waiting, failed = deque(enumerate(runs)), list[BaseException]()
+    told = threading.Lock()
+
+    def work() -> None:
+        while waiting and not failed:
+            try:
+                number, places = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                found[number] = read_some(plain, places, read)
+            except BaseException as error:
+                failed.append(error)
+                return
+            with told:
+                if progress is not None:
+                    done = sum(len(profile.launches) for profile in tuple(found.values()))
+                    progress(done, len(wanted))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(_AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return joined([found[number] for number in range(len(runs))])
+
+
+def read_some(plain: Path, places: Sequence[int], read: ReadPart) -> Profile:
+    """The profile of some results, which have the numbers that they have in the whole report."""
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        part = Path(folder) / "part.ncu-rep"
+        with part.open("wb") as file:
+            for piece in excerpt(plain, frozenset(places)):
+                file.write(piece)
+        profile = read(part)
+    numbered = tuple(
+        replace(launch, index=place)
+        for launch, place in zip(profile.launches, places, strict=False)
+    )
+    return replace(profile, launches=numbered)
+
+
+def joined(profiles: Sequence[Profile]) -> Profile:
+    """Profiles of parts of one report as one: their launches, and each source once."""
+    places: dict[str, int] = {}
+    sources: list[SourceFile] = []
+    launches: list[Launch] = []
+    known: dict[Any, Any] = {}
+    for profile in profiles:
+        moves = []
+        for source in profile.sources:
+            place = places.setdefault(source.path, len(sources))
+            if place == len(sources):
+                sources.append(source)
+            elif sources[place].text is None:
+                sources[place] = source
+            moves.append(place)
+        launches += [_shared(launch, moves, known) for launch in profile.launches]
+    first = profiles[0]
+    notices = {(x.code, x.message): x for profile in profiles for x in profile.notices}
+    capture = replace(first.capture, passes=max(x.capture.passes for x in profiles))
+    return replace(
+        first,
+        launches=tuple(launches),
+        sources=tuple(sources),
+        capture=capture,
+        notices=tuple(notices.values()),
+    )
+
+
+def _shared(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launch:
+    """A launch whose columns of fixed content are those of the launches before, where equal."""
+    table = launch.instructions
+
+    def one(values: Any) -> Any:
+        return known.setdefault(values, values)
+
+    moved: InstructionTable = replace(
+        table,
+        address=one(table.address),
+        text=one(table.text),
+        file=one(tuple(moves[file] if file >= 0 else file for file in table.file)),
+        line=one(table.line),
+        ptx=one(table.ptx),
+    )
+    metrics = {one(name): one(metric) for name, metric in launch.metrics.items()}
+    return replace(launch, instructions=moved, metrics=metrics)
