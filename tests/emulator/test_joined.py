@@ -1,9 +1,11 @@
-"""Which loads of shared memory ptxas is taken to join."""
+"""Which loads of shared memory ptxas is taken to join, and what it leaves out of vectors."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from tests.emulator.conftest import Compile, execute
 from workbench.emulator.cost.joined import merged
 from workbench.emulator.ptx.flow import control_flow
 from workbench.emulator.ptx.inlining import flatten
@@ -113,3 +115,23 @@ def test_stores_that_follow_one_another_are_joined(name: str) -> None:
     text, charged = STORES[name]
     assert widths(text, op="st") == charged
     assert widths(text, shift=2, op="st") == [None] * len(charged)
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(
+    ("reads", "load", "sectors", "asked"),
+    [
+        ("v.x + v.y + v.z + v.w", "float4", 16, 16), ("v.x + v.w", "float4", 16, 16),
+        ("v.x + v.y", "float4", 16, 8), ("v.x", "float4", 16, 4), ("v.x", "float2", 8, 4),
+    ],
+)  # fmt: skip
+def test_the_half_of_a_vector_that_nobody_reads_is_not_loaded(
+    cuda: Compile, reads: str, load: str, sectors: int, asked: int
+) -> None:
+    text = f"""extern "C" __global__ void k(const {load}* x, float* y) {{
+        {load} v = x[threadIdx.x]; y[threadIdx.x] = {reads};
+    }}"""
+    buffers = {"x": np.ones(128, "f4"), "y": np.zeros(32, "f4")}
+    _, outcome = execute(cuda(text), "k", buffers, ["x", "y"])
+    (site,) = (row.site for row in outcome.rows if row.instr.op == "ld" and row.site.sectors)
+    assert (site.sectors, site.ideal) == (sectors, asked)

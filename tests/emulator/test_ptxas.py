@@ -17,7 +17,7 @@ from workbench.emulator.ptxas.constants import loads
 from workbench.emulator.ptxas.divergence import fences
 from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import spills
-from workbench.emulator.ptxas.registers import copies
+from workbench.emulator.ptxas.registers import copies, gathered, stored_literals
 from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
 from workbench.emulator.ptxas.weights import Weights
 from workbench.project import require_project
@@ -210,6 +210,65 @@ def test_only_moves_of_what_is_needed_later_are_instructions() -> None:
     assert cost[id(kernel.at("mov.u32 %r6"))] == 0  # a literal of its own
     assert cost[id(kernel.at("mov.u32 %r7"))] == 1  # the thread's index is needed after the loop
     assert cost[id(kernel.at("mov.u32 %r8"))] == 0  # nobody needs %r9 again
+
+
+def test_a_store_that_gathers_from_vector_loads_moves_each_value() -> None:
+    kernel = Kernel(
+        START
+        + """
+        ld.global.v2.f32 {%f1, %f2}, [%rd2]; ld.global.v2.f32 {%f3, %f4}, [%rd2+8];
+        add.f32 %f5, %f1, %f3; st.global.v2.f32 [%rd2+16], {%f1, %f2};
+        st.global.v2.f32 [%rd2+24], {%f1, %f3}; st.global.v2.f32 [%rd2+32], {%f4, %f3};
+        st.global.v2.f32 [%rd2+40], {%f5, %f2}; st.global.v2.f32 [%rd2+48], {%f5, %f5}; ret;
+        """
+    )
+    found = {n: gathered(kernel.graph).get(id(kernel.at(f"st.global.v2.f32 [%rd2+{n}]")), 0)
+             for n in (16, 24, 32, 40, 48)}  # fmt: skip
+    assert found == {16: 0, 24: 2, 32: 2, 40: 1, 48: 0}
+
+
+def test_a_stored_literal_takes_a_register_for_each_word_that_is_not_zero() -> None:
+    kernel = Kernel(
+        START
+        + """
+        mov.u64 %rd3, 9223372036854775807; mov.u64 %rd4, 4294967296; mov.u64 %rd5, 0;
+        mov.u32 %r4, 7; st.global.u64 [%rd2], %rd3; st.global.u64 [%rd2+8], %rd3;
+        st.global.u64 [%rd2+16], %rd4; st.global.u64 [%rd2+24], %rd5;
+        st.global.u32 [%rd2+32], %r4; st.global.u32 [%rd2+36], %r3; ret;
+        """
+    )
+    cost = stored_literals(kernel.graph)
+    found = [cost.get(id(each), 0) for each in kernel.blocks[0].instrs if each.op == "st"]
+    assert found == [2, 0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "more"),
+    [
+        ("red.global.add.u32 [%rd2], %r3;", 7), ("red.global.max.s32 [%rd2+4], 5;", 7),
+        ("atom.shared.add.u32 %r9, [%r7], %r3;", 7), ("atom.shared.add.u32 %r9, [%r7], 1;", 0),
+        ("red.global.add.u32 [%rd3], %r3;", 0), ("red.global.add.f32 [%rd2], 0f3F800000;", 0),
+        ("atom.global.add.u32 %r9, [%rd2], 1; st.global.u32 [%rd3], %r9;", 0),
+    ],
+)  # fmt: skip
+def test_a_warp_that_adds_to_one_word_is_put_together_first(instruction: str, more: float) -> None:
+    def weight(text: str) -> float:
+        kernel = Kernel(
+            START + "mov.u32 %r7, %ctaid.x; mul.wide.u32 %rd4, %r3, 4; add.s64 %rd3, %rd2, %rd4;"
+            f"{text} ret;"
+        )
+        (found,) = (each for each in kernel.blocks[0].instrs if each.op in ("atom", "red"))
+        return kernel.weights()[found]
+
+    alone = instruction.replace(".add.", ".exch.").replace(".max.", ".exch.")
+    assert weight(instruction) - weight(alone) == more
+
+
+def test_a_reciprocal_root_of_a_double_is_a_routine() -> None:
+    kernel = Kernel(START + "rsqrt.approx.f64 %rd5, %rd6; rsqrt.approx.ftz.f64 %rd7, %rd8; ret;")
+    weights = kernel.weights()
+    assert weights[kernel.at("rsqrt.approx.f64")] == 16
+    assert weights[kernel.at("rsqrt.approx.ftz")] == 1
 
 
 def test_a_bound_takes_an_addition_with_it_since_9_0() -> None:

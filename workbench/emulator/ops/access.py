@@ -137,6 +137,8 @@ class Access:
         #: What the access costs: ptxas may have joined it with others, or into another.
         self.charged = ctx.merged.get(id(instr), site.width)
         site.joined = self.charged == 0
+        #: Bytes asked of global memory.
+        self.asked = site.width
 
     def reach(self, R: Registers, M: Mask) -> Reach:
         """Where the lanes of a mask go."""
@@ -175,7 +177,7 @@ class Access:
         if not self._aligned(reach) or not rt.arena.holds(reach.low, reach.high + site.width - 1):
             check_access(self.ctx, self.instr, reach, site.width, "global")
         if not self.constant:
-            site.charge_spread(cost_of(global_cost, reach, site.width, rt.lanes, LINE))
+            site.charge_spread(cost_of(global_cost, reach, self.asked, rt.lanes, LINE))
         start, cells = (reach.low - GLOBAL_BASE) // self.width, reach.pattern.cells
         assert cells is not None
         if rt.arena.written is not None:
@@ -275,6 +277,14 @@ def _param_load(instr: Instr, ctx: Context, params: bytes) -> Run | None:
     return run
 
 
+def _read_of(names: list[str], ctx: Context) -> int:
+    """How many elements of a vector ptxas loads: not its last half, where nobody reads that."""
+    count = len(names)
+    while count > 1 and not any(name in ctx.read for name in names[count // 2 : count]):
+        count //= 2
+    return count
+
+
 def load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``ld`` in every space, vectors included."""
     if space_of(instr) == "param":
@@ -283,6 +293,8 @@ def load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
             return found
     access = Access(instr, ctx, site, instr.operands[1], "load")
     items = items_of(instr.operands[0])
+    if "volatile" not in instr.parts:
+        access.asked = access.width * _read_of([getattr(item, "name", "") for item in items], ctx)
     targets = [ctx.target(item) for item in items]
     sizes = [max(ctx.size(item), access.width) for item in items]
     width = access.width

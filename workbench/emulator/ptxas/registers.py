@@ -1,4 +1,4 @@
-"""Which moves of PTX are instructions: where one register cannot serve both names.
+"""Which moves are instructions, PTX's and others: where one register cannot serve both names.
 
 PTX moves a value wherever two ways meet. ptxas gives both names one register, unless the
 value moved is needed afterwards as well. A literal is put where it is used, and written
@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, needed, results
-from workbench.emulator.ptx.instructions import Imm, Instr, Reg
+from workbench.emulator.ptx.flow import (
+    BasicBlock,
+    ControlFlow,
+    arguments,
+    makers,
+    needed,
+    results,
+    walk,
+)
+from workbench.emulator.ptx.instructions import SIZES, Imm, Instr, Operand, Reg, Vec
 
 
 def copies(graph: ControlFlow) -> dict[int, float]:
@@ -77,4 +85,54 @@ def _literals(block: BasicBlock, made: Mapping[str, list[Instr]]) -> dict[int, I
                 now[name] = found
         if found is not None:
             out[id(instr)] = found
+    return out
+
+
+def gathered(graph: ControlFlow) -> dict[int, float]:
+    """Moves that vector stores need, by ``id`` of the store."""
+    made = makers(graph.ordered)
+    out: dict[int, float] = {}
+    for _, instr in walk(graph.ordered):
+        if instr.op != "st" or not isinstance(instr.operands[1], Vec):
+            continue
+        items = instr.operands[1].items
+        found = [place for item in items if (place := _loaded(item, made)) is not None]
+        sources = {source for source, _ in found}
+        in_place = len(sources) == 1 and [at for _, at in found] == list(range(len(items)))
+        if found and not in_place:
+            out[id(instr)] = float(len(found))
+    return out
+
+
+def _loaded(item: Operand, made: Mapping[str, list[Instr]]) -> tuple[int, int] | None:
+    """The vector load that alone brings a register, by its ``id``, and the element that it is."""
+    by = made.get(item.name, []) if isinstance(item, Reg) else []
+    if len(by) != 1 or by[0].op != "ld" or not isinstance(by[0].operands[0], Vec):
+        return None
+    return id(by[0]), by[0].operands[0].items.index(item)
+
+
+def stored_literals(graph: ControlFlow) -> dict[int, float]:
+    """What it takes to have literals in registers that are stored, by ``id`` of the first store.
+
+    There is a register that is zero, so zeros and zero halves take nothing.
+    """
+    made = makers(graph.ordered)
+    seen: set[str] = set()
+    out: dict[int, float] = {}
+    for _, instr in walk(graph.ordered):
+        if instr.op != "st":
+            continue
+        value = instr.operands[1]
+        for item in value.items if isinstance(value, Vec) else (value,):
+            by = made.get(item.name, []) if isinstance(item, Reg) else []
+            if len(by) != 1 or by[0].op != "mov" or not isinstance(item, Reg) or item.name in seen:
+                continue
+            literal = by[0].operands[1]
+            if isinstance(literal, Imm):
+                seen.add(item.name)
+                halves = literal.bits & 0xFFFF_FFFF, literal.bits >> 32 & 0xFFFF_FFFF
+                wide = SIZES.get(by[0].parts[-1], 4) == 8
+                count = sum(map(bool, halves if wide else halves[:1]))
+                out[id(instr)] = out.get(id(instr), 0.0) + count
     return out

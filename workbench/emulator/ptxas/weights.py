@@ -22,20 +22,20 @@ from workbench.emulator.ptx.flow import (
     varying,
     walk,
 )
-from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Operand, Reg, Sym, Variable
+from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym, Variable
 from workbench.emulator.ptxas.constants import joined_blocks, loads
 from workbench.emulator.ptxas.divergence import exits, fences, hammocks
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.fragments import fragments
 from workbench.emulator.ptxas.predicates import spills
-from workbench.emulator.ptxas.registers import copies
+from workbench.emulator.ptxas.registers import copies, gathered, stored_literals
 from workbench.emulator.ptxas.unrolling import unrolled
 
 _ROUTINES = {  # instructions of ptxas's in-line sequences, common path
     ("div", "f32"): 10.0, ("div", "f64"): 20.0, ("sqrt", "f32"): 8.0, ("sqrt", "f64"): 16.0,
     ("rcp", "f32"): 6.0, ("rcp", "f64"): 10.0, ("rem", "s32"): 22.0, ("rem", "u32"): 17.0,
     ("div", "s32"): 24.0, ("div", "u32"): 18.0, ("div", "s64"): 70.0, ("div", "u64"): 60.0,
-    ("rem", "s64"): 70.0, ("rem", "u64"): 60.0,
+    ("rem", "s64"): 70.0, ("rem", "u64"): 60.0, ("rsqrt", "f64"): 16.0,
 }  # fmt: skip
 #: Of which the reciprocal of the divisor.
 _RECIPROCAL = {"s32": 11.0, "u32": 8.0}
@@ -45,6 +45,10 @@ _APPROXIMATE = {
     ("sqrt", "approx"): 4.0, ("rcp", "approx"): 7.0, ("div", "approx"): 5.0,
     ("div", "full"): 8.0,
 }  # fmt: skip
+#: What puts the lanes of a warp together that add (or the like) to one word: which lanes there
+#: are, the first of them, their values joined, and the test for the lane that goes.
+_TOGETHER = 7.0
+_JOINED = ("add", "min", "max", "and", "or", "xor")
 #: 64-bit integers are two registers, and most of what is done with them is done twice.
 _BY_HALVES = ("mul", "mad", "shl", "shr", "setp", "selp", "min", "max", "neg", "abs", *LOGIC)
 
@@ -77,6 +81,7 @@ class Weights:
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
         self._copies = copies(graph)
+        self._differing = varying(blocks)
         self._divided: dict[object, set[tuple[Operand, ...]]] = defaultdict(set)
         self._of: dict[int, float] = {
             id(instr): self._plain(instr, block) for block, instr in walk(blocks)
@@ -86,13 +91,16 @@ class Weights:
         )
         #: Block -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
-        fenced = fences(graph, varying(blocks), predicated)
+        fenced = fences(graph, self._differing, predicated)
         for block in blocks:
             if block.last is not None and block.kind == "branch":
                 # BSSY, the branch and, where the warp comes together again, BSYNC.
                 weight = 3.0 if block.index in fenced else 1.0
                 self._of[id(block.last)] = 0.0 if block.index in predicated else weight
-        for place, more in fragments(graph, self.host, self._names).items():
+        extra = (
+            fragments(graph, self.host, self._names), gathered(graph), stored_literals(graph),
+        )  # fmt: skip
+        for place, more in (item for each in extra for item in each.items()):
             self._of[place] += more
         never, once = exits(blocks)
         for place in never:
@@ -183,9 +191,32 @@ class Weights:
             return _APPROXIMATE[op, instr.parts[1]]
         if op in ("sin", "cos"):
             return 2.0
+        if op in ("atom", "red") and self._together(instr):
+            return 1.0 + _TOGETHER
+        if (op, kind) == ("rsqrt", "f64") and "ftz" not in instr.parts:
+            return _ROUTINES[op, kind]
         if (op, kind) in _ROUTINES and "approx" not in instr.parts and "full" not in instr.parts:
             return _ROUTINES[op, kind]
         return 1.0
+
+    def _together(self, instr: Instr) -> bool:
+        """Does a warp go to one known word, and want nothing back?"""
+        kind = instr.parts[-1]
+        place = instr.operands[1 if instr.op == "atom" else 0]
+        base = place.base if isinstance(place, Addr) else None
+        if isinstance(base, Reg) and base.name in self._differing:
+            return False
+        value = instr.operands[-1]
+        only = self._names.makers[value.name] if isinstance(value, Reg) else []
+        one = only[0].operands[1] if len(only) == 1 and only[0].op == "mov" else value
+        # Ones are counted by the memory itself (ATOMS.POPC.INC).
+        counts = {"shared", "add"} <= set(instr.parts) and one == Imm(1)
+        return (
+            not counts
+            and kind in ("u32", "s32", "b32")
+            and not set(_JOINED).isdisjoint(instr.parts)
+            and not any(self._names.uses[name] for name in results(instr))
+        )
 
     def _only_addresses(self, instr: Instr) -> bool:
         """Is the result used as the base of addresses, and for nothing else?"""
