@@ -92,7 +92,7 @@ agreement: $(VENV)/.demo ## The emulator's counters against every recorded profi
 truth: $(VENV)/.demo ## What is told of every labelled step, judged (PAIRS=folder of other people's reports)
 	$(BIN)/python -m benchmarks.truth $(if $(PAIRS),--pairs $(PAIRS))
 
-fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file of findings)
+fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file for findings)
 	$(BIN)/python -m benchmarks.fuzz emulator $(or $(FUZZ),reports/fuzz-emulator.jsonl)
 
 fuzz-gpu: $(VENV)/.gpu ## The same ones on a GPU, and what both say of each
