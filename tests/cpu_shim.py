@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workbench.model import Problem, Version
+from workbench.model import Problem
+from workbench.specs import Version
 from workbench.study.folder import Study, resolve_launches
 from workbench.study.launches import BufferArg, ResolvedLaunch
 from workbench.study.tensormaps import TensorMapArg

@@ -21,8 +21,9 @@ from workbench.engines.emulated.emulation import Emulation, verified
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.errors import UsageError, WorkbenchError
 from workbench.measure.plan import Combination
-from workbench.model import Build, Problem, Profile, Version
+from workbench.model import Build, Problem, Profile
 from workbench.project import Project, require_project
+from workbench.specs import Version
 from workbench.study.folder import Study, load_study
 
 PROJECT: Project = require_project(Path(__file__).resolve().parent.parent)

@@ -19,8 +19,9 @@ from benchmarks.fuzz.mutations import Edit, mutate
 from workbench.engines import Subject
 from workbench.engines.emulated.engine import recorded_build
 from workbench.errors import WorkbenchError
-from workbench.model import Problem, Version
+from workbench.model import Problem
 from workbench.project import require_project
+from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study, load_study, study_names
 

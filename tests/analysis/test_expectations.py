@@ -10,7 +10,8 @@ from tests.factories import make_launch, make_profile, make_timing, padded, with
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.counters import catalog
-from workbench.model import Expectation, Metric, Number, Profile, Spread
+from workbench.model import Metric, Number, Profile, Spread
+from workbench.specs import Expectation
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 

@@ -11,7 +11,7 @@ from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import judge
 from workbench.analysis.gates import Gate, Rules, check_step, inconclusive, overall, read_rules
 from workbench.errors import UsageError
-from workbench.model import Expectation
+from workbench.specs import Expectation
 
 
 def step(old: float = 310e-6, new: float = 206e-6, **more: Any) -> Comparison:

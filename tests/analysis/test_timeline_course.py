@@ -18,7 +18,7 @@ from workbench.views.html.charts.timeline import timeline_view
 PEAK = "avg.pct_of_peak_sustained_elapsed"
 
 
-def sampled(samples: int = 4, **columns: dict[int, float]) -> Launch:
+def sampled(samples: int = 4, /, **columns: dict[int, float]) -> Launch:
     """A launch with series by ncu's name, "__" and "." as they are."""
     series = {
         name: Column(rows=tuple(cells), values=tuple(cells.values()))

@@ -13,7 +13,8 @@ import pytest
 from tests.engines.stand_ins import THERE, Cli
 from workbench.engines import Subject, Verdict
 from workbench.measure.experiment import Experiment
-from workbench.model import Problem, Version
+from workbench.model import Problem
+from workbench.specs import Version
 from workbench.study.folder import Study
 
 pytestmark = pytest.mark.usefixtures("stand_in")

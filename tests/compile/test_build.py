@@ -17,8 +17,9 @@ from workbench.compile import messages as buildlog
 from workbench.compile.build import BuildResult, build, effective_flags
 from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError
-from workbench.model import KernelResources, SourceFile, Version
+from workbench.model import KernelResources, SourceFile
 from workbench.project import Project, cache_folder, find_project
+from workbench.specs import Version
 from workbench.study.folder import load_study
 
 Compiler = Literal["auto", "nvcc", "nvrtc"]

@@ -17,8 +17,9 @@ from workbench.engines.host.presence import Where
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment
-from workbench.model import Build, SourceFile, Version
+from workbench.model import Build, SourceFile
 from workbench.project import Project, require_project
+from workbench.specs import Version
 from workbench.study.folder import Study, load_study
 from workbench.study.seen import run_study
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from tests.factories import SOURCE, make_launch, make_profile
-from workbench.model import Profile, SourceFile, Version
+from workbench.model import Profile, SourceFile
 from workbench.ncurep.adopt import adopt
+from workbench.specs import Version
 from workbench.study.launches import ResolvedLaunch
 
 PATH = "kernels/demo/v2_tile.cu"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.analysis.step import Step
 from workbench.analysis.weight import most_moved
-from workbench.model import Expectation, Launch, Profile, SourceFile, Version
+from workbench.model import Launch, Profile, SourceFile
+from workbench.specs import Expectation, Version
 from workbench.views.html.code.colours import Span, marked, pieces, words_at
 from workbench.views.html.pages.diff import DiffView, diff_view
 from workbench.views.html.parts.common import Head, sentence

@@ -24,8 +24,9 @@ from tests.factories import (
 )
 from workbench.analysis.compare import compare
 from workbench.analysis.story import explain
-from workbench.model import Expectation, Profile, SourceFile, Timing
+from workbench.model import Profile, SourceFile, Timing
 from workbench.ncurep.read import read_report, select_kernels
+from workbench.specs import Expectation
 from workbench.views.text.escaping import code, fenced, inline, paragraph
 from workbench.views.text.markdown import LIMIT, step_markdown
 from workbench.views.text.tables import to_markdown

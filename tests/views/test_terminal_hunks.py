@@ -13,8 +13,9 @@ from tests import goldens
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
 from workbench.analysis.story import explain
-from workbench.model import Expectation, Profile, SourceFile
+from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
+from workbench.specs import Expectation
 from workbench.views.terminal.console import render
 from workbench.views.terminal.hunks import hunks_view, verdicts_view, words_view
 

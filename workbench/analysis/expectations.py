@@ -21,7 +21,8 @@ from typing import Literal
 
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Counter, catalog
-from workbench.model import Expectation, Record
+from workbench.model import Record
+from workbench.specs import Expectation
 from workbench.study.predictions import Prediction, parse
 from workbench.units import quantity, relative
 

@@ -13,7 +13,8 @@ from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.story import Story, explain
 from workbench.analysis.weight import Scale
 from workbench.errors import UsageError
-from workbench.model import Profile, Timing, Version
+from workbench.model import Profile, Timing
+from workbench.specs import Version
 
 
 class Step:

@@ -40,7 +40,8 @@ from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, s
 from workbench.analysis.split.placing import PartKey
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
-from workbench.model import Expectation, Number, Profile, Record
+from workbench.model import Number, Profile, Record
+from workbench.specs import Expectation
 from workbench.units import count, listed
 
 #: What ncu's counters of warp samples begin with.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.commands.options import Detail
     from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
-    from workbench.model import Version
+    from workbench.specs import Version
 
 #: Counters in the table, those that weigh most, beside the ones of the strip.
 _COUNTERS = 12

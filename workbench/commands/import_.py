@@ -11,8 +11,9 @@ from workbench.commands.options import problem_option, study_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workbench.model import Problem, Profile, Version
+    from workbench.model import Problem, Profile
     from workbench.project import Project
+    from workbench.specs import Version
     from workbench.study.folder import Study
 
 

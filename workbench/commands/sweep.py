@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
     from workbench.measure.plan import Gap, Key, Plan
-    from workbench.model import Timing, Version
+    from workbench.model import Timing
     from workbench.project import Project
+    from workbench.specs import Version
     from workbench.study.folder import Study
     from workbench.views.sheets.sweep import Sweep
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from workbench.commands.captures import is_capture, open_capture
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
-from workbench.model import Profile, Record, Timing, Version
+from workbench.model import Profile, Record, Timing
+from workbench.specs import Version
 
 if TYPE_CHECKING:
     from workbench.analysis.compare import Comparison

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.engines.host.job import TimeOptions
     from workbench.measure.campaign import Failures
     from workbench.measure.plan import Combination
-    from workbench.model import Version
+    from workbench.specs import Version
     from workbench.study.folder import Study
 
 

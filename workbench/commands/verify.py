@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.measure.campaign import Failures
     from workbench.measure.experiment import Experiment
     from workbench.measure.sanitizer import Finding
-    from workbench.model import Version
+    from workbench.specs import Version
     from workbench.views.sheets.verify import VerifyRow
 
     Pair = tuple[Subject, Verdict]

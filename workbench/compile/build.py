@@ -25,8 +25,9 @@ import msgspec
 from workbench.compile import compilers, messages
 from workbench.compile.python import Triton
 from workbench.errors import KernelError, MissingError, UsageError, did_you_mean
-from workbench.model import Build, Record, SourceFile, Version
+from workbench.model import Build, Record, SourceFile
 from workbench.project import Project, cache_folder
+from workbench.specs import Version
 from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
 from workbench.study.sources import local_sources

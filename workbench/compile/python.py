@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.compile.compilers import Output, ask, clean
 from workbench.errors import MissingError, UsageError
-from workbench.model import Version
+from workbench.specs import Version
 from workbench.study.frontmatter import place
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from workbench.engines.ncu.collection import Collection
     from workbench.engines.ncu.engine import GpuEngine
     from workbench.engines.ncu.raw import Keep
-    from workbench.model import Problem, Profile, Version
+    from workbench.model import Problem, Profile
+    from workbench.specs import Version
     from workbench.study.fills import ResolvedFill
     from workbench.study.folder import Study
     from workbench.study.launches import ResolvedLaunch, ResolvedScratch

@@ -18,7 +18,8 @@ from workbench.engines.host.job import TimeOptions
 from workbench.errors import MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.measure.plan import Combination, Gap, Key, UnableError, recorded
-from workbench.model import Timing, Version
+from workbench.model import Timing
+from workbench.specs import Version
 from workbench.store import Store, device_slug
 
 

@@ -19,8 +19,9 @@ from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
 from workbench.measure.plan import Combination
 from workbench.measure.sanitizer import Finding, Tool
-from workbench.model import Notice, Problem, Profile, Timing, Version
+from workbench.model import Notice, Problem, Profile, Timing
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
 

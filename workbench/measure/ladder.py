@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
-from workbench.model import Estimate, Profile, Timing, Version
+from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.store import Entry, Store, natural_key
 from workbench.study.folder import Study
 from workbench.study.info import StudyInfo

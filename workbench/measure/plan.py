@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Problem, Record, Timing, Version
+from workbench.model import Problem, Record, Timing
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.store import Store, natural_key
 from workbench.study.folder import Study, source_hash
 

@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from workbench.model import Launch, Notice, Profile, SourceFile, Version
+from workbench.model import Launch, Notice, Profile, SourceFile
+from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.launches import ResolvedLaunch
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Description, Version
 from workbench.project import Project
+from workbench.specs import Description, Version
 from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
 from workbench.study.sources import local_sources, read_source

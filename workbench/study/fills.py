@@ -11,7 +11,8 @@ import re
 from typing import Protocol
 
 from workbench.errors import did_you_mean
-from workbench.model import FillSpec, Problem, Record, Version
+from workbench.model import Problem, Record
+from workbench.specs import FillSpec, Version
 from workbench.study.launches import is_float
 from workbench.study.scope import Key, Scope
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Problem, Version
+from workbench.model import Problem
 from workbench.project import Project, studies_in
+from workbench.specs import Version
 from workbench.study.discovery import load_versions
 from workbench.study.expressions import evaluate
 from workbench.study.file import StudyFile

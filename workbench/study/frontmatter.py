@@ -17,11 +17,8 @@ import msgspec
 
 from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError
-from workbench.model import (
-    Description,
-    Record,
-    Version,
-)
+from workbench.model import Record
+from workbench.specs import Description, Version
 from workbench.study.flags import refusal
 from workbench.study.keys import Keys
 from workbench.study.tables import (

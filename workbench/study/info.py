@@ -6,8 +6,8 @@ What is recorded outlives its study, and a report of it needs the study's words 
 from __future__ import annotations
 
 from workbench.errors import WorkbenchError
-from workbench.model import Version
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.study.folder import Study, source_hash
 from workbench.study.seen import view_study
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from workbench.errors import did_you_mean
-from workbench.model import Dim3, KernelResources, LaunchSpec, Number, Problem, Record, Version
+from workbench.model import Dim3, KernelResources, Number, Problem, Record
+from workbench.specs import LaunchSpec, Version
 from workbench.study.keys import TENSOR_MAP_SIZES
 from workbench.study.scope import Key, Scope
 from workbench.study.tensormaps import TensorMapArg, resolve_tensor_maps

@@ -10,8 +10,8 @@ from pathlib import Path
 from workbench.disk.opening import refused
 from workbench.disk.writing import create_files, replace_file
 from workbench.errors import UsageError
-from workbench.model import Version
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.study import frontmatter
 from workbench.study.discovery import VERSION_NAME
 from workbench.study.folder import Study

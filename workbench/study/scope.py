@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from workbench.errors import UsageError
-from workbench.model import Problem, Version
+from workbench.model import Problem
+from workbench.specs import Version
 from workbench.study.expressions import evaluate, names_in
 from workbench.study.frontmatter import place
 

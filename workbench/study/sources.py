@@ -10,8 +10,9 @@ from pathlib import Path
 
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError
-from workbench.model import SourceFile, Version
+from workbench.model import SourceFile
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.study import frontmatter
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)

@@ -9,7 +9,13 @@ from __future__ import annotations
 import re
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Expectation, FillSpec, LaunchSpec, ScratchSpec, TensorMapSpec
+from workbench.specs import (
+    Expectation,
+    FillSpec,
+    LaunchSpec,
+    ScratchSpec,
+    TensorMapSpec,
+)
 from workbench.study.flags import UNSAFE, shell_safe
 from workbench.study.keys import (
     TENSOR_MAP_SIZES,

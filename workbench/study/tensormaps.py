@@ -10,7 +10,8 @@ import itertools
 import operator
 
 from workbench.errors import UsageError, did_you_mean
-from workbench.model import Problem, Record, TensorMapSpec, Version
+from workbench.model import Problem, Record
+from workbench.specs import TensorMapSpec, Version
 from workbench.study.scope import Key, Scope
 from workbench.study.tensormap import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
 

@@ -26,8 +26,9 @@ from workbench.engines.emulated.emulation import Emulation, built_of, emulate, v
 from workbench.engines.emulated.record import device_of, launch_records, sources_of
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import MissingError, UsageError, WorkbenchError
-from workbench.model import Capture, EngineName, Notice, Problem, Profile, Version
+from workbench.model import Capture, EngineName, Notice, Problem, Profile
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
 from workbench.study.sources import source_hash

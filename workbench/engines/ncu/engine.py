@@ -23,8 +23,9 @@ from workbench.engines.ncu.assemble import (
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.command import Captured, Command, NcuRun
 from workbench.errors import KernelError, WorkbenchError
-from workbench.model import EngineName, Profile, Timing, Version
+from workbench.model import EngineName, Profile, Timing
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.study.sources import source_hash
 
 

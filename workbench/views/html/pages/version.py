@@ -13,7 +13,8 @@ from workbench.analysis.remarks import remarks
 from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
-from workbench.model import Expectation, Launch, LineKey, Profile, Record, Timing
+from workbench.model import Launch, LineKey, Profile, Record, Timing
+from workbench.specs import Expectation
 from workbench.views.html.page import Rendered, code_name, code_script
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (

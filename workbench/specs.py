@@ -1,0 +1,102 @@
+"""What the files of a study say, before any of it is evaluated or run.
+
+The front matter of a version's file becomes a `Description`; with its place and its text it
+is a `Version`. Expressions stand here as they were written.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from workbench.model import Record
+
+
+class LaunchSpec(Record, frozen=True):
+    """One ``[[launch]]`` of the front matter, expressions still unevaluated.
+
+    `args` name buffers (inputs, ``output``, scratch), tensor maps, or integer or float expressions
+    over the problem's parameters. `dynamic_shared` is in bytes; of a `cooperative` launch all
+    blocks are on the chip at once. Of a Triton kernel: `num_stages` (else 0), and which of `args`
+    may be taken to be `divisible_by_16`.
+    """
+
+    kernel: str
+    grid: tuple[str, ...]
+    block: tuple[str, ...]
+    args: tuple[str, ...]
+    dynamic_shared: str = "0"
+    cluster: tuple[str, ...] = ()
+    cooperative: bool = False
+    num_stages: int = 0
+    divisible_by_16: tuple[str, ...] = ()
+    line: int = 0
+
+
+class ScratchSpec(Record, frozen=True):
+    """A device buffer that only the version needs, e.g. an im2col matrix."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+    line: int = 0
+
+
+class FillSpec(Record, frozen=True):
+    """One ``[[fill]]``: an input to copy, or expressions to repeat (of `dtype` in a symbol)."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    input: str = ""
+    dtype: str = ""
+    line: int = 0
+
+
+TensorMapSpec = dict[str, tuple[str, ...]]  #: a ``[[tensor_map]]``'s keys and their texts
+
+
+class Expectation(Record, frozen=True):
+    """What the author predicted, before measuring, that a version would move.
+
+    `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``, ``same``, ``>= 0.9
+    of peak``; parsed by `workbench.study.predictions`. `learned` is hindsight, written afterwards.
+    """
+
+    counter: str
+    change: str
+    why: str = ""
+    learned: str = ""
+    line: int = 0
+
+
+class Description(Record, frozen=True):
+    """What the front matter of a version's file says of it."""
+
+    title: str
+    parent: str | None = None
+    change: str = ""
+    baseline: bool = False
+    launches: tuple[LaunchSpec, ...] = ()
+    scratch: tuple[ScratchSpec, ...] = ()
+    fills: tuple[FillSpec, ...] = ()
+    tensor_maps: tuple[TensorMapSpec, ...] = ()
+    defines: dict[str, str] = msgspec.field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    arch_specific: bool = False  # compiled for sm_90a where the chip is an sm_90
+    requires: str = ""  # integer expression that must be true for a problem
+    requires_why: str = ""  # the sentence shown where it is not
+    tolerance: float | None = None  # of this version alone; None: the study's
+    tolerance_why: str = ""
+    expectations: tuple[Expectation, ...] = ()
+
+
+class Version(Description, frozen=True, kw_only=True):
+    """One implementation in a study: one file that says what it is."""
+
+    study: str
+    id: str  # "v3", "cublas"
+    name: str  # file stem, "v3_padded"
+    path: str  # relative to the project root, forward slashes
+    kind: Literal["cuda", "triton", "python"]  # a python version brings its own launches
+    text: str  # the whole file
