@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from tests.study_maker import BASELINE, STUDY, VERSION, Maker
+from workbench.errors import UsageError
+from workbench.model import Version
+from workbench.study.discovery import _check_cycles
 
 
 def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> None:
@@ -193,3 +197,18 @@ def test_a_folder_where_a_version_should_be_and_an_editors_link(maker: Maker) ->
     assert list(maker.load().versions) == ["v0"]
     (maker.folder / "v1.cu").mkdir()
     maker.fails("kernels/s/v1.cu is a folder, and not a file")
+
+
+def test_a_ladder_of_thousands_is_walked_once() -> None:
+    """Each version's way down, walked anew, would be some 10^10 steps."""
+    ids = [f"v{number}" for number in range(4000)]
+    versions = {
+        each: Version(
+            study="s", id=each, name=each, path="v.cu", kind="cuda", title=each, parent=at
+        )
+        for each, at in zip(ids, [None, *ids], strict=False)
+    }
+    _check_cycles(versions)
+    versions["v0"] = replace(versions["v0"], parent="v2", text=VERSION)
+    with pytest.raises(UsageError, match="a cycle of parents: v0 → v2 → v1 → v0"):
+        _check_cycles(versions)

@@ -75,7 +75,8 @@ class Rung:
         out = []
         for entry in self.entries.values():
             try:
-                profile = self.ladder.store.load(entry.path)
+                # As it was recorded: a list does not tell whose a header's lines are.
+                profile = decode(entry.path, Profile)
             except DataError as error:
                 if self.ladder.damaged is None:
                     raise
@@ -93,17 +94,14 @@ class Rung:
     @cached_property
     def timing(self) -> Timing | None:
         """The recorded time, outside of any profiler."""
-        if not self.timed:
+        path = self.ladder.files.get((self.id, "time"))
+        try:
+            return decode(path, Timing) if path else None
+        except DataError as error:
+            if self.ladder.damaged is None:
+                raise
+            self.ladder.damaged.append(error)
             return None
-        home = self.ladder
-        found = home.store.timings(
-            study=home.name,
-            version=self.id,
-            problem=home.problem,
-            device=home.device,
-            damaged=home.damaged,
-        )
-        return found[0] if found else None
 
     @cached_property
     def duration(self) -> float | None:

@@ -95,7 +95,7 @@ def _link(versions: list[Version]) -> dict[str, Version]:
     """Fill in each version's parent: named, or the version before it in the ladder."""
     import msgspec
 
-    ids = [version.id for version in versions]
+    ids = dict.fromkeys(version.id for version in versions)
     by_name = {version.name: version.id for version in versions}
     linked: dict[str, Version] = {}
     before: str | None = None
@@ -120,15 +120,22 @@ def _link(versions: list[Version]) -> dict[str, Version]:
 
 
 def _check_cycles(versions: dict[str, Version]) -> None:
+    """Refuse parents that lead back to where they came from; every version is passed once."""
+    passed: set[str] = set()
     for version in versions.values():
-        path = [version.id]
-        parent = version.parent
-        while parent is not None and parent not in path:
-            path.append(parent)
-            parent = versions[parent].parent
-        if parent == version.id:
+        path: dict[str, None] = {}
+        at: str | None = version.id
+        while at is not None and at not in passed and at not in path:
+            path[at] = None
+            at = versions[at].parent
+        passed |= path.keys()
+        if at is not None and at in path:
+            cycle = list(path)[list(path).index(at) :]
+            first = next(each for each in versions if each in cycle)
+            place_of = cycle.index(first)
+            cycle = [*cycle[place_of:], *cycle[:place_of], first]
             raise UsageError(
-                f"{place(version, 'parent')}: a cycle of parents: {' → '.join([*path, parent])}",
+                f"{place(versions[first], 'parent')}: a cycle of parents: {' → '.join(cycle)}",
                 "A ladder has a first version: name an earlier one as parent.",
             )
 
