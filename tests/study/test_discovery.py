@@ -204,7 +204,7 @@ def test_a_ladder_of_thousands_is_walked_once() -> None:
     ids = [f"v{number}" for number in range(4000)]
     versions = {
         each: Version(
-            study="s", id=each, name=each, path="v.cu", kind="cuda", title=each, parent=at
+            study="s", id=each, name=each, path="v.cu", kind="cuda", text="", title=each, parent=at
         )
         for each, at in zip(ids, [None, *ids], strict=False)
     }

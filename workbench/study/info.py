@@ -54,7 +54,7 @@ class StudyInfo:
     @property
     def versions(self) -> dict[str, Version]:
         """Its versions by id, in ladder order."""
-        return dict(self.study.versions) if self.study else {}
+        return self.study.versions if self.study else {}
 
     @property
     def problems(self) -> tuple[str, ...]:

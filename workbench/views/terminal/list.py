@@ -112,7 +112,7 @@ def _counts(found: StudyList) -> list[RenderableType]:
 def _step(found: StudyList, rung: Rung) -> Text:
     """The speed-up over the version that this one was made from."""
     made_from = rung.declared.parent if rung.declared else None
-    parent = next((each for each in found.rungs if each.id == made_from), None)
+    parent = found.shown.rungs.get(made_from) if made_from else None
     speedup = rung.speedup_over(parent) if parent else None
     if speedup is None:
         return Text("")
