@@ -16,6 +16,7 @@ from workbench.emulator.ops import (
     floats,
     halves,
     moves,
+    video,
     warp,
 )
 from workbench.emulator.ops.bulk import copies, mbarrier, tensors
@@ -45,7 +46,7 @@ _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
 
 _TABLES = (
     moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
-    arithmetic.BUILDERS,
+    arithmetic.BUILDERS, video.BUILDERS,
 )  # fmt: skip
 #: Opcodes of which some form runs; those of control flow end blocks and have no builder.
 OPCODES = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from workbench.callers import Callers, files_of
@@ -74,6 +74,11 @@ def float_of(text: str) -> Imm:
     return Imm(struct.unpack("<Q", struct.pack("<d", float(text)))[0], 8)
 
 
+#: Opcodes whose operands may be parts of registers (``%r1.b2``) or negated.
+_OF_PARTS = re.compile(r"v(add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?\.")
+_PART = re.compile(r"(.+)\.([bh]\d{1,4})\Z")
+
+
 class Cursor:
     """A place in the tokens, with what parsing needs to know there."""
 
@@ -120,6 +125,26 @@ class Cursor:
         """An error that names the PTX line."""
         token = self.tokens[min(self.at, len(self.tokens) - 1)]
         return DataError(f"PTX line {token.line}: {what}", hint)
+
+    def selected(self, opcode: str) -> tuple[str, ...]:
+        """Take parts and signs off the operands that come, as modifiers ``place:part``."""
+        out: list[str] = []
+        if not _OF_PARTS.match(opcode):
+            return ()
+        place, at = 0, self.at
+        while at < len(self.tokens) and self.tokens[at].text != ";":
+            token = self.tokens[at]
+            found = _PART.match(token.text) if token.kind == "word" else None
+            if found:
+                self.tokens[at] = replace(token, text=found[1])
+                out.append(f"{place}:{found[2]}")
+            if token.text == "-" and self.tokens[at + 1].kind == "word":
+                del self.tokens[at]
+                out.append(f"{place}:-")
+                continue
+            place += token.text == ","
+            at += 1
+        return tuple(out)
 
     def skip_until(self, stop: str) -> None:
         """Skip through a token."""

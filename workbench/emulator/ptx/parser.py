@@ -308,6 +308,7 @@ class _Parser(Cursor):
             negated = self.accept("!")
             guard = Reg(self.resolve(self.next()), negated)
         opcode = self.next()
+        selected = self.selected(opcode)
         operands: list[Operand] = []
         while not self.accept(";"):
             operands.append(self.operand())
@@ -315,7 +316,7 @@ class _Parser(Cursor):
                 self.expect(";")
                 break
         text = self.lines[start - 1].strip()
-        parts = tuple(opcode.split("."))
+        parts = (*opcode.split("."), *selected)
         function.body.append(Instr(parts, tuple(operands), guard, self.loc, start, text))
 
     def operand(self) -> Operand:
