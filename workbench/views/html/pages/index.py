@@ -97,6 +97,7 @@ class Sparkline(Record, frozen=True):
     par: str
     words: str
     last: tuple[str, str]
+    several: bool
 
 
 class StudyLine(Record, frozen=True):
@@ -263,10 +264,11 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
     library = next((one.baseline for one in compared if one.baseline), "the library")
     ends = percent(min(speeds)), percent(max(speeds))
     span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-    over = units.several(len(compared), "problem")
+    over = f" over {len(compared)} problems" if len(compared) > 1 else ""
     return Sparkline(
         path="M" + " L".join(" ".join(point) for point in points),
         par=place(0, 1.0)[1],
-        words=f"{span} of {library} over {over}",
+        words=f"{span} of {library}{over}",
         last=points[-1],
+        several=len(compared) > 1,
     )
