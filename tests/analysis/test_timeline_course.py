@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
-from workbench.analysis.timeline import Course, course, courses, telling
+from workbench.analysis.launches.course import Course, course, courses, telling
 from workbench.model import Column, Launch, Timeline
 from workbench.ncurep.read import read_report
 from workbench.views.html.charts.timeline import timeline_view
@@ -18,8 +18,8 @@ from workbench.views.html.charts.timeline import timeline_view
 PEAK = "avg.pct_of_peak_sustained_elapsed"
 
 
-def sampled(samples: int = 4, /, **columns: dict[int, float]) -> Launch:
-    """A launch with series by ncu's name, "__" and "." as they are."""
+def sampled(columns: dict[str, dict[int, float]], samples: int = 4) -> Launch:
+    """A launch with sparse series by ncu's name."""
     series = {
         name: Column(rows=tuple(cells), values=tuple(cells.values()))
         for name, cells in columns.items()
@@ -29,7 +29,7 @@ def sampled(samples: int = 4, /, **columns: dict[int, float]) -> Launch:
 
 STALL = "smsp__warps_issue_stalled_{}.avg"
 BOTH = sampled(
-    **{
+    {
         f"sm__inst_executed_realtime.{PEAK}": {0: 20.0, 1: 40.0, 3: 60.0},
         f"dramc__throughput.{PEAK}": {1: 8.0},
         STALL.format("barrier"): {0: 30.0, 1: 10.0},
@@ -60,7 +60,7 @@ def test_states_are_shares_of_the_waiting_warps() -> None:
 
 
 def test_a_state_that_matters_on_one_side_is_told_of_both() -> None:
-    other = of(sampled(**{STALL.format(name): {0: 1.0} for name in ("barrier", "wait")}))
+    other = of(sampled({STALL.format(name): {0: 1.0} for name in ("barrier", "wait")}))
     assert set(telling((of(BOTH), other))) == {"Long scoreboard", "Barrier", "Wait"}
     view = timeline_view((of(BOTH), other), ("v1", "v2"))
     barrier = next(row for row in view.states if row.title == "Barrier")
@@ -78,7 +78,9 @@ def test_both_runs_are_drawn_on_one_scale_of_time() -> None:
     assert area is not None and area.path == "M0 100v-20h1v-20h1v40h1v-60h1V100z"
 
 
-@pytest.mark.parametrize("launch", [make_launch(), sampled(), sampled(0), sampled(x={0: 1.0})])
+@pytest.mark.parametrize(
+    "launch", [make_launch(), sampled({}), sampled({}, 0), sampled({"x": {0: 1.0}})]
+)
 def test_without_a_known_series_there_is_no_course(launch: Launch) -> None:
     assert course(launch) is None
     assert courses(make_profile(launches=(launch,))) == ()

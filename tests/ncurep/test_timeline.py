@@ -34,8 +34,7 @@ def test_what_lies_around_the_kernel_is_cut_away() -> None:
         }
     )
     assert found is not None
-    assert found.samples == 3
-    assert found.interval == pytest.approx(1.5e-6)
+    assert found.samples == 3 and found.interval == pytest.approx(1.5e-6)
     assert found.columns[f"dramc__throughput.{SHARE}"].values == (1, 2, 3)
     assert found.columns[f"sm__inst_executed_realtime.{SHARE}"].rows == (0, 1, 2)
 
@@ -63,8 +62,7 @@ def test_passes_of_other_intervals_share_one_grid() -> None:
         }
     )
     assert found is not None
-    assert found.samples == 3
-    assert found.interval == pytest.approx(2e-6)
+    assert found.samples == 3 and found.interval == pytest.approx(2e-6)
     assert found.columns[f"sm__inst_executed_realtime.{SHARE}"].values == (2, 6, 10)
     assert found.columns["smsp__warps_issue_stalled_barrier.avg"].values == (10, 20, 30)
 
@@ -72,8 +70,7 @@ def test_passes_of_other_intervals_share_one_grid() -> None:
 def test_many_samples_are_merged_by_their_mean() -> None:
     found = timeline(**{BUSY: sampled([float(n % 2 + 1) for n in range(1000)])})
     assert found is not None
-    assert found.samples == 256
-    assert found.interval == pytest.approx(1000 / 256 * 1.5e-6)
+    assert found.samples == 256 and found.interval == pytest.approx(1000 / 256 * 1.5e-6)
     (column,) = found.columns.values()
     assert sum(column.values) / 256 == pytest.approx(1.5, abs=0.02)
 

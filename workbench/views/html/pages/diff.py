@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.compare import Comparison, TimeChange
+from workbench.analysis.launches.course import courses
 from workbench.analysis.memory.chart import memory
 from workbench.analysis.movers import movers
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
-from workbench.analysis.timeline import courses
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall

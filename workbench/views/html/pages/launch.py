@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.aggregate import value_of
+from workbench.analysis.launches.course import course
 from workbench.analysis.memory.chart import memory
-from workbench.analysis.timeline import course
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, LineKey, Profile, Record
