@@ -297,3 +297,31 @@ def test_who_made_a_warp_wait_is_told_as_the_proof(compared: Path, open_page: Op
     assert "waited for" in path.inner_text() and "µs" in path.inner_text()
     path.locator("a").first.click()
     assert "L" in page.url.rpartition("#")[2]
+
+
+def test_an_arrow_of_the_memory_chart_lights_up_its_lines(compared: Path, open_page: Open) -> None:
+    page = open_page(compared)
+    arrow = page.locator('.memory a[href="#flow-shared_stores"]')
+    arrow.focus()
+    lit = page.evaluate('[...document.querySelectorAll(".lit")].map((node) => node.id)')
+    assert {f"{prefix}L{line}" for prefix, line in SIDES} <= set(lit)
+    page.keyboard.press("Enter")  # to its row, in what was folded
+    row = page.locator("#flow-shared_stores")
+    assert row.is_visible()
+    assert "34.6 M wavefronts" in row.inner_text() and "2.10 M" in row.inner_text()
+    # The row leads to the line, and to the counter.
+    assert row.locator('a[href="#L44"]').count() == 1
+    row.locator("th a").click()
+    assert page.locator("#counter-shared_wavefronts").is_visible()
+
+
+def test_the_memory_chart_fits_a_phone_and_paper(compared: Path, open_page: Open) -> None:
+    page = open_page(compared, width=390)
+    hops = [page.locator(".memory .hops > div").nth(n).bounding_box() for n in range(3)]
+    assert hops[0]["y"] < hops[1]["y"] < hops[2]["y"]  # below each other
+    assert all(hop["x"] + hop["width"] <= 390 for hop in hops)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    tops = [page.locator(".memory .hops > div").nth(n).bounding_box()["x"] for n in range(3)]
+    assert tops == sorted(tops) and tops[1] > tops[0]
+    page.emulate_media(media="print")
+    assert page.locator(".memory svg").first.bounding_box()["width"] > 200
