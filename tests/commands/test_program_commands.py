@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,39 @@ def test_what_was_captured_names_no_machine() -> None:
         plain = codec.unpack(path.read_bytes())
         for word in (b"/root", b"/home", b"hostname", b"/tmp/", b"--export"):
             assert word not in plain, (path, word)
+
+
+def test_check_judges_programs_by_the_same_rules(cli: Cli, tmp_path: Path) -> None:
+    code, out, _ = cli("check", "@strided", "@coalesced")
+    assert code == 0 and "time on the GPU" not in out and "22.6 ms → 14.8 ms" in out
+    code, out, _ = cli("check", "@coalesced", "@strided", "--format", "json")
+    assert code == 1
+    (gate,) = json.loads(out)["gates"]
+    assert gate["status"] == "fail" and "most of it softmax_rows" in gate["message"]
+    assert cli("check", "@coalesced", "@strided", "--no-time")[0] == 6  # nothing was judged
+    code, _, said = cli("check", "@coalesced", "sgemm/v3")
+    assert code == 2 and "is a report" in said
+
+
+def test_limits_hold_for_the_kernels_that_matter(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(CAPTURES / ".workbench", tmp_path / ".workbench")
+    (tmp_path / "workbench.toml").write_text(
+        '[check]\nmax_regression = "100%"\nlimits = { registers = "<= 30" }\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = cli("check", "@strided", "@coalesced")
+    assert "@coalesced::softmax_rows" in out and code in (0, 1)
+    assert ("fail" in out) == (code == 1) and "must be <= 30" in out
+
+
+def test_a_capture_is_a_report_to_pages_and_to_studies(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ("report", "--single-file", "--out", str(page))
+    code, _, said = cli(*words, "@strided::softmax_rows", "@coalesced::softmax_rows")
+    assert code == 0, said
+    text = page.read_text()
+    assert "@coalesced" in text and "softmax_rows" in text and str(tmp_path) not in text
+    code, _, said = cli(*words, "@manual")
+    assert code == 2 and "no kernel of @manual" in said

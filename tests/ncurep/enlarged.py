@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from workbench.ncurep.container import FileBlock, read_blocks
-from workbench.ncurep.excerpt import packed
+from workbench.ncurep.excerpt import encode, packed
+from workbench.ncurep.wire import fields
+
+#: Of a result: its metrics, sections and rules.
+_METRIC, _SECTIONS, _RULES = 13, 17, 19
+#: A metric of one number is no longer than this; one of every instruction is.
+_ONE_NUMBER = 200
 
 
-def enlarge(small: bytes, times: int, path: Path) -> None:
+def lean(result: bytes) -> bytes:
+    """A result as of a run with one metric: single numbers, no sections, no rules."""
+    kept = (
+        field
+        for field in fields(result)
+        if field[0] not in (_SECTIONS, _RULES)
+        and not (
+            field[0] == _METRIC and isinstance(field[1], bytes) and len(field[1]) > _ONE_NUMBER
+        )
+    )
+    return b"".join(encode(field) for field in kept)
+
+
+def enlarge(
+    small: bytes, times: int, path: Path, *, change: Callable[[bytes], bytes] = bytes
+) -> None:
     """Write the report `small` with all of its results `times` over.
 
     The names of metrics stand in the header of the first result, and are not repeated.
+
+    Args:
+        small: The report.
+        times: How often it holds each of its results afterwards.
+        path: Where the large one goes.
+        change: What is done to the results that are added.
     """
     blocks = list(read_blocks(small, path))
     with path.open("wb") as file:
@@ -20,5 +48,5 @@ def enlarge(small: bytes, times: int, path: Path) -> None:
             for block in blocks:
                 if block.results:
                     header = tuple(field for field in block.header if isinstance(field[1], int))
-                    again = FileBlock(0, 0, header, (), block.results)
-                    file.write(packed(again, list(block.results)))
+                    again = FileBlock(0, 0, header, (), ())
+                    file.write(packed(again, [change(result) for result in block.results]))

@@ -118,6 +118,10 @@ class Shelf:
             ) from error
         return capture
 
+    def detail_path(self, capture: ProgramCapture) -> Path:
+        """Where the detailed profile of a capture is."""
+        return self.folder / _CAPTURES / check_name(capture.name) / _DETAIL
+
     def detail(self, capture: ProgramCapture) -> Profile | None:
         """The detailed profile of a capture; None where no kernel was profiled.
 
@@ -126,7 +130,7 @@ class Shelf:
         """
         if not capture.detail:
             return None
-        path = self.folder / _CAPTURES / check_name(capture.name) / _DETAIL
+        path = self.detail_path(capture)
         profile = codec.decode(path, Profile)
         if len(profile.launches) != len(capture.detail):
             raise DataError(

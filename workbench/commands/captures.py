@@ -11,8 +11,10 @@ from workbench.errors import UsageError
 from workbench.model import Profile, Record
 
 if TYPE_CHECKING:
+    from workbench.analysis.gates import Gate, Rules
     from workbench.analysis.program.difference import ProgramDifference
     from workbench.analysis.program.steps import KernelStep
+    from workbench.views.html.parts.common import ReportFile
 
 
 class Recalled(Record, frozen=True):
@@ -65,6 +67,27 @@ def open_capture(text: str) -> Recalled:
     return Recalled(capture=capture, detail=shelf.detail(capture), kernel=kernel or None)
 
 
+def report_file(text: str) -> ReportFile:
+    """The file that a report's pages are made of: ``x.ncu-rep::softmax``, ``@before::softmax``.
+
+    Raises:
+        UsageError: there is no such capture, or nothing of it was looked at closely.
+    """
+    from workbench.captures.shelf import find_shelf
+    from workbench.ncurep.read import split_target
+    from workbench.views.html.parts.common import ReportFile
+
+    if not is_capture(text):
+        return ReportFile(*split_target(text))
+    found = open_capture(text)
+    assert found.profile is not None  # raises where there is none
+    return ReportFile(
+        path=find_shelf().detail_path(found.capture),
+        kernel=found.kernel,
+        label=f"@{found.capture.name}",
+    )
+
+
 def show_program(text: str, format_: str, *, everything: bool) -> None:
     """Print one capture: its kernels by their time."""
     from workbench.views.sheets.program import program_sheet
@@ -101,6 +124,23 @@ def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: 
         print_sheet(sheet, format_)
         for step in steps:
             _print_step(step, difference)
+
+
+def program_gates(old: str, new: str, rules: Rules, *, force: bool) -> list[Gate]:
+    """The gates of the step from one capture to another."""
+    from workbench.analysis.gates import inconclusive
+    from workbench.analysis.program.checks import check_programs
+    from workbench.analysis.program.difference import compare_programs
+    from workbench.analysis.program.steps import kernel_steps
+    from workbench.errors import InconclusiveError
+
+    before, after = open_capture(old), open_capture(new)
+    try:
+        difference = compare_programs(before.capture, after.capture, force=force)
+    except InconclusiveError as error:
+        return [inconclusive(new, "", error.message)]
+    steps = kernel_steps(difference, (before.detail, after.detail), force=force)
+    return list(check_programs(difference, steps, rules))
 
 
 def _print_step(step: KernelStep, difference: ProgramDifference) -> None:

@@ -45,17 +45,18 @@ def command(
 ) -> None:
     """Check a step: expectations, regressions and limits.
 
-    VERSIONS is OLD NEW as for diff, or one version, which is checked against its
-    parent. Without any, and with --all, it is every recorded version of the study.
-    Ends with 1 where a gate fails and with 6 where one cannot be judged. The rules
-    stand in [tool.workbench.check].
+    VERSIONS is OLD NEW as for diff (two captures too: @base @new), or one version, which
+    is checked against its parent. Without any, and with --all, it is every recorded
+    version of the study. Ends with 1 where a gate fails and with 6 where one cannot be
+    judged. The rules stand in [tool.workbench.check].
     """
     import msgspec
 
     from workbench.analysis.gates import overall, read_rules
+    from workbench.commands.captures import is_program, program_gates
     from workbench.commands.targets import is_report
     from workbench.errors import UsageError
-    from workbench.project import require_project
+    from workbench.project import find_project, require_project
 
     if versions and all_:
         raise UsageError("--all checks every version", "Leave the versions out, or --all.")
@@ -63,13 +64,19 @@ def command(
         raise UsageError(
             f"check takes OLD NEW or one version, not {len(versions)}", "Or use --all."
         )
+    programs = len(versions) == 2 and all(map(is_program, versions))
     for text in versions:
-        if is_report(text):
+        if is_report(text) and not programs:
             raise UsageError(
                 f"{text} is a report, which predicts nothing", "`workbench diff` compares reports."
             )
-    rules = msgspec.structs.replace(read_rules(require_project().settings), timed=timed)
-    gates = _gates(versions, selection, rules, force)
+    project = find_project() if programs else require_project()
+    settings = project.settings if project is not None else {}
+    rules = msgspec.structs.replace(read_rules(settings), timed=timed)
+    if programs:
+        gates = program_gates(versions[0], versions[1], rules, force=force)
+    else:
+        gates = _gates(versions, selection, rules, force)
     from workbench.views.sheets import check as checked
 
     if format_ == "json":

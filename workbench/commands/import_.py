@@ -34,13 +34,14 @@ def command(
     device: str | None,
     force: bool,
 ) -> None:
-    """Keep REPORT (x.ncu-rep, or x.ncu-rep::kernel) as a version's profile.
+    """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
     Says where the report's source or launches are not those of the version. Host name
     and network addresses are taken out of the kept copy.
     """
     import msgspec
 
+    from workbench.commands.captures import is_capture, open_capture
     from workbench.engines.ncu.raw import scrub
     from workbench.errors import DataError, UsageError
     from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
@@ -60,7 +61,11 @@ def command(
     version = found.version(version_id)
     chosen = found.problem(problem)
     path, inner = split_target(report)
-    profile = select_kernels(read_report(path), kernel or inner)
+    captured = is_capture(report)
+    if captured:
+        profile = select_kernels(open_capture(report).profile, kernel)
+    else:
+        profile = select_kernels(read_report(path), kernel or inner)
     if not any(launch.profiled for launch in profile.launches):
         names = ", ".join(launch.kernel[:60] for launch in profile.launches)
         raise DataError(
@@ -78,7 +83,8 @@ def command(
             f"{profile.device.slug}: {_shown(target, project.root)}",
             "Replace it with --force, or keep this one apart with --problem or --device.",
         )
-    store.save(profile, raw=scrub(read_raw(path), path))
+    # Of a capture the profile alone was kept.
+    store.save(profile, raw=None if captured else scrub(read_raw(path), path))
     _report(profile, _shown(target, project.root))
 
 

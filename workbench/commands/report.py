@@ -160,22 +160,22 @@ class ReportPlan(Record, frozen=True):
 
     def build(self, *, force: bool = False) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
-        from workbench.ncurep.read import split_target
-        from workbench.views.html.build import ReportFile, build_report
+        from workbench.commands.captures import report_file
+        from workbench.views.html.build import build_report
 
         return build_report(
             self.folder,
             project=self.project,
             studies=self.studies,
-            reports=tuple(ReportFile(*split_target(text)) for text in self.reports),
+            reports=tuple(map(report_file, self.reports)),
             force=force,
         )
 
     def sources(self) -> tuple[Path, ...]:
         """The folders and files that the report is made from."""
-        from workbench.ncurep.read import split_target
+        from workbench.commands.captures import report_file
 
-        files = tuple(split_target(text)[0] for text in self.reports)
+        files = tuple(report_file(text).path for text in self.reports)
         project = self._of_project
         return (project.kernels, project.profiles, *files) if project else files
 

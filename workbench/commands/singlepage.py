@@ -74,14 +74,14 @@ def _existing(path: Path) -> FoundPage:
 
 
 def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
-    from workbench.ncurep.read import split_target
+    from workbench.commands.captures import report_file
 
     if not all(is_report(text) for text in texts):
         raise UsageError(
             "a version and a report have no page together",
             "`workbench import` keeps the report as a version; `workbench diff` takes both.",
         )
-    reports = tuple(ReportFile(*split_target(text)) for text in texts)
+    reports = tuple(map(report_file, texts))
     build_report(folder, reports=reports)
     pages = {home: list(home.glob("launch*.html")) for home in (folder / "files").iterdir()}
     if len(reports) == 2:
@@ -95,7 +95,7 @@ def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
 
 
 def _plain(report: ReportFile) -> str:
-    name = report.path.name.removesuffix(".zst").removesuffix(".ncu-rep")
+    name = report.title.removesuffix(".zst").removesuffix(".ncu-rep")
     return f"{name}-{report.kernel}" if report.kernel else name
 
 

@@ -84,7 +84,8 @@ class Target(Record, frozen=True):
     """A profile with what belongs to it.
 
     `stale` says that the version's source was edited after the capture; `notes` are
-    sentences that must stand beside any number that is shown.
+    sentences that must stand beside any number that is shown. `picked`: one launch was asked
+    for, and it holds no other.
     """
 
     label: str
@@ -94,6 +95,7 @@ class Target(Record, frozen=True):
     version: Version | None = None
     stale: bool = False
     notes: tuple[str, ...] = ()
+    picked: bool = False
 
 
 def is_report(text: str) -> bool:
@@ -144,7 +146,7 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
     ]
     if selection.launch is None:
         return found
-    return [_one_launch(target, selection.launch) for target in found]
+    return [target if target.picked else _one_launch(target, selection.launch) for target in found]
 
 
 def compared(before: Target, after: Target, *, force: bool) -> Comparison:
@@ -168,13 +170,27 @@ def compared(before: Target, after: Target, *, force: bool) -> Comparison:
 def _report(text: str, label: str, selection: Selection) -> Target:
     if is_capture(text):
         return Target(label=text, profile=open_capture(text).profile)
+    from workbench.commands.largereport import is_large
     from workbench.ncurep.read import read_report, select_kernels, split_target
 
     path, kernel = split_target(text)
+    if is_large(path):
+        return _of_large(path, label, kernel, selection.launch)
     profile = select_kernels(read_report(path), kernel)
     if selection.engine == "emulator":
         raise UsageError(f"{path} is a report of ncu, not of the emulator", "Leave --engine out.")
     return Target(label=label, profile=profile)
+
+
+def _of_large(path: Path, label: str, kernel: str | None, launch: int | None) -> Target:
+    """Of a large report only what is meant is read."""
+    from workbench.commands.largereport import read_chosen
+
+    if launch is not None and "#" in (kernel or ""):
+        raise UsageError(f"--launch and {kernel} name two launches", "Leave one of them out.")
+    name = f"{kernel or ''}#{launch}" if launch is not None else kernel
+    own = label if launch is None else f"{label}#{launch}"
+    return Target(label=own, profile=read_chosen(path, name), picked=launch is not None)
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:

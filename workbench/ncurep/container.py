@@ -30,12 +30,14 @@ filter leaves out.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import mmap
 import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from workbench.disk.limits import REPORT, TIME_VARIABLE, read_regular, seconds
@@ -101,6 +103,14 @@ class CaptureSession:
     tools: dict[str, str]
     command: str
     processes: list[str]
+
+    @property
+    def when(self) -> str:
+        """The time of the capture as records hold it; empty where it is unknown."""
+        with contextlib.suppress(OverflowError, OSError, ValueError):
+            if self.created:
+                return datetime.fromtimestamp(self.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return ""
 
     @property
     def ncu_version(self) -> str:

@@ -9,7 +9,9 @@ size takes the memory of its largest block.
 
 from __future__ import annotations
 
+import math
 import mmap
+import struct
 from collections.abc import Container as Holder
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +33,14 @@ from workbench.ncurep.wire import Field, WireError, fields, messages, text, vari
 
 #: Fields of a result: its grid and block, each x, y, z.
 _GRID, _BLOCK = 10, 11
-#: Bytes of results that an excerpt may hold before the next one begins.
-PART = 8 << 20
+#: Of a block's header: the names of the metrics that its results bring, numbered over all blocks.
+_NAMES = 4
+#: Of a result: a metric, its number in that list and its value. ncu always has nanoseconds.
+_METRIC, _DURATION = 13, b"gpu__time_duration.sum"
+_DOUBLE = b"\x12\x09\x19"  # a message of nine bytes: field 3, of fixed 64 bits
+_VALUE = struct.Struct("<d")
+#: Bytes of results, and results, that an excerpt may hold before the next one begins.
+PART, MOST = 8 << 20, 100
 
 
 class ListedResult(Record, frozen=True):
@@ -43,6 +51,7 @@ class ListedResult(Record, frozen=True):
     grid: Dim3
     block: Dim3
     size: int  # bytes in the file
+    duration_ns: float | None = None
 
 
 def list_results(path: Path) -> list[ListedResult]:
@@ -56,14 +65,37 @@ def list_results(path: Path) -> list[ListedResult]:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
-            return [
-                _listed(result) for block in read_blocks(data, path) for result in block.results
-            ]
+            return list(_walk(data, path))
         except WireError as error:
             raise DataError(f"{path}: damaged: {error}", "Copy the file again.") from error
 
 
-def _listed(result: bytes) -> ListedResult:
+def _walk(data: mmap.mmap, path: Path) -> Iterator[ListedResult]:
+    names: list[bytes] = []
+    mark = b""
+    for block in read_blocks(data, path):
+        for key, table in block.header:
+            if key == _NAMES and isinstance(table, bytes) and not mark:
+                names += messages(table, 1)
+                if _DURATION in names:
+                    mark = b"\x08" + varint(names.index(_DURATION)) + _DOUBLE
+        for result in block.results:
+            yield _listed(result, mark)
+
+
+def _duration(result: bytes, mark: bytes) -> float | None:
+    """The value behind `mark`, if that begins a metric: 5,000 results are searched in a second."""
+    at = result.find(mark) if mark else -1
+    while at >= 2 and result[at - 2] != (_METRIC << 3 | 2):
+        at = result.find(mark, at + 1)
+    start = at + len(mark)
+    if at < 2 or start + _VALUE.size > len(result):
+        return None
+    value: float = _VALUE.unpack_from(result, start)[0]
+    return value if math.isfinite(value) else None
+
+
+def _listed(result: bytes, mark: bytes) -> ListedResult:
     function = text(result, RESULT_FUNCTION)
     return ListedResult(
         symbol=text(result, RESULT_MANGLED) or function,
@@ -71,6 +103,7 @@ def _listed(result: bytes) -> ListedResult:
         grid=_dim3(result, _GRID),
         block=_dim3(result, _BLOCK),
         size=len(result),
+        duration_ns=_duration(result, mark),
     )
 
 
@@ -82,10 +115,10 @@ def _dim3(result: bytes, number: int) -> Dim3:
 
 
 def parts(results: list[ListedResult], most: int = PART) -> Iterator[range]:
-    """Runs of results of about `most` bytes together, each result once, in order."""
+    """Runs of up to `MOST` results of about `most` bytes together, each once, in order."""
     start = size = 0
     for place, result in enumerate(results):
-        if place > start and size + result.size > most:
+        if place > start and (size + result.size > most or place - start == MOST):
             yield range(start, place)
             start, size = place, 0
         size += result.size
@@ -119,12 +152,16 @@ def packed(block: FileBlock, results: list[bytes]) -> bytes:
     payload = b"".join(SIZE.pack(len(entry)) + entry for entry in (*block.sources, *results))
     numbers = {NUM_SOURCES: len(block.sources), NUM_RESULTS: len(results)}
     numbers[PAYLOAD_SIZE] = len(payload)
-    header = b"".join(_field(field, numbers) for field in block.header)
+    header = b"".join(
+        encode((key, numbers.get(key, value)) if isinstance(value, int) else (key, value))
+        for key, value in block.header
+    )
     return SIZE.pack(len(header)) + header + payload
 
 
-def _field(field: Field, numbers: dict[int, int]) -> bytes:
+def encode(field: Field) -> bytes:
+    """One field on the wire. Numbers of fixed width, which no frame of ncu's has, become bytes."""
     key, value = field
     if isinstance(value, int):
-        return varint(key << 3) + varint(numbers.get(key, value))
+        return varint(key << 3) + varint(value)
     return varint(key << 3 | 2) + varint(len(value)) + value

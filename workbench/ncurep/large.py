@@ -16,8 +16,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from workbench.errors import UsageError
 from workbench.model import InstructionTable, Launch, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
+from workbench.units import listed
 
 #: Bytes from which a report is read in parts.
 LARGE = 32 << 20
@@ -48,8 +50,8 @@ def read_parts(
     """
     results = list_results(plain)
     wanted = sorted(choose(results)) if choose is not None else list(range(len(results)))
-    listed = [results[place] for place in wanted]
-    runs = [[wanted[place] for place in run] for run in parts(listed)]
+    sizes = [results[place] for place in wanted]
+    runs = [[wanted[place] for place in run] for run in parts(sizes)]
     found: dict[int, Profile] = {}
     waiting, failed = deque(enumerate(runs)), list[BaseException]()
     told = threading.Lock()
@@ -140,3 +142,39 @@ def _shared(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Laun
     )
     metrics = {one(name): one(metric) for name, metric in launch.metrics.items()}
     return replace(launch, instructions=moved, metrics=metrics)
+
+
+def choice(name: str) -> Choose:
+    """The results that `workbench.ncurep.read.select_kernels` picks by `name`, and no more.
+
+    Parts of names are looked for in the mangled name, where it would look in the signature.
+
+    Raises:
+        UsageError: when it is called: no launch matches.
+    """
+    head, mark, number = name.rpartition("#")
+    numbered = bool(mark) and number.isascii() and number.isdigit()
+    wanted = head if numbered else name
+
+    def choose(results: Sequence[ListedResult]) -> list[int]:
+        part = wanted.lower()
+        places = list(range(len(results)))
+        if wanted:
+            exact = [x for x in places if results[x].function == wanted]
+            alike = [
+                x
+                for x in places
+                if part in results[x].function.lower() or part in results[x].symbol.lower()
+            ]
+            places = exact or alike
+        if numbered:
+            places = places[int(number) - 1 : int(number)] if int(number) else []
+        if not places:
+            names = list(dict.fromkeys(result.function for result in results))
+            raise UsageError(
+                f"no launch matches {name!r}",
+                f"The report has {len(results):,} launches, of {listed(names, 12)}.",
+            )
+        return places
+
+    return choose

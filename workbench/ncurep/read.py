@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from workbench.model import DEBUG_BUILD, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import AGAIN, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
+from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.large import LARGE, Choose, Progress, read_parts
 from workbench.ncurep.notices import CODES, lacks
 
@@ -169,6 +169,16 @@ def read_report(
     return _with_session(profile, container, lost=not chosen)
 
 
+def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
+    """The launches of a report with their times, without the native reader.
+
+    Raises:
+        DataError: no report, cut short or damaged.
+    """
+    with _plain(path) as plain:
+        return list_results(plain), read_container(plain, shown=path).session
+
+
 def read_raw(path: Path) -> bytes:
     """The bytes of a report, unpacked where it is compressed.
 
@@ -275,13 +285,9 @@ def _with_session(profile: Profile, container: Container, *, lost: bool) -> Prof
     }
     if session.ncu_version:
         tools["ncu"] = session.ncu_version
-    captured = ""
-    with contextlib.suppress(OverflowError, OSError, ValueError):
-        if session.created:
-            captured = datetime.fromtimestamp(session.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return msgspec.structs.replace(
         profile,
-        captured=captured,
+        captured=session.when,
         tools=tools,
         capture=_capture(session, profile.capture.passes),
         notices=(

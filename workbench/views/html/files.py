@@ -30,7 +30,7 @@ class _Report:
                 f"cannot read {file.path}: {error.strerror}", "Check the path and its permissions."
             ) from error
         self.file = file
-        self.name = file.path.name + (f"::{file.kernel}" if file.kernel else "")
+        self.name = file.title + (f"::{file.kernel}" if file.kernel else "")
         # Two files of the same name from two folders are two reports; the path stays private.
         self.id = digest(str(file.path.resolve()))[:8]
         self.folder = f"files/{page_part(self.name)}-{self.id}"
@@ -41,14 +41,18 @@ class _Report:
         """What the report holds of the kernels that are meant."""
         if self._profile is None:
             from workbench.ncurep.read import read_report, select_kernels
+            from workbench.store.codec import decode
 
-            self._profile = select_kernels(read_report(self.file.path), self.file.kernel)
+            whole = (
+                decode(self.file.path, Profile) if self.file.label else read_report(self.file.path)
+            )
+            self._profile = select_kernels(whole, self.file.kernel)
         return self._profile
 
     @property
     def label(self) -> str:
         """A short name for headings and axes: without the folder and the suffix."""
-        stem = self.file.path.name.removesuffix(".zst").removesuffix(".ncu-rep")
+        stem = self.file.title.removesuffix(".zst").removesuffix(".ncu-rep")
         return f"{stem}::{self.file.kernel}" if self.file.kernel else stem
 
 

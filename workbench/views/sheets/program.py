@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from workbench.analysis.program.difference import ProgramDifference, WorkChange, total
 from workbench.captures.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
@@ -79,6 +81,27 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         title=_title(capture, whole),
         notes=tuple(notes),
         extra=("block", "grid", "shortest – longest", "profiled"),
+    )
+
+
+def report_sheet(report: ProgramCapture) -> Sheet:
+    """A report of many launches, seen as a program: its kernels by their time under ncu."""
+    whole = total(report.survey)
+    sheet = program_sheet(report, everything=True)
+    launches = several(report.survey.launches, "launch", "launches")
+    title = f"{report.name}\ncaptured {when(report.captured)}, {launches}, "
+    title += f"{quantity(whole.value, 's')} under the profiler\n"
+    closer = (
+        f"closer: `workbench show {report.name}::KERNEL#1` (its first launch) or `--launch N`; "
+        "--all reads every counter of every launch"
+    )
+    return replace(
+        sheet,
+        title=title,
+        shown=tuple(row[:-1] for row in sheet.shown),  # without what was profiled: all of it
+        header=sheet.header[:-1],
+        extra=sheet.extra[:-1],
+        notes=(*sheet.notes, closer),
     )
 
 

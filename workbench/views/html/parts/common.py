@@ -22,10 +22,20 @@ _CODE = re.compile(r"`([^`]*)`")
 
 
 class ReportFile(Record, frozen=True):
-    """A report captured elsewhere, and which of its kernels are meant (None: all)."""
+    """A report captured elsewhere, and which of its kernels are meant (None: all).
+
+    `label` is what it is called, where its file's name says nothing: ``@before``, whose file is
+    the detailed profile of a capture.
+    """
 
     path: Path
     kernel: str | None = None
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called: its label, or its file's name."""
+        return self.label or self.path.name
 
 
 class Link(Record, frozen=True):
