@@ -20,6 +20,7 @@ from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Entry, Store, natural_key
+from workbench.store.codec import decode
 from workbench.study.folder import Study
 from workbench.study.info import StudyInfo
 
