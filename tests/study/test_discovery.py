@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.study_maker import BASELINE, STUDY, VERSION, Maker
 from workbench.errors import UsageError
-from workbench.model import Version
+from workbench.specs import Version
 from workbench.study.discovery import _check_cycles
 
 

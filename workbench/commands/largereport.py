@@ -28,18 +28,6 @@ def is_large(path: Path) -> bool:
     return size >= LARGE
 
 
-def whole_large_report(text: str) -> Path | None:
-    """The path of a large report that was named as a whole; None for everything else."""
-    from workbench.commands.captures import is_capture
-    from workbench.commands.targets import is_report
-    from workbench.ncurep.read import split_target
-
-    if is_capture(text) or not is_report(text):
-        return None
-    path, kernel = split_target(text)
-    return path if kernel is None and is_large(path) else None
-
-
 def read_chosen(path: Path, name: str | None) -> Profile:
     """Of a large report the launches that ``::name`` or ``::name#k`` picks; None: all of them.
 

@@ -45,9 +45,9 @@ def command(
     if is_program(target) and selection.launch is None:
         show_program(target, format_, everything=all_)
         return
-    from workbench.commands.largereport import show_table, whole_large_report
+    from workbench.commands.largereport import show_table
     from workbench.commands.sources import with_sources
-    from workbench.commands.targets import resolve
+    from workbench.commands.targets import resolve, whole_large_report
 
     large = whole_large_report(target)
     if large is not None and selection.launch is None and not all_:
