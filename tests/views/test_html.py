@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import threading
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -647,13 +648,23 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
     assert len(build(root).damaged) > 1
 
 
-def test_a_pipe_among_the_profiles_holds_nothing_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        (os.mkfifo, "is a pipe, and not a file"),
+        (os.mkdir, "is a folder, and not a file"),
+        (lambda path: path.symlink_to("nothing"), "a link that leads to no file"),
+    ],
+)
+def test_what_is_no_profile_holds_nothing_up(
+    tmp_path: Path, put: Callable[[Path], None], said: str
+) -> None:
     root = site_data.plain(tmp_path)
     path = root / "profiles/h200/demo/v2/n1024.ncu.json.zst"
     path.unlink()
-    os.mkfifo(path)
+    put(path)
     (error,) = build(root).damaged
-    assert "is a pipe, and not a file" in error.message
+    assert said in error.message
 
 
 def test_a_study_without_profiles_names_the_nearest(tmp_path: Path) -> None:

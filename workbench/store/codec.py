@@ -118,6 +118,8 @@ def decode(path: Path, type_: type[T]) -> T:
     except OSError as error:
         if error.errno in (errno.EIO, errno.EISDIR):
             raise _damaged(path, str(error.strerror)) from error
+        if path.is_symlink():
+            raise _damaged(path, "a link that leads to no file") from error
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
     try:
         record = _open(path, unpack(data, path), type_)

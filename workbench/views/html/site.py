@@ -152,7 +152,12 @@ class Site:
     def content(self, path: Path) -> str:
         """Digest of a file's content; one that `stat` finds unchanged is not read again."""
         name = self._name(path)
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be read: {error.strerror}", "Look what became of it."
+            ) from error
         stamp = self._files.get(name)
         if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
             stamp = (status.st_mtime_ns, status.st_size, digest(read_regular(path, REPORT)))
