@@ -78,7 +78,6 @@ class ChartRow(Record, frozen=True):
     lit: str
     counter: str
     made_of: str
-    peak: str
 
 
 class MemoryView(Record, frozen=True):
@@ -155,7 +154,6 @@ def memory_view(
                 lit=drawing.lit([flows]),
                 counter=f"{counters}{last.counter}" if last.counter else "",
                 made_of=next((flow.ncu for flow in reversed(flows) if flow.ncu), ""),
-                peak=next((flow.peak for flow in reversed(flows) if flow.peak), ""),
             )
         )
     return MemoryView(
