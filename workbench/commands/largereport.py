@@ -28,6 +28,14 @@ def is_large(path: Path) -> bool:
     return size >= LARGE
 
 
+def whole_large_report(text: str) -> Path | None:
+    """The path of a large report that `text` names as a whole; None for everything else."""
+    from workbench.ncurep.read import split_target
+
+    path, kernel = split_target(text)
+    return path if kernel is None and is_large(path) else None
+
+
 def read_chosen(path: Path, name: str | None) -> Profile:
     """Of a large report the launches that ``::name`` or ``::name#k`` picks; None: all of them.
 

@@ -45,11 +45,11 @@ def command(
     if is_program(target) and selection.launch is None:
         show_program(target, format_, everything=all_)
         return
-    from workbench.commands.largereport import show_table
+    from workbench.commands.largereport import show_table, whole_large_report
     from workbench.commands.sources import with_sources
-    from workbench.commands.targets import resolve, whole_large_report
+    from workbench.commands.targets import is_report, resolve
 
-    large = whole_large_report(target)
+    large = whole_large_report(target) if is_report(target) else None
     if large is not None and selection.launch is None and not all_:
         show_table(large, format_)
         return

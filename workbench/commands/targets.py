@@ -182,17 +182,6 @@ def _report(text: str, label: str, selection: Selection) -> Target:
     return Target(label=label, profile=profile)
 
 
-def whole_large_report(text: str) -> Path | None:
-    """The path of a large report that was named as a whole; None for everything else."""
-    from workbench.commands.largereport import is_large
-    from workbench.ncurep.read import split_target
-
-    if is_capture(text) or not is_report(text):
-        return None
-    path, kernel = split_target(text)
-    return path if kernel is None and is_large(path) else None
-
-
 def _of_large(path: Path, label: str, kernel: str | None, launch: int | None) -> Target:
     """Of a large report only what is meant is read."""
     from workbench.commands.largereport import read_chosen
