@@ -152,6 +152,22 @@ def test_a_kill_of_us_ends_the_child_and_its_children(tmp_path: Path) -> None:
     until(lambda: not any(map(runs, left)))
 
 
+def test_a_kill_before_the_guard_was_told_ends_the_program_too(tmp_path: Path) -> None:
+    """Between its start and the word to the guard there is a moment; it is found by its mark."""
+    code = (
+        "import os, signal, subprocess\n"
+        "from workbench.processes.ending import guarded\n"
+        "with guarded() as guard:\n"
+        "    program = subprocess.Popen(['sleep', '99'], env={**os.environ, **guard.mark},\n"
+        "                               stdout=subprocess.DEVNULL, start_new_session=True)\n"
+        "    print(program.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ours = subprocess.run(python(code), stdout=subprocess.PIPE, text=True, check=False)
+    program = int(ours.stdout)
+    until(lambda: not runs(program))
+
+
 def test_a_kill_of_us_ends_what_was_forked(tmp_path: Path) -> None:
     code = (
         "import multiprocessing, os, time\n"

@@ -94,7 +94,7 @@ def _run(
             process = subprocess.Popen(
                 argv,
                 cwd=folder,
-                env=env,
+                env={**env, **guard.mark},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -104,7 +104,7 @@ def _run(
             )
         except OSError as error:
             raise MissingError(f"{argv[0]} does not run: {error}", "Repair it.") from error
-        guard(process.pid)
+        guard.tell(process.pid)
         try:
             output, errors = process.communicate(text, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:

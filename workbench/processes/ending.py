@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 #: Seconds between SIGTERM and SIGKILL: ncu needs a few to let go of the driver.
 GRACE_S = 5.0
 _POLL_S = 0.02
+_MARK = "WORKBENCH_GUARDED"
 
 
 def members(group: int) -> list[int]:
@@ -107,18 +109,30 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
         time.sleep(_POLL_S)
 
 
+class Guard(NamedTuple):
+    """What guards a program.
+
+    Attributes:
+        tell: To be called with its pid, once that is known.
+        mark: To be part of its environment: it is found by that where we were killed before.
+    """
+
+    tell: Callable[[int], None]
+    mark: dict[str, str]
+
+
 @contextlib.contextmanager
-def guarded() -> Iterator[Callable[[int], None]]:
+def guarded() -> Iterator[Guard]:
     """See to it that a program which is started in the block ends, even if we are killed.
 
-    Yields:
-        What to call with its pid; it must lead a group of its own.
+    It must lead a group of its own.
     """
+    mark = {_MARK: os.urandom(8).hex()}
     reading, writing = os.pipe()
     try:
         # Started before what it guards: from then on, telling it takes no time.
         guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__],
+            [sys.executable, "-I", "-S", __file__, mark[_MARK]],
             stdin=reading,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -126,7 +140,9 @@ def guarded() -> Iterator[Callable[[int], None]]:
         )
     except OSError:
         os.close(writing)
-        yield lambda _pid: None  # no more processes to be had: what matters says so itself
+        yield Guard(
+            lambda _pid: None, mark
+        )  # no more processes to be had: what matters says so itself
         return
     finally:
         os.close(reading)
@@ -136,11 +152,25 @@ def guarded() -> Iterator[Callable[[int], None]]:
             os.write(writing, f"{pid}\n".encode())
 
     try:
-        yield tell
+        yield Guard(tell, mark)
     finally:
         guard.kill()
         guard.wait()
         os.close(writing)
+
+
+def _marked(mark: str) -> tuple[int, str]:
+    """The leader whose environment has a mark, and its start; it may only be about to begin."""
+    wanted = f"{_MARK}={mark}".encode()
+    end = time.monotonic() + GRACE_S
+    while time.monotonic() < end:
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            pid = int(environ.parent.name)
+            with contextlib.suppress(OSError):
+                if wanted in environ.read_bytes().split(b"\0") and os.getpgid(pid) == pid:
+                    return pid, _started(pid)
+        time.sleep(_POLL_S)
+    return 0, ""
 
 
 def _guard() -> None:
@@ -148,6 +178,8 @@ def _guard() -> None:
     group = int(told) if told.strip().isdigit() else 0
     start = _started(group) if group else ""
     sys.stdin.read()
+    if not group:
+        group, start = _marked(sys.argv[1])
     # Another process has the number only after the leader and its whole group are gone.
     if group and _started(group) in ("", start):
         end_group(group)

@@ -160,14 +160,14 @@ def run_foreground(
         begin = time.monotonic()
         try:
             process = subprocess.Popen(
-                list(argv), stdin=reading, cwd=cwd, env=dict(env), process_group=0
+                list(argv), stdin=reading, cwd=cwd, env={**env, **guard.mark}, process_group=0
             )
         except OSError as error:
             raise MissingError(
                 f"{argv[0]} cannot be started: {error.strerror or error}",
                 "Write the command behind -- as you would without workbench.",
             ) from error
-        guard(process.pid)
+        guard.tell(process.pid)
         timed_out = False
         try:
             terminal.lend(process.pid)

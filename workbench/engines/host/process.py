@@ -164,8 +164,8 @@ def run_group(
     timed_out = False
     # Before the program starts: a signal right after must already end it.
     with guarded() as guard, Interrupts() as interrupts:
-        process = _start(argv, cwd, env)
-        guard(process.pid)
+        process = _start(argv, cwd, {**(os.environ if env is None else env), **guard.mark})
+        guard.tell(process.pid)
         try:
             interrupts.release()
             reader = threading.Thread(target=pump, args=(process.stdout,), daemon=True)
@@ -189,14 +189,12 @@ def run_group(
     )
 
 
-def _start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None
-) -> subprocess.Popen[bytes]:
+def _start(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             list(argv),
             cwd=cwd,
-            env=dict(env) if env is not None else None,
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
