@@ -56,7 +56,7 @@ def children() -> set[int]:
     return found
 
 
-def _left(known: set[int], within_s: float = 20.0) -> list[int]:
+def _left(known: set[int], within_s: float = 20.0) -> list[str]:
     """What outlives its parent, however long it is given; it is then ended."""
     end = time.monotonic() + within_s
     while True:
@@ -68,9 +68,13 @@ def _left(known: set[int], within_s: float = 20.0) -> list[int]:
         if not left or time.monotonic() > end:
             break
         time.sleep(0.01)
+    told = []
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    return left
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            told.append(f"{pid}: {words}")
+            os.kill(pid, signal.SIGKILL)
+    return told
 
 
 def start(
