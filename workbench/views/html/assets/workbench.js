@@ -577,11 +577,15 @@
     const href = Array.isArray(data) ? data[1] : "";
     if (href && href.startsWith("#")) location.hash = href;
   }
+  const paper = matchMedia("print");
+  const SHEET = 690; // A4 within its margins
   function draw(node) {
     const figure = json(node.dataset.figure);
     const css = style();
-    const small = node.clientWidth < 520;
-    const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}) };
+    // A sheet is narrower than most screens, and nothing tells a chart how wide it is.
+    const width = paper.matches ? Math.min(node.clientWidth, SHEET) : 0;
+    const small = (width || node.clientWidth) < 520;
+    const layout = { ...figure.layout, ...(small ? figure.narrow || {} : {}), ...(width ? { width } : {}) };
     const data = small && figure.traces ? figure.data.map((trace, n) => ({ ...trace, ...figure.traces[n] })) : figure.data;
     return window.Plotly.react(node, paint(data, css), paint(layout, css), config).then(() => {
       if (!node.dataset.drawn) node.on("plotly_click", follow);
@@ -614,6 +618,15 @@
       for (const node of all("[data-figure]")) node.textContent = `This chart needs ${error.message}; its numbers are in the table below.`;
     });
   }
+  // What is folded on a screen and matters on paper is open there.
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = all("details.paper:not([open])");
+    for (const node of unfolded) node.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const node of unfolded) node.open = false;
+  });
   const figures = all("[data-figure]");
   if (figures.length) {
     document.addEventListener("toggle", (event) => event.target.open && enqueue(event.target), true);
