@@ -125,13 +125,13 @@ TILES = (
     PRELUDE
     + r"""
 extern "C" __global__ void tiles(const __grid_constant__ CUtensorMap map, unsigned char* y,
-                                 int bytes, int dx, int dy) {
+                                 int bytes, int dx, int dy, int left) {
   extern __shared__ __align__(1024) unsigned char smem[];
   __shared__ uint64_t bar;
   if (threadIdx.x == 0) {
     init(&bar, 1);
     expect(&bar, bytes);
-    tile(smem, &map, blockIdx.x * dx - 8, blockIdx.y * dy - 2, &bar);
+    tile(smem, &map, blockIdx.x * dx - left, blockIdx.y * dy - 2, &bar);
   }
   __syncthreads();
   wait(&bar, 0);
@@ -167,7 +167,7 @@ def unswizzled(data: Array, swizzle: int) -> Array:
 def test_tiles_with_each_swizzle(hopper: Compile, swizzle: Any, dtype: str) -> None:
     """Tiles that begin outside, lie inside and end outside of the tensor."""
     size = np.dtype(dtype).itemsize
-    width = (swizzle or 48) // size
+    width, left = (swizzle or 48) // size, max(8, 16 // size)
     shape = (37, 3 * width // 16 * 16)
     pitch = -(-shape[1] * size // 16) * 16 + 32
     stored = np.zeros((shape[0], pitch // size), dtype)
@@ -179,11 +179,11 @@ def test_tiles_with_each_swizzle(hopper: Compile, swizzle: Any, dtype: str) -> N
     total = rows * width * size
     got, _ = execute(
         hopper(TILES), "tiles", {"x": stored, "y": np.zeros((12, total), "u1")},
-        [TensorArgument("x", m), "y", total, width, rows],
+        [TensorArgument("x", m), "y", total, width, rows, left],
         grid=grid, block=64, shared=total, check=True, unwritten=["y"],
     )  # fmt: skip
-    padded = np.zeros((80, 8 + 5 * width), dtype)
-    padded[2 : 2 + shape[0], 8 : 8 + shape[1]] = x
+    padded = np.zeros((80, left + 5 * width), dtype)
+    padded[2 : 2 + shape[0], left : left + shape[1]] = x
     for block in range(12):
         column, row = block % 4 * width, block // 4 * rows
         tile = unswizzled(got["y"][block], swizzle).view(dtype).reshape(rows, width)
@@ -256,7 +256,7 @@ extern "C" __global__ void out(const __grid_constant__ CUtensorMap map, const fl
   __syncthreads();
   if (t == 0) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
-      :: "l"(&map), "r"(blockIdx.x * 16), "r"(-2), "r"(at(tile_)) : "memory");
+      :: "l"(&map), "r"(blockIdx.x * 16), "r"(n), "r"(at(tile_)) : "memory");
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;"
       :: "l"(sums), "r"(at(tile_)), "r"(512) : "memory");
     commit();
@@ -274,10 +274,10 @@ def test_tiles_and_sums_go_out(hopper: Compile) -> None:
     m = TensorMap("float32", (56, 5), (256,), (16, 8))
     got, _ = execute(
         hopper(OUT), "out", {"y": np.full((5, 64), 7, "f4"), "x": x, "sums": np.zeros(128, "f4")},
-        [TensorArgument("y", m), "x", "sums", 0], grid=4, block=128,
+        [TensorArgument("y", m), "x", "sums", 1], grid=4, block=128,
     )  # fmt: skip
     want = np.full((5, 64), 7, "f4")
-    want[:, :56] = x[:, 2:7].transpose(1, 0, 2).reshape(5, 64)[:, :56]
+    want[1:, :56] = x[:, :4].transpose(1, 0, 2).reshape(4, 64)[:, :56]
     assert np.array_equal(got["y"], want)
     assert np.array_equal(got["sums"], x.sum(0).reshape(-1))
 
@@ -310,9 +310,33 @@ def test_an_argument_that_is_no_map(hopper: Compile) -> None:
     m = TensorMap("float32", (64, 64, 4), (256, 16384), (16, 8, 1))
     buffers = {"x": np.zeros((4, 64, 64), "f4"), "y": np.zeros(512, "u1")}
     with pytest.raises(KernelError, match=r"k\.cu:\d+: the tensor map is tiled with 3 axes"):
-        execute(module, "tiles", buffers, [TensorArgument("x", m), "y", 512, 0, 0], shared=512)
+        execute(module, "tiles", buffers, [TensorArgument("x", m), "y", 512, 0, 0, 8], shared=512)
     with pytest.raises(UsageError, match="argument 1 has 4 bytes"):
-        execute(module, "tiles", buffers, [Scalar(3), "y", 512, 0, 0], shared=512)
+        execute(module, "tiles", buffers, [Scalar(3), "y", 512, 0, 0, 8], shared=512)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "words"),
+    [
+        (TILES, (2, 4), r"starts at element -4 of a row, -8 bytes"),
+        (TILES, (0, 12), r"starts at element -12 of a row, -24 bytes"),
+        (OUT, (-2,), r"a store of a tile at \(0, -2\), before the tensor"),
+    ],
+)
+def test_coordinates_that_the_chip_refuses(
+    hopper: Compile, text: str, values: tuple[int, ...], words: str
+) -> None:
+    """Seen on an H200: an illegal instruction."""
+    m = TensorMap("float16" if text == TILES else "float32", (64, 5), (256,), (16, 8))
+    buffers = {"x": np.zeros((5, 128), "f2"), "y": np.zeros((5, 64), "f4")}
+    if text == TILES:
+        args: list[Any] = [TensorArgument("x", m), "y", 256, 0, *values]
+    else:
+        buffers["x"] = np.zeros((4, 8, 16), "f4")
+        args = [TensorArgument("y", m), "x", "x", *values]
+    name = "tiles" if text == TILES else "out"
+    with pytest.raises(KernelError, match=rf"k\.cu:\d+: .*{words}"):
+        execute(hopper(text), name, buffers, args, block=128, shared=256)
 
 
 WAITS = {
@@ -397,7 +421,7 @@ def test_layouts_that_are_not_documented_are_refused(hopper: Compile) -> None:
         with pytest.raises(KernelError, match=r"k\.cu:\d+: .* not documented"):
             execute(
                 hopper(TILES), "tiles", {"x": np.zeros((64, 64), "f2"), "y": np.zeros(2048, "u1")},
-                [TensorArgument("x", m), "y", 512, 0, 0], shared=2048,
+                [TensorArgument("x", m), "y", 512, 0, 0, 8], shared=2048,
             )  # fmt: skip
 
 
@@ -409,7 +433,7 @@ def test_tiles_with_steps_and_nan(hopper: Compile) -> None:
     )  # fmt: skip
     got, _ = execute(
         hopper(TILES), "tiles", {"x": x, "y": np.zeros((2, 512), "u1")},
-        [TensorArgument("x", m), "y", 512, 0, 16], grid=(1, 2, 1), shared=512, check=True,
+        [TensorArgument("x", m), "y", 512, 0, 16, 8], grid=(1, 2, 1), shared=512, check=True,
     )  # fmt: skip
     padded = np.full((40, 24), np.nan, "f4")
     padded[2:22, 8:] = x

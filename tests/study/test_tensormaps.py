@@ -84,6 +84,12 @@ def test_a_tensor_beyond_its_buffer(maker: Maker) -> None:
         ("[128, 640,", "[", 13, "it has 1 strides, not one for each axis"),
         ('box = [4, "TILE"]', "", 0, "its box () is not 1 to 256"),
         ('"TILE"]', '"5 * TILE"]', 5, "its box (4, 320) is not 1 to 256"),
+        (
+            'dims = [4, "N // 4"]\nbox = [4, "TILE"]',
+            "dims = [8, 5, 5]\nbox = [8, 256, 256]",
+            5,
+            "its box has 2,097,152 bytes, and a block's shared memory 232,448",
+        ),
         ('[4, "TILE"]', '[2, "TILE"]', 5, "a row of its box has 8 bytes, not a multiple of 16"),
         ('[4, "TILE"]', '[12, "TILE"]', 5, "has 48 bytes, more than the 32 that are swizzled"),
         ('[4, "TILE"]', '[4, "TILE", 1]', 5, "its box (4, 64, 1) is not"),

@@ -6,6 +6,7 @@ says them, before a driver or the emulator sees them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -28,6 +29,8 @@ Interleave = Literal[0, 16, 32]
 Promotion = Literal[0, 64, 128, 256]
 #: What elements outside of the tensor are; NaN for floating-point types alone.
 FILLS = ("zero", "nan")
+#: Bytes of shared memory that a block may have on compute capability 9.0.
+_SHARED_LIMIT = 232_448
 #: Range of a corner's offsets, by how many there are of it.
 _CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
 
@@ -176,11 +179,15 @@ def _of_box(m: TensorMap) -> Iterator[tuple[str, str]]:
     if len(m.box) != len(m.dims) or any(not 1 <= size <= 256 for size in m.box):
         yield "box", f"its box {m.box} is not 1 to 256 elements along each axis"
         return
+    steps = m.element_strides or (1,) * len(m.box)
+    taken = (-(-size // step) for size, step in zip(m.box, steps, strict=True))
+    if (size := math.prod(taken) * ELEMENT_BYTES[m.dtype]) > _SHARED_LIMIT:
+        yield "box", f"its box has {size:,} bytes, and a block's shared memory {_SHARED_LIMIT:,}"
     yield from _of_row(m, "box", m.box[0] * ELEMENT_BYTES[m.dtype])
 
 
 def _of_row(m: TensorMap, key: str, row: int) -> Iterator[tuple[str, str]]:
-    if not m.interleave and row % 16:
+    if row % 16:
         yield key, f"a row of its box has {row} bytes, not a multiple of 16"
     if not m.interleave and m.swizzle and row > m.swizzle:
         yield key, f"a row of its box has {row} bytes, more than the {m.swizzle} that are swizzled"

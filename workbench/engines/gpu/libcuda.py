@@ -34,8 +34,8 @@ _NON_PORTABLE_CLUSTER = 14
 _PORTABLE_CLUSTER = 8
 
 
-#: CUtensorMap is aligned to 64 bytes and has 128.
-TENSOR_MAP_ALIGN, _TENSOR_MAP_BYTES = 64, 128
+#: Of a CUtensorMap, which CUDA 12 aligns to 64 bytes only.
+_TENSOR_MAP_BYTES = _TENSOR_MAP_ALIGN = 128
 #: CU_TENSOR_MAP_SWIZZLE_…, CU_TENSOR_MAP_INTERLEAVE_…, CU_TENSOR_MAP_L2_PROMOTION_L2_… by bytes
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _INTERLEAVES = {0: 0, 16: 1, 32: 2}
@@ -225,8 +225,8 @@ class Driver:
         Raises:
             DriverError: the driver refuses it.
         """
-        memory = ctypes.create_string_buffer(_TENSOR_MAP_BYTES + TENSOR_MAP_ALIGN)
-        start = -ctypes.addressof(memory) % TENSOR_MAP_ALIGN
+        memory = ctypes.create_string_buffer(_TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGN)
+        start = -ctypes.addressof(memory) % _TENSOR_MAP_ALIGN
         place = ctypes.c_void_p(ctypes.addressof(memory) + start)
         kind = ctypes.c_int(tuple(ELEMENT_BYTES).index(m.dtype))
         head = (

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import struct
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
-from workbench.engines.gpu.libcuda import TENSOR_MAP_ALIGN, Driver, DriverError
+from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated, unit
 from workbench.engines.host.job import BufferSpec, Executable
 from workbench.errors import UsageError
@@ -27,14 +28,14 @@ from workbench.study.fills import ResolvedFill
 from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
 from workbench.study.tensormaps import TensorMapArg
 
-#: The C types of `workbench.study.launches.CTYPES` -> NumPy type.
-CTYPES: dict[str, type[np.generic]] = {
-    "int": np.int32,
-    "uint": np.uint32,
-    "long": np.int64,
-    "ulong": np.uint64,
-    "float": np.float32,
-    "double": np.float64,
+#: The C types of `workbench.study.launches.CTYPES` -> NumPy type and format of `struct`.
+CTYPES: dict[str, tuple[type[np.generic], str]] = {
+    "int": (np.int32, "i"),
+    "uint": (np.uint32, "I"),
+    "long": (np.int64, "q"),
+    "ulong": (np.uint64, "Q"),
+    "float": (np.float32, "f"),
+    "double": (np.float64, "d"),
 }
 
 Step = tuple[str, Callable[[], None]]
@@ -138,14 +139,22 @@ class CudaProgram:
     def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
         values: list[np.generic] = []
+        # Kernel parameters lie in memory as the fields of a C structure do, but how a tensor
+        # map is aligned (64 or 128 bytes) depends on the headers it was compiled with.
+        layout, mapped = "@", False
         for argument in launch.args:
             if isinstance(argument, BufferArg):
                 values.append(np.uintp(buffers[argument.name].address))
+                layout += "P"
             elif isinstance(argument, ScalarArg):
-                values.append(CTYPES[argument.ctype](argument.value))
+                kind, code = CTYPES[argument.ctype]
+                values.append(kind(argument.value))
+                layout += code
             else:
                 values.append(self._tensor_map(argument, buffers[argument.buffer]))
-        if launch.cooperative or (launch.cluster is not None and launch.cluster != (1, 1, 1)):
+                mapped = True
+        clustered = launch.cluster is not None and launch.cluster != (1, 1, 1)
+        if launch.cooperative or clustered or mapped:
             return self._extended_step(launch, values)
         with session.doing(f"finding kernel {launch.kernel}"):
             function = self._module.get_function(launch.kernel)
@@ -159,7 +168,7 @@ class CudaProgram:
         # Below PyCUDA's launch methods, which pack the arguments anew every time and call
         # cuFuncSetBlockShape, a relic that ncu's range replay does not know.
         launch_kernel = function._launch_kernel
-        packed = packed_as_fields(values)
+        packed = struct.pack(layout, *(value.item() for value in values))
         grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
         stream = session.stream
 
@@ -201,16 +210,6 @@ class CudaProgram:
                 step=f"finding kernel {launch.kernel}",
                 code=str(error),
             ) from error
-
-
-def packed_as_fields(values: Sequence[np.generic]) -> bytes:
-    """Kernel parameters as they lie in memory: as the fields of a C structure do."""
-    packed = bytearray()
-    for value in values:
-        # Of what is no number, tensor maps alone are passed.
-        align = TENSOR_MAP_ALIGN if isinstance(value, np.void) else value.itemsize
-        packed += bytes(-len(packed) % align) + value.tobytes()
-    return bytes(packed)
 
 
 class PythonProgram:

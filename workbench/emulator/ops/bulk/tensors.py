@@ -66,6 +66,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     Raises:
         KernelError: a form that is not there on compute capability 9.0.
     """
+    # `im2col_no_offs` is how stores name what loads call `im2col`.
     modes = {"gather4", "scatter4", "im2col::w", "im2col::w::128", "cta_group::1", "cta_group::2"}
     if modes & set(instr.parts) or any("gather4" in p or "scatter4" in p for p in instr.parts):
         raise ctx.unsupported(instr)
@@ -83,7 +84,7 @@ def _load(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     offsets = None
     if any(part.startswith("im2col") for part in instr.parts):
         offsets, more = instr.operands[3], 4
-    ask = _asked(instr, ctx, instr.operands[1], offsets)
+    ask = _asked(instr, ctx, instr.operands[1], offsets, stores=False)
     spread = copies.multicast(instr, ctx, more)
 
     def run(R: Registers, M: Mask) -> None:
@@ -111,7 +112,7 @@ def _fill(data: Array, request: _Request) -> None:
 def _store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     site.space = "shared"
     source = shared_operand(instr, ctx, instr.operands[1])
-    ask = _asked(instr, ctx, instr.operands[0], None)
+    ask = _asked(instr, ctx, instr.operands[0], None, stores=True)
     op = next((part for part in instr.parts if part in copies.REDUCTIONS), "")
 
     def run(R: Registers, M: Mask) -> None:
@@ -138,7 +139,9 @@ def _aligned(instr: Instr, ctx: Context, spots: Spots, request: _Request) -> Spo
     return mine
 
 
-def _asked(instr: Instr, ctx: Context, operand: Operand, offsets: Operand | None) -> Ask:
+def _asked(
+    instr: Instr, ctx: Context, operand: Operand, offsets: Operand | None, *, stores: bool
+) -> Ask:
     """What finds the maps that active lanes name, and the tiles at their coordinates."""
     if not isinstance(operand, Vec) or not isinstance(operand.items[1], Vec):
         raise ctx.unsupported(instr)
@@ -148,6 +151,7 @@ def _asked(instr: Instr, ctx: Context, operand: Operand, offsets: Operand | None
     if offsets is not None:
         assert isinstance(offsets, Vec)
         shifts = [ctx.slot(item, 2) for item in offsets.items]
+    im2col = any(part.startswith("im2col") for part in instr.parts)
     known: dict[bytes, tuple[TensorMap, int]] = {}
 
     def ask(R: Registers, M: Mask) -> list[_Request]:
@@ -160,14 +164,36 @@ def _asked(instr: Instr, ctx: Context, operand: Operand, offsets: Operand | None
             chosen = np.nonzero(addresses == address)[0]
             data = _bytes_at(instr, ctx, address)
             if data not in known:
-                known[data] = _decoded(instr, ctx, data, len(places), bool(shifts))
+                known[data] = _decoded(instr, ctx, data, len(places), im2col)
             found, base = known[data]
             corner = where[chosen].astype(np.int64)
-            moved = np.stack(by, axis=1)[chosen] if by else None
+            _check_corners(instr, ctx, found, corner, stores=stores)
+            moved = np.stack(by, axis=1)[chosen] if by else np.zeros_like(corner[:, 2:])
             out.append(_Request(found, chosen, tile(found, corner, moved), base))
         return out
 
     return ask
+
+
+def _check_corners(
+    instr: Instr, ctx: Context, m: TensorMap, corners: Ints, *, stores: bool
+) -> None:
+    """Refuse coordinates at which an H200 stops with an illegal instruction, as probes showed."""
+    text = hint = ""
+    if (cut := corners[:, 0] * m.size % 16 != 0).any():
+        first = int(corners[cut][0, 0])
+        text = f"a tile starts at element {first} of a row, {first * m.size} bytes from its start"
+        hint = "The innermost coordinate times the element's size is a multiple of 16 bytes."
+    elif stores:
+        if (before := (corners < 0).any(axis=1)).any():
+            place = tuple(corners[before][0].tolist())
+            text = f"a store of a tile at {place}, before the tensor"
+            hint = "Only loads may start at negative coordinates; store what lies inside."
+        elif m.im2col is not None and any((*m.im2col.lower, *m.im2col.upper)):
+            text = "a store of pixels by a map whose bounding box is not the image"
+            hint = "Corners of a map that is stored by are 0: nothing may lie outside."
+    if text:
+        raise KernelError(f"{ctx.where(instr)}: {text}", hint)
 
 
 def _bytes_at(instr: Instr, ctx: Context, address: int) -> bytes:
