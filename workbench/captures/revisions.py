@@ -53,7 +53,7 @@ def state_of(folder: Path) -> State:
     commit = commit_of(folder, "HEAD")
     if not commit:
         return State()
-    patch = git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff") or b""
+    patch = git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv") or b""
     return State(
         commit=commit,
         patch=patch.decode("utf-8", "replace") if len(patch) <= LONGEST_PATCH else "",
