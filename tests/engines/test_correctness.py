@@ -98,7 +98,7 @@ def test_a_byte_that_is_the_poison_by_right_was_written() -> None:
     want = np.arange(256, dtype=np.float64)
     got = want.astype("uint8")
     assert compare({"y": got}, {"y": want}, 1e-12).ok
-    got[5] = poison_byte("u1")
+    got[5] = poison_byte(np.dtype("u1"))
     check = compare({"y": got}, {"y": want}, 1.0)
     assert check.unwritten == 1 and not check.ok
 
@@ -147,7 +147,7 @@ def test_integers_are_compared_exactly_and_poisoned_their_own_way() -> None:
     assert compare(output(np.arange(8), "int32"), want, 1e-9).ok
     poisoned = np.frombuffer(b"\x7f" * 32, dtype=np.int32).copy()
     assert unwritten(poisoned).all()
-    assert {poison_byte(name) for name in ("int32", "uint8", "bool")} == {0x7F}
+    assert {poison_byte(np.dtype(name)) for name in ("int32", "uint8", "bool")} == {0x7F}
     assert not compare({"y": poisoned}, want, 1e9).ok
 
 
@@ -156,7 +156,7 @@ def test_integers_are_compared_exactly_and_poisoned_their_own_way() -> None:
 )
 def test_poison_is_told_from_what_a_kernel_computes(dtype: str) -> None:
     size = np.dtype(dtype).itemsize
-    values = np.frombuffer(bytes([poison_byte(dtype)]) * (4 * size), dtype=dtype).copy()
+    values = np.frombuffer(bytes([poison_byte(np.dtype(dtype))]) * (4 * size), dtype=dtype).copy()
     values[1] = 0
     assert unwritten(values).tolist() == [True, False, True, True]
     if np.dtype(dtype).kind == "f":

@@ -32,9 +32,10 @@ from workbench.study.tensormap import ELEMENT_BYTES, FILLS
 #: Keys of a launch that the other compiler decides, or does not know.
 _CUDA_ONLY = ("block", "dynamic_shared", "cluster", "cooperative")
 _TRITON_ONLY = ("num_warps", "num_stages", "divisible_by_16")
-#: Element types of scratch buffers and of what symbols are filled with, by their NumPy names.
+#: Element types of scratch buffers and of what symbols are filled with; all but one are NumPy's.
 DTYPES = (
     *(f"float{bits}" for bits in (16, 32, 64)),
+    "bfloat16",
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)

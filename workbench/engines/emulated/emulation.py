@@ -33,6 +33,7 @@ from workbench.engines.emulated import blame
 from workbench.engines.emulated.blame import Blame
 from workbench.engines.emulated.record import resident
 from workbench.engines.host.correctness import compare, poison_byte, random_places
+from workbench.engines.host.elements import dtype_of
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated
 from workbench.engines.host.job import Check
@@ -72,8 +73,8 @@ class Arrays(NamedTuple):
 
 
 def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
-    out = np.empty(shape, np.dtype(dtype))
-    out.reshape(-1).view(np.uint8)[:] = poison_byte(dtype)
+    out = np.empty(shape, dtype_of(dtype))
+    out.reshape(-1).view(np.uint8)[:] = poison_byte(out.dtype)
     return out
 
 

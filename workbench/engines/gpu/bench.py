@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
 from workbench.engines.gpu.programs import Loaded, Step, load
 from workbench.engines.host.correctness import compare, random_places
+from workbench.engines.host.elements import name_of
 from workbench.engines.host.job import BufferSpec, Check, Executable, Job
 from workbench.errors import WorkbenchError
 from workbench.model import Problem
@@ -38,10 +39,10 @@ class Bench:
         self._rng = np.random.default_rng(seed)
         self.inputs: dict[str, NDArray[Any]] = dict(study.inputs(problem, self._rng))
         self.specs = tuple(
-            BufferSpec(name=name, role="input", shape=values.shape, dtype=values.dtype.str)
+            BufferSpec(name=name, role="input", shape=values.shape, dtype=name_of(values.dtype))
             for name, values in self.inputs.items()
         ) + tuple(
-            BufferSpec(name=name, role="output", shape=tuple(shape), dtype=np.dtype(dtype).str)
+            BufferSpec(name=name, role="output", shape=tuple(shape), dtype=dtype)
             for name, (shape, dtype) in study.outputs(problem).items()
         )
         self._reference: dict[str, NDArray[np.float64]] | None = None

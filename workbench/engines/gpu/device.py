@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.engines.host.correctness import poison_byte
+from workbench.engines.host.elements import dtype_of, interface_type
 from workbench.engines.host.job import BufferSpec, Failure, FailureKind
 from workbench.model import Device
 from workbench.store import device_slug
@@ -94,7 +95,7 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
             "shape": self.shape,
-            "typestr": self.dtype.str,
+            "typestr": interface_type(self.dtype),
             "data": (self.address, False),
             "version": 3,
         }
@@ -188,7 +189,7 @@ class Session:
 
     def allocate(self, spec: BufferSpec) -> DeviceArray:
         """One buffer of its own, with guard bytes on both sides where asked for."""
-        dtype = np.dtype(spec.dtype)
+        dtype = dtype_of(spec.dtype)
         array = DeviceArray(0, spec.shape, dtype)
         size = array.nbytes
         margin = GUARD if self.guards else 0
@@ -231,7 +232,7 @@ class Session:
     def poison(self, array: DeviceArray) -> None:
         """Fill a buffer with what no kernel computes (see `workbench.engines.host.correctness`)."""
         if array.nbytes:
-            self.cuda.memset_d8(array.address, poison_byte(array.dtype.str), array.nbytes)
+            self.cuda.memset_d8(array.address, poison_byte(array.dtype), array.nbytes)
 
     def copy(self, target: DeviceArray, source: DeviceArray) -> None:
         """Copy on the device."""
@@ -308,7 +309,7 @@ def set_bytes(specs: Iterable[BufferSpec]) -> int:
     """Bytes of one set of buffers, each rounded up to the arena's alignment."""
     total = 0
     for spec in specs:
-        total += aligned(DeviceArray(0, spec.shape, np.dtype(spec.dtype)).nbytes)
+        total += aligned(DeviceArray(0, spec.shape, dtype_of(spec.dtype)).nbytes)
     return total
 
 

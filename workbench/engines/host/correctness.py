@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.engines.host.elements import DType, is_float
 from workbench.engines.host.job import Check, Worst
 
 #: A single element may be off by this many times the tolerance, relative to the
@@ -36,9 +37,9 @@ SAMPLE_SIZE = 4096
 Array = NDArray[Any]
 
 
-def poison_byte(dtype: str) -> int:
+def poison_byte(dtype: DType) -> int:
     """The byte that outputs of this type are filled with before a launch."""
-    return 0x7F if np.dtype(dtype).kind in "iub" else 0xFF
+    return 0x7F if dtype.kind in "iub" else 0xFF
 
 
 def unwritten(values: Array) -> NDArray[np.bool_]:
@@ -52,7 +53,7 @@ def unwritten(values: Array) -> NDArray[np.bool_]:
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     size = flat.dtype.itemsize
-    poison = np.full(size, poison_byte(flat.dtype.str), dtype=np.uint8)
+    poison = np.full(size, poison_byte(flat.dtype), dtype=np.uint8)
     if size in (1, 2, 4, 8):
         word = poison.view(f"u{size}")[0]
         mask = flat.view(f"u{size}") == word
@@ -181,7 +182,7 @@ def _worst(
     return Worst(
         output=name,
         index=tuple(int(i) for i in np.unravel_index(place, shape)),
-        got=f"{got[place]:.9g}" if got.dtype.kind == "f" else str(got[place]),
+        got=f"{got[place]:.9g}" if is_float(got.dtype) else str(got[place]),
         want=f"{want[place]:.9g}",
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.engines.host.elements import dtype_of, is_float
 from workbench.errors import UsageError, did_you_mean
 from workbench.study.fills import ResolvedFill
 
@@ -15,9 +16,10 @@ Bytes = NDArray[np.uint8]
 
 def unit(fill: ResolvedFill) -> Bytes:
     """The bytes of a fill's values, once; they are repeated over the memory."""
-    number = float if np.dtype(fill.dtype).kind == "f" else int
+    dtype = dtype_of(fill.dtype)
+    number = float if is_float(dtype) else int
     with np.errstate(over="ignore"):  # a number beyond the type's range is its infinity
-        values = np.array([number(text) for text in fill.values], dtype=fill.dtype)
+        values = np.array([number(text) for text in fill.values], dtype=dtype)
     return values.view(np.uint8)
 
 
@@ -27,7 +29,7 @@ def check_whole(fill: ResolvedFill, size: int) -> None:
     Raises:
         UsageError: it is so.
     """
-    step = np.dtype(fill.dtype).itemsize
+    step = dtype_of(fill.dtype).itemsize
     if size % step:
         raise UsageError(
             f"{fill.where}: `{fill.name}` has {size:,} bytes, which is no whole number of "
