@@ -36,10 +36,10 @@ MAY_DIFFER = {
 MISREAD = {"v5": 58, "v9": 10}
 
 
-def recorded(project: Project) -> list[Entry]:
+def recorded(project: Project, study: str | None = None) -> list[Entry]:
     return [
         entry
-        for entry in Store(project.profiles).find(engine="ncu")
+        for entry in Store(project.profiles).find(engine="ncu", study=study)
         if load_study(project, entry.study).version(entry.version).kind != "python"
     ]
 
@@ -52,13 +52,13 @@ def found(project: Project, entry: Entry, budget: int) -> list[Agreement]:
 def test_every_probe_is_recorded() -> None:
     project = require_project(PROBES)
     versions = set(load_study(project, "probes").versions)
-    assert versions == set(MAY_DIFFER) == {entry.version for entry in recorded(project)}
+    assert versions == set(MAY_DIFFER) == {entry.version for entry in recorded(project, "probes")}
 
 
 @pytest.mark.parametrize("version", MAY_DIFFER)
 def test_probes_cost_what_the_hardware_says(version: str) -> None:
     project = require_project(PROBES)
-    (entry,) = (each for each in recorded(project) if each.version == version)
+    (entry,) = (each for each in recorded(project, "probes") if each.version == version)
     (one,) = found(project, entry, 10**9)
     assert one.sampled == 1
     assert (one.misread, one.lines_left_out) == (MISREAD.get(version, 0), 0)
@@ -69,6 +69,24 @@ def test_probes_cost_what_the_hardware_says(version: str) -> None:
         assert column.same + len(column.apart) == column.lines
     # Patterns were compared at all: each version is about one of these.
     assert max(column.same for column in one.columns.values()) > 50
+
+
+#: Version of the study `hopper` -> lines with shared memory, all of which must agree.
+BESIDE_THREADS = {"v0": 14, "v1": 17, "v2": 11, "v3": 44, "v4": 7, "v5": 26}
+
+
+@pytest.mark.parametrize("version", BESIDE_THREADS)
+def test_copies_and_products_cost_what_the_hardware_says(version: str) -> None:
+    """ncu gives lines of copies nothing, and products the rows of 128 bytes that they read."""
+    project = require_project(PROBES)
+    (entry,) = (each for each in recorded(project, "hopper") if each.version == version)
+    (one,) = found(project, entry, 10**9)
+    for name, column in one.columns.items():
+        assert column.seen == column.want, name
+        # ptxas gives a product the line of the fence before it.
+        assert version == "v3" or column.same == column.lines, (name, column.apart)
+    waves = one.columns[WAVES]
+    assert waves.lines == BESIDE_THREADS[version] + (22 if version == "v3" else 0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +110,7 @@ def test_copies_under_the_first_predicate_register_are_misread(text: str, misrea
 def test_the_first_predicate_register_reads_as_false() -> None:
     """What the recording says: where "not P0" chooses data, all lanes count as if they read."""
     project = require_project(PROBES)
-    (entry,) = (each for each in recorded(project) if each.version == "v9")
+    (entry,) = (each for each in recorded(project, "probes") if each.version == "v9")
     profile = Store(project.profiles).load(entry.path)
     (source,) = (each for each in profile.sources if each.path.endswith("v9_cp_async_cg.cu"))
     assert source.text is not None

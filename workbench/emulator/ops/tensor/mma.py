@@ -170,10 +170,7 @@ def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """`ldmatrix` the other way: up to four 8×8 matrices of 16-bit elements are stored.
-
-    What it costs is not known, and not counted.
-    """
+    """`ldmatrix` the other way, at the same cost: up to four 8×8 matrices of 16-bit elements."""
     if "b16" not in instr.parts or "m8n8" not in instr.parts:
         raise ctx.unsupported(instr)
     count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
@@ -198,6 +195,7 @@ def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
                 block = np.ascontiguousarray(np.swapaxes(halves, 2, 3)).view(np.uint32)
             held[:, :, 8 * matrix : 8 * matrix + 8] = block
         memory, index, _ = access.locate(R, rows)
+        site.charge_shared(cost_of(matrix_cost, access.reach(R, rows), 16, lanes))
         for piece in range(4):
             values = held[..., piece].reshape(lanes.shape)
             scatter(memory[piece:], index, values, rows, lanes)

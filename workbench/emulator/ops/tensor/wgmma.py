@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.emulator.cost.addresses import LINE, SharedCost
 from workbench.emulator.faults.words import who
 from workbench.emulator.ops.conversions import from_bf16
 from workbench.emulator.ops.float8 import numbers_of
@@ -32,6 +33,7 @@ Ints = NDArray[np.int64]
 #: Input type -> bytes of an element. All matrices are 32 bytes long along K.
 SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _K_BYTES = 32
+_WARPS = GROUP // WARP
 _SUMS = ("f32", "f16", "s32")
 #: Bytes of sums that are worked on at once: they stay in a core's second-level cache.
 _PIECE = 1 << 18
@@ -108,6 +110,7 @@ def _product(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     reading.append(StoredMatrix(instr, ctx, second, right, (columns, k), not turned_b))
     fetch_a = _fragments(first, left, k, ctx) if from_registers else reading[0].fetch
     fetch_b = reading[-1].fetch
+    lines = -(-(columns + (0 if from_registers else ROWS)) * _K_BYTES // LINE)
     adds = ctx.slot(scale, 0)
     clamp = "satfinite" in parts
     settle = from_registers and not set(slots_of(first, ctx)).isdisjoint(slots)
@@ -115,6 +118,9 @@ def _product(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         groups = _groups(instr, ctx, M)
+        # As ncu counts: what is read once, in rows of 128 bytes, however it is laid out.
+        waves = lines * len(groups.block)
+        site.charge_shared(SharedCost(_WARPS * len(groups.block), waves, waves, 1))
         if rt.order is not None:
             rt.order.products.issue(instr, site, M, [each.spots(R, groups) for each in reading])
         if settle:
