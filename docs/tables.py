@@ -26,7 +26,7 @@ _TABLE = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.D
 JOBS = {
     "conv2d": "float32 NCHW convolution as an implicit GEMM, against cuDNN",
     "conv2d_int8": "int8 NHWC, from one byte a lane to tensor cores",
-    "conv2d_half": "float16 NHWC, from WMMA to swizzled `mma.sync`",
+    "conv2d_half": "float16 NHWC, from WMMA over `mma.sync` to `wgmma` and TMA",
     "conv2d_direct": "3 channels to 1, bound by memory: windows, im2col, Winograd",
     "conv2d_tile": "6 channels, 6×6 filters: what a thread should keep",
     "sgemm": "float32 matrix product, against cuBLAS",
