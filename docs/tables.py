@@ -50,7 +50,7 @@ RESULTS = (
     Result("conv2d_direct", "n4096", "v5", "8 ×", rate="byte/s"),
     Result("conv2d_tile", "c6", "v7", "6 ×"),
     Result("conv2d_int8", "n32_c128", "v15", "300 TOP/s", rate="op/s"),
-    Result("conv2d_half", "n32_c128", "v12", "0.45 ×"),
+    Result("conv2d_half", "n32_c128", "v18", "0.95 ×"),
     Result("sgemm", "n4096", "v9", "0.95 ×"),
     Result("sgemm", "n8192", "v9", "0.95 ×"),
     Result("sgemm", "n16384", "v9"),
