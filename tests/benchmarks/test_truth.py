@@ -45,8 +45,9 @@ def candidates(profile: Profile, kernel: str, counter: str) -> list[float]:
     return [*named, sum(values(list(profile.launches)))]
 
 
-#: Steps that were recorded after the labels were written; nobody has judged them by hand yet.
-UNLABELLED = {("conv2d_half", f"v{number}") for number in range(13, 19)}
+#: Labelled before what is said of them was seen, and after all thresholds were set: what is said
+#: must not be false. How much of it names the edit stands in docs/attribution.md.
+BLIND = {f"conv2d_half/v{number}..v{number + 1}" for number in range(12, 18)}
 
 
 def test_every_step_of_every_ladder_is_labelled_once() -> None:
@@ -56,8 +57,7 @@ def test_every_step_of_every_ladder_is_labelled_once() -> None:
     entries = Store(ROOT / "profiles").find(engine="ncu", device="h200")
     recorded_versions = {(entry.study, entry.version) for entry in entries}
     steps = {(s, v) for s, v in recorded_versions if v.startswith("v") and v != "v0"}
-    assert versions == steps - UNLABELLED
-    assert steps >= UNLABELLED
+    assert versions == steps
 
 
 @pytest.mark.parametrize("label", OWN, ids=lambda label: label.pair)
@@ -99,5 +99,9 @@ def test_what_is_right_is_judged_right_and_what_is_false_is_found() -> None:
 
 @pytest.mark.slow
 def test_the_ladders_are_told_as_the_labels_have_it() -> None:
-    words, reached = summary(list(judged(tuple(OWN), Store(ROOT / "profiles"), None)))
+    verdicts = list(judged(tuple(OWN), Store(ROOT / "profiles"), None))
+    words, reached = summary([each for each in verdicts if each.pair not in BLIND])
     assert reached, f"{words} (goals {TOP:.0%}, {FIRST:.0%})"
+    blind = [each for each in verdicts if each.pair in BLIND]
+    assert len(blind) == len(BLIND)
+    assert all(each.limit and not each.contradictions for each in blind)
