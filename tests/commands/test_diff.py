@@ -49,6 +49,7 @@ KEYS = [
     "story",
     "kernels",
     "launch_words",
+    "tried",
     "machine_code",
 ]
 COUNTER_KEYS = ["id", "ncu", "unit", "old", "new", "delta", "better", "moved", "verdict"]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from workbench.commands.init import command
-from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.project import find_project
 from workbench.study.folder import load_study, study_names
 
@@ -115,14 +115,9 @@ def test_a_broken_pyproject_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").mkdir()  # in the way
-    with pytest.raises(MissingError, match="cannot write"):
+    with pytest.raises(DataError, match="is a folder, and not a file"):
         init(str(tmp_path), "--pyproject")
-    assert sorted(each.name for each in tmp_path.iterdir()) == [
-        "kernels",
-        "profiles",
-        "pyproject.toml",
-        "reports",
-    ]
+    assert [each.name for each in tmp_path.iterdir()] == ["pyproject.toml"]
     other = tmp_path / "other"
     other.mkdir()
     (other / "kernels").write_text("a file")
