@@ -118,6 +118,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a folder, and not a file"):
         init(str(tmp_path), "--pyproject")
     assert [each.name for each in tmp_path.iterdir()] == ["pyproject.toml"]
+    (tmp_path / "pyproject.toml").rmdir()
     other = tmp_path / "other"
     other.mkdir()
     (other / "kernels").write_text("a file")
