@@ -20,7 +20,8 @@ _DIAGNOSTIC = re.compile(
     r"(?P<kind>(?:catastrophic |fatal )?error|warning)[^:\n]*: (?P<text>.*)$",
     re.MULTILINE,
 )
-_PTXAS_INFO = re.compile(r"^ptxas (?:info|\s+\.)|^\s+\d+ bytes stack frame")
+#: Triton calls its own by another name: ptxas-blackwell.
+_PTXAS_INFO = re.compile(r"^ptxas(?:-\w+)? (?:info|\s+\.)|^\s+\d+ bytes stack frame")
 _SUMMARY = re.compile(r"^\d+ (?:catastrophic )?errors? detected|^Compilation terminated|^Remark:")
 #: Errors shown in full; one mistake can cause hundreds.
 _SHOWN = 5
