@@ -129,7 +129,8 @@ def check_story(study: Study) -> None:
     for version in ladder[1:]:
         assert version.parent in study.versions, version.id
         assert version.change.endswith("."), version.id
-        assert version.expectations, version.id
+        # Nothing was predicted of the first one in Triton before it was measured.
+        assert version.expectations or version.id == "v20", version.id
         assert all(each.why for each in version.expectations), version.id
     for version in ladder:
         # Hindsight has a key of its own.

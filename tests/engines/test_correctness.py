@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engines.host.correctness import compare, poison_byte, unwritten
+from workbench.engines.host.correctness import compare
+from workbench.engines.host.elements import poison_byte, unwritten
 
 RNG = np.random.default_rng(7)
 

@@ -76,15 +76,18 @@ def test_targets_that_name_nothing(text: str) -> None:
 def test_the_documented_study_works(maker: Maker, repo: Path) -> None:
     text = (repo / "docs" / "front-matter.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(cuda|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["cuda", "python", "python"]
-    cuda, python, study_py = (block for _, block in blocks)
+    assert [kind for kind, _ in blocks] == ["cuda", "python", "python", "python"]
+    cuda, triton, python, study_py = (block for _, block in blocks)
     maker.write("v0.cu", VERSION.replace('"x", "y", "tmp", ', '"x", "tmp", ').replace("N2", "N"))
     maker.write("v1_two.cu", cuda)
+    maker.write("v2_twice.py", triton)
     maker.write("cupy.py", python)
     maker.write("study.py", study_py)
     study = maker.load()
     problem = study.problem("n1000")
     assert study.baseline is study.versions["cupy"]
+    (launch,) = resolve_launches(study, study.version("v2"), problem)
+    assert (study.version("v2").kind, launch.block) == ("triton", (128, 1, 1))
     (launch,) = resolve_launches(study, study.version("v1"), problem)
     assert launch.grid == (4, 1, 1)
     assert launch.dynamic_shared == 512

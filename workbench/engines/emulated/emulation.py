@@ -32,8 +32,8 @@ from workbench.engines import (
 from workbench.engines.emulated import blame
 from workbench.engines.emulated.blame import Blame
 from workbench.engines.emulated.record import resident
-from workbench.engines.host.correctness import compare, poison_byte, random_places
-from workbench.engines.host.elements import dtype_of
+from workbench.engines.host.correctness import compare, random_places
+from workbench.engines.host.elements import dtype_of, poison_byte
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated
 from workbench.engines.host.job import Check

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.host.correctness import poison_byte
-from workbench.engines.host.elements import dtype_of, interface_type
+from workbench.engines.host.elements import dtype_of, interface_type, poison_byte
 from workbench.engines.host.job import BufferSpec, Failure, FailureKind
 from workbench.model import Device
 from workbench.store import device_slug

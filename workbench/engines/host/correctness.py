@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.host.elements import DType, is_float
+from workbench.engines.host.elements import is_float, unwritten
 from workbench.engines.host.job import Check, Worst
 
 #: A single element may be off by this many times the tolerance, relative to the
@@ -35,31 +35,6 @@ _PIECE = 2**16
 SAMPLE_SIZE = 4096
 
 Array = NDArray[Any]
-
-
-def poison_byte(dtype: DType) -> int:
-    """The byte that outputs of this type are filled with before a launch."""
-    return 0x7F if dtype.kind in "iub" else 0xFF
-
-
-def unwritten(values: Array) -> NDArray[np.bool_]:
-    """Which elements still hold the poison, bit by bit.
-
-    Args:
-        values: Output as copied from the device, any shape.
-
-    Returns:
-        Booleans of the same shape.
-    """
-    flat = np.ascontiguousarray(values).reshape(-1)
-    size = flat.dtype.itemsize
-    poison = np.full(size, poison_byte(flat.dtype), dtype=np.uint8)
-    if size in (1, 2, 4, 8):
-        word = poison.view(f"u{size}")[0]
-        mask = flat.view(f"u{size}") == word
-    else:
-        mask = np.all(flat.view(np.uint8).reshape(-1, size) == poison, axis=1)
-    return np.asarray(mask, dtype=np.bool_).reshape(values.shape)
 
 
 def random_places(

@@ -1,4 +1,4 @@
-"""What buffers are made of: NumPy's types by name, and bfloat16, which NumPy does not have.
+"""What buffers are made of: types by name, bfloat16 among them, and the poison of outputs.
 
 ``ml_dtypes`` gives NumPy that type. It is imported where it is asked for, and its name stands
 where NumPy's own short one (``<V2``: two bytes of anything) would say nothing.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workbench.errors import UsageError
 
@@ -48,3 +49,28 @@ def is_float(dtype: DType) -> bool:
 def interface_type(dtype: DType) -> str:
     """The type as ``__cuda_array_interface__`` can say it: of a bfloat16 its bits, an ``int16``."""
     return "<i2" if dtype.name == _BFLOAT16 else dtype.str
+
+
+def poison_byte(dtype: DType) -> int:
+    """The byte that outputs of this type are filled with before a launch."""
+    return 0x7F if dtype.kind in "iub" else 0xFF
+
+
+def unwritten(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which elements still hold the poison, bit by bit.
+
+    Args:
+        values: Output as copied from the device, any shape.
+
+    Returns:
+        Booleans of the same shape.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    size = flat.dtype.itemsize
+    poison = np.full(size, poison_byte(flat.dtype), dtype=np.uint8)
+    if size in (1, 2, 4, 8):
+        word = poison.view(f"u{size}")[0]
+        mask = flat.view(f"u{size}") == word
+    else:
+        mask = np.all(flat.view(np.uint8).reshape(-1, size) == poison, axis=1)
+    return np.asarray(mask, dtype=np.bool_).reshape(values.shape)
