@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -256,6 +257,15 @@ FOLLOWED = {
 }
 
 
+def waits_for_a_phase(text: Sequence[str], row: int) -> bool:
+    """Whether it is the branch of a loop that tries an mbarrier until its phase is over."""
+    branch = re.match(r"@!?(P\d)\s+BRA", text[row])
+    before = reversed(text[max(row - 24, 0) : row])
+    return branch is not None and any(
+        "SYNCS.PHASECHK" in line and branch[1] in line for line in before
+    )
+
+
 def name_of(entry: Entry) -> str:
     return f"{entry.study}/{entry.version}/{entry.problem}"
 
@@ -286,7 +296,7 @@ def test_every_recorded_launch_keeps_its_samples_and_is_followed(entry: Entry) -
             rows = waited.get(state, {})
             # A wait for an mbarrier's phase is for copies, or for other warps: nobody knows whom.
             text = launch.instructions.text
-            phases = [n for row, n in rows.items() if "SYNCS.PHASECHK" in text[max(row - 1, 0)]]
+            phases = [samples for row, samples in rows.items() if waits_for_a_phase(text, row)]
             count = sum(rows.values()) - sum(phases)
             # A handful of samples may lie anywhere.
             assert count < 200 or sum(known) >= least * count, (launch.kernel, state)
