@@ -185,8 +185,6 @@ APART = {
     ("heat", "v0"): 2,
     ("moments", "v1"): 8,
     ("moments", "v2"): 1,
-    ("nbody", "v1"): 1,
-    ("nbody", "v2"): 1,
     ("scan", "v3"): 2,
     ("sort", "v3"): 1,
     ("spmv", "v0"): 1,

@@ -180,7 +180,7 @@ def test_a_hunk_that_is_folded_opens_when_it_is_asked_for(
     path = site_of_records / LONGEST[1]
     folded = open_page(path, width=1600).locator("details.hunk").first
     assert folded.get_attribute("open") is None
-    summary = folded.locator("summary").inner_text()
+    summary = folded.locator("summary").first.inner_text()
     assert re.search(r"Hunk \d+ .*\w.*(line|lines)", summary)
     name = folded.get_attribute("id")
     page = open_page(path, width=1600, anchor=name)

@@ -18,7 +18,7 @@ Open = Callable[..., Any]
 _SHEET = 703
 #: What reaches beyond the sheet, by what it is.
 _CUT = """(sheet) => [...document.querySelectorAll("svg.main-svg, td, th, .card, pre")]
-    .filter((node) => node.getClientRects().length && !node.closest(".vh"))
+    .filter((node) => node.checkVisibility() && !node.closest(".vh"))  // what is closed is not
     .filter((node) => node.getBoundingClientRect().right > sheet + 1)
     .map((node) => `${node.tagName} ${node.textContent.trim().slice(0, 40)}`)"""
 #: Cells whose words stand below each other letter by letter.

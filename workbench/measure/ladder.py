@@ -7,6 +7,7 @@ somebody asks. `workbench list`, the report and ``--single-file`` all read these
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from functools import cached_property
 from itertools import pairwise
@@ -299,14 +300,20 @@ class Ladder:
 
     @cached_property
     def trunk(self) -> set[str]:
-        """The versions that the last one was made from, step by step, and itself.
+        """The versions that the fastest one was made from, step by step, and itself.
 
         Whatever else was tried branches off from one of them. A version on the way that is not
         recorded here is one of them all the same.
         """
-        own = [rung.id for rung in self.order if not rung.is_baseline]
-        above = dict(pairwise(reversed(own)))
-        version, found = own[-1] if own else "", set[str]()
+        rungs = [rung for rung in self.order if not rung.is_baseline]
+        above = {new.id: old.id for old, new in pairwise(rungs)}
+        last = len(rungs)  # where none is timed, the last one stands for the fastest
+        fastest = min(
+            rungs,
+            key=lambda rung: (rung.duration or math.inf, last - rungs.index(rung)),
+            default=None,
+        )
+        version, found = fastest.id if fastest else "", set[str]()
         while version and version not in found:
             found.add(version)
             declared = self.study.versions.get(version)
