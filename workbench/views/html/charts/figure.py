@@ -191,7 +191,7 @@ def stacked(
         margin={"l": 8, "r": 16, "t": 56, "b": 36},
         bargap=0.3,
     )
-    height = 130 + 36 * len(rows)
+    height = 130 + 38 * len(rows)
     narrow = {
         "legend": {**layout["legend"], "font": {"size": 10}},
         "margin": {"l": 4, "r": 8, "t": 20 + 13 * len(layers), "b": 36},
@@ -251,7 +251,7 @@ def intervals(
     # On a phone a label takes more than half of the plot that long names leave.
     room = max(limit, top * 2.2)
     narrow = {"xaxis": axis_of(range=[0, room], **ticks(room, unit, 3))}
-    height = 74 + 30 * len(rows)
+    height = 74 + 32 * len(rows)
     spec = {"data": [data], "layout": layout, "narrow": narrow}
     return Figure(id=identity, label=label, height=height, spec=spec)
 

@@ -93,7 +93,7 @@ def waterfall(
         "bargap": 0.66,
     }
     spec = {"data": [_bars(places, every, bases, lengths)], "layout": layout, "narrow": narrow}
-    height, tall = 58 + 27 * len(names), 70 + _ROW * len(names)
+    height, tall = 58 + 25 * len(names), 70 + _ROW * len(names)
     return Figure(id=identity, label=label, height=height, tall=tall, spec=spec)
 
 

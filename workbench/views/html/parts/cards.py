@@ -24,7 +24,7 @@ from workbench.views.html.parts.links import LinkGroup, Links
 _MOST_OPEN = 3
 _ROWS_OPEN = 40
 _ROWS_OF_ONE = 20
-_ROWS_AROUND = 8
+_ROWS_AROUND = 6
 #: Hunks under headings of their own; the smaller ones are folded together.
 _FOLDED = 6
 #: Numbers that a hunk is linked to which stand there unasked.
