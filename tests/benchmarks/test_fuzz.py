@@ -68,6 +68,12 @@ def agree(number: int) -> None:
     assert not disagrees(ours, theirs), f"{relation(ours, theirs)}: {ours} {theirs}"
 
 
+def test_mutants_can_be_made_again() -> None:
+    """Else nothing is compared: then the GPU has to be asked anew (`make fuzz-gpu`)."""
+    made = [number for number in QUICK if replay(number) is not None]
+    assert len(made) >= 0.75 * len(QUICK)
+
+
 @pytest.mark.parametrize("number", QUICK)
 def test_the_emulator_does_not_contradict_a_gpu(number: int) -> None:
     agree(number)
