@@ -244,7 +244,7 @@ def test_different_inputs_are_warned_of() -> None:
         check = Verification(problem="n1024", error=0, worst=0, tolerance=1e-5, seed=seed or 0)
         return make_profile(verification=None if seed is None else check)
 
-    assert compare(drawn(3), drawn(4)).warnings == ("different inputs, of seeds: 3, 4",)
+    assert compare(drawn(3), drawn(4)).warnings == ("different input seeds: 3, 4",)
     assert not compare(drawn(3), drawn(3)).warnings and not compare(drawn(None), drawn(4)).warnings
 
 

@@ -59,7 +59,7 @@ def test_an_excess_saves_its_part_of_the_time_that_its_unit_was_busy() -> None:
     assert way.kind == "conflicts"
     assert way.saves == pytest.approx(0.6 * 0.9 * shared)
     assert way.speedup == pytest.approx(1 / (1 - way.saves))
-    assert "60.0 k of 100 k shared wavefronts are in excess (60%)" in way.because
+    assert "60.0 k of 100 k shared wavefronts are excessive (60%)" in way.because
     assert "the L1 data stage at 90% of the peak" in way.because
 
 
@@ -67,7 +67,7 @@ def test_what_stays_busy_bounds_what_can_be_saved() -> None:
     one = launch({"l1tex__data_pipe_lsu_wavefronts": 90.0, "sm__inst_issued": 70.0}, CONFLICTS)
     (way,) = [way for way in ways_of(one, H200) if way.kind == "conflicts"]
     assert way.saves == pytest.approx(0.3)
-    assert "70% of the time remains for issue slots" in way.because
+    assert "70% of the time is needed for the issue slots" in way.because
 
 
 def test_a_wait_behind_a_unit_that_is_full_is_that_units() -> None:

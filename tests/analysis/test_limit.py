@@ -63,13 +63,13 @@ def test_a_unit_below_its_threshold_leaves_a_wait(metric: str, least: float, id_
     below = limit(launch({metric: least - 1}, table=table))
     assert (below.id, below.words) == (
         "latency",
-        "latency: long scoreboard, 90% of the warps' time",
+        "latency: long scoreboard stalls, 90% of warp time",
     )
 
 
 def test_warps_that_issue_or_might_are_no_limit() -> None:
     found = limit(launch(table=waits(selected=500, not_selected=400, wait=100)))
-    assert found.words == "latency: wait, 10% of the warps' time"
+    assert found.words == "latency: wait stalls, 10% of warp time"
     assert limit_of_launch(launch(table=waits(selected=500, not_selected=500)), H200) is None
 
 
@@ -90,7 +90,7 @@ def test_a_grid_that_leaves_sms_idle_comes_first() -> None:
     assert (small.id, small.words) == ("grid", "a grid of 64 blocks on 132 SMs")
     assert [load.resource.id for load in small.others] == ["issue"]
     uneven = limit(launch(grid=(150, 1, 1), active=0.6))
-    assert uneven.words == "an uneven end: SMs are active for 60% of the time"
+    assert uneven.words == "an uneven tail: SMs are active 60% of the time"
     # As many blocks as SMs, all of the time: the grid is not what limits.
     assert limit(launch({"sm__inst_issued": 80.0}, grid=(64, 1, 1), active=0.9)).id == "issue"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tests.analysis.attribution_pairs import DEVICE
+from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.source.files import compare_sources
-from workbench.analysis.source.pairing import pair_files
+from workbench.analysis.source.pairing import kernel_files, pair_files
 from workbench.analysis.source.tokens import scan
 from workbench.model import Profile, SourceFile
 
@@ -62,3 +64,14 @@ def test_a_licence_is_no_part_of_a_new_file() -> None:
     ]
     (hunk,) = compare_sources(sides[0], sides[1], ()).hunks
     assert (hunk.new_file, hunk.new, hunk.old) == ("h.h", (5, 5), (1, 0))
+
+
+def test_a_kernel_lies_where_it_is_named_however_much_a_header_does() -> None:
+    """Copies and products in in-line functions: most instructions are a header's."""
+    kernel, header = "__global__ void conv2d() { go(); }\n", "inline void go() {}\n"
+    table = make_instructions()
+    table = structs.replace(table, file=(1, 1, 1, 1, 0))
+    launch = make_launch(kernel="conv2d(float *)", instructions=table)
+    found = make_profile(launches=(launch,))
+    assert kernel_files(found, [scan(kernel, "k.cu"), scan(header, "h.cuh")]) == {0}
+    assert kernel_files(found, [scan("", "k.cu"), scan(header, "h.cuh")]) == {1}

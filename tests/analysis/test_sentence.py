@@ -94,7 +94,7 @@ def test_only_noise_moves_nothing() -> None:
 
 def test_no_time_is_said() -> None:
     bare = make_profile(launches=(make_launch(metrics={}),))
-    assert story(bare, bare).sentence.startswith("No time of both v2 and v3 is known.")
+    assert story(bare, bare).sentence.startswith("There is no time for both v2 and v3.")
 
 
 def test_slower_is_not_told_as_faster() -> None:
@@ -116,7 +116,7 @@ def test_overlapping_intervals_are_no_speed_up() -> None:
 def test_counters_without_time_and_time_without_counters() -> None:
     moved = make_launch(metrics=make_metrics(memory_l1_wavefronts_shared=2048))
     text = story(make_profile(), make_profile(launches=(moved,))).sentence
-    assert re.search(r"equally fast within the noise\. \d+ counters? moved all the same\.", text)
+    assert re.search(r"equally fast within the noise\. \d+ counters? moved nevertheless\.", text)
     times = {"old_time": make_timing(300e-6), "new_time": make_timing(200e-6, version="v3")}
     text = story(make_profile(), make_profile(), **times).sentence
     assert text.startswith("v3 is 1.50× faster than v2. No counter moved with it.")
@@ -139,7 +139,7 @@ def test_a_real_step_is_told_by_its_counter_its_line_its_stall_and_its_limit(
     assert story(old, new).sentence == (
         "Under the profiler v3 is 1.39× faster than v2. Shared wavefronts fell 102 M → 69.2 M "
         "(−32.0%), linked to hunk 1 (line 38). Warps spent an estimated 94.1 µs less in MIO "
-        "throttle. The limit is still the L1 data stage, 91%."
+        "throttle stalls. The limit is still the L1 data stage, 91%."
     )
     back = story(new, old).sentence
     assert "v3 is 1.39× slower than v2" in back and "rose 69.2 M → 102 M" in back
@@ -187,5 +187,5 @@ def test_a_warp_that_issues_is_no_stall() -> None:
 
     old, new = side(5000, 1000), side(2000, 500)
     text = story(old, edited(new, "in[threadIdx.y", "in[1 + threadIdx.y")).sentence
-    assert "Warps spent an estimated 50.0 µs less in wait." in text
+    assert "Warps spent an estimated 50.0 µs less in wait stalls." in text
     assert "elected" not in text

@@ -70,7 +70,7 @@ def test_versions_of_one_command_have_the_same_inputs_and_the_seed_is_told(
     other = (seed + 1) % 2**32
     assert cli("profile", "v1", "--engine", "emulator", "--seed", str(other))[0] == 0
     told = " ".join(cli("diff", "v0", "v1")[1].split())
-    assert f"different inputs, of seeds: {seed}, {other}" in told
+    assert f"different input seeds: {seed}, {other}" in told
 
 
 @pytest.mark.parametrize("command", ["verify", "profile"])

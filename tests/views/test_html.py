@@ -334,7 +334,7 @@ def test_a_library_kernel_shows_its_caller_without_a_gutter(tmp_path: Path) -> N
     assert "k0-gutters" not in page.json
     assert "def prepare():" in page.text
     assert "5 SASS instructions" in page.text
-    assert "The report ties no samples to source lines." in page.text
+    assert "The report attributes no samples to source lines." in page.text
     assert "void cutlass::Kernel<a<b>>" in page.text
 
 

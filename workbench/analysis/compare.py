@@ -303,7 +303,7 @@ def _warnings(
         ("cache policies", old.capture.cache_control, new.capture.cache_control),
         ("replay modes", old.capture.replay_mode, new.capture.replay_mode),
         ("drivers", old.tools.get("driver", ""), new.tools.get("driver", "")),
-        ("inputs, of seeds", _seed(old), _seed(new)),
+        ("input seeds", _seed(old), _seed(new)),
     ):
         if a and b and a != b:
             warnings.append(f"different {what}: {a}, {b}")

@@ -14,7 +14,7 @@ import math
 from typing import Literal
 
 from workbench.analysis.aggregate import main_launch, value_of
-from workbench.analysis.stalls import breakdown
+from workbench.analysis.stalls import breakdown, stall_words
 from workbench.analysis.weight import WELL
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, Profile, Record
@@ -55,7 +55,7 @@ class Resource(Record, frozen=True):
 RESOURCES = (
     Resource(
         id="issue",
-        title="issue slots",
+        title="the issue slots",
         metrics=("sm__inst_issued", "sm__issue_active", "sm__inst_executed"),
         counter="issue_active",
     ),
@@ -88,7 +88,7 @@ RESOURCES = (
     ),
     Resource(
         id="tensor",
-        title="tensor cores",
+        title="the tensor cores",
         metrics=("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor"),
         counter="tensor_utilization",
     ),
@@ -199,10 +199,10 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
         return None
     first = waits[0]
     share = 100 * first.share
-    part = f"{share:.0f}% of the warps' time"
+    part = f"{share:.0f}% of warp time"
     if first.state.id == "barrier_stall":
         return Limit(id="sync", words=f"waiting at barriers, {part}", share=share, others=busy[:1])
-    words = f"latency: {first.state.phrase}, {part}"
+    words = f"latency: {stall_words(first.state.id)}, {part}"
     return Limit(id="latency", words=words, share=share, others=busy[:1])
 
 
@@ -216,7 +216,7 @@ def _short_grid(launch: Launch, device: Device) -> tuple[str, float] | None:
         return None
     if blocks < sms:
         return f"a grid of {several(blocks, 'block')} on {sms} SMs", 100 * blocks / sms
-    return f"an uneven end: SMs are active for {100 * part:.0f}% of the time", 100 * part
+    return f"an uneven tail: SMs are active {100 * part:.0f}% of the time", 100 * part
 
 
 def _active_part(launch: Launch) -> float:

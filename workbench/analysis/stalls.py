@@ -23,6 +23,13 @@ SAMPLES = "warp_samples"
 
 #: What a warp did in the states that are no stalls.
 _WELL_WORDS = {"selected": "issuing", "not_selected": "ready"}
+
+
+def stall_words(state: str) -> str:
+    """A state inside of a sentence: ``barrier stalls``, ``MIO throttle stalls``, ``issuing``."""
+    return _WELL_WORDS.get(state) or f"{catalog()[state].phrase.removesuffix(' stall')} stalls"
+
+
 #: Fewer samples prove nothing, and no estimate is made of them. Six against none are the first
 #: that chance does not explain (two-sided sign test: 2/2⁶ = 3%), if samples are independent;
 #: but all schedulers are looked at in the same cycle, and neighbouring warps do the same.

@@ -17,6 +17,7 @@ from workbench.analysis.sameness import headline as headline_of
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
+from workbench.analysis.stalls import stall_words
 from workbench.counters import catalog
 from workbench.units import factor, points, quantity, relative, signed
 
@@ -28,7 +29,7 @@ _PARTLY = 0.3
 
 #: What is said of a place that is no hunk.
 _WORDS = {
-    "compiler": "code that nobody edited",
+    "compiler": "code that was not edited",
     "launch": "the launch",
     "source unknown": "unknown source",
 }
@@ -83,7 +84,7 @@ def _speed(comparison: Comparison) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
     if speed is None:
-        return f"No time of both {old} and {new} is known."
+        return f"There is no time for both {old} and {new}."
     where = "Under the profiler " if speed.profiled else ""
     if speed.moved:
         return f"{where}{new} is {speed_words(speed.speedup)} than {old}."
@@ -108,7 +109,7 @@ def _one_without_the_other(comparison: Comparison) -> str:
         return ""
     if speed.moved:
         return "No counter moved with it."
-    return f"{number} counter{'s' if number > 1 else ''} moved all the same."
+    return f"{number} counter{'s' if number > 1 else ''} moved nevertheless."
 
 
 def speed_words(speedup: float) -> str:
@@ -139,14 +140,14 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
     elif proof.way == "occupancy":
         text = _occupancy(proof, cause)
     elif proof.way == "clock":
-        return f"The SM clock went {change_of(proof.counter)}, which is not the code's doing."
+        return f"The SM clock went {change_of(proof.counter)}, which no edit explains."
     elif proof.way == "wait":
-        text = f"Waits in {catalog()[proof.counter.id].phrase} {_went(cause, proof)}"
+        text = f"Time in {stall_words(proof.counter.id)} {_went(cause, proof)}"
         if proof.beside is not None:
             text += f", and {catalog()[proof.beside.id].phrase} {_moved(proof.beside)}"
     else:
         text = f"{proof.counter.title} {_moved(proof.counter)}"
-    partly = " It explains only a part of the time." if proof.score < _PARTLY else ""
+    partly = " It explains only part of the time." if proof.score < _PARTLY else ""
     return f"{text}{_where(proof, hunks)}.{partly}"
 
 
@@ -168,7 +169,7 @@ def _launch(proof: Proof, cause: Cause) -> str:
     text = f"The grid went from {old} to {new} blocks"
     if cause.active is not None:
         before, after = (f"{100 * part:.0f}%" for part in cause.active)
-        text += f", and SMs are active for {after} of the time instead of {before}"
+        text += f", and SMs are active {after} of the time instead of {before}"
     return text
 
 
@@ -199,7 +200,7 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     if not where or (proof.place.link == "launch" and proof.way != "count"):
         return ""
     if proof.place.by == "one":
-        return f"; {where} is all that was edited"
+        return f"; {where} is the only edit"
     if proof.place.by == "time":
         return f"; the time moved most in {where}"
     if proof.way == "occupancy" and proof.place.link == "compiler":
@@ -218,8 +219,8 @@ def _stall(move: StallMove | None) -> str:
     if move is None:
         return ""
     less = "less" if move.delta_s < 0 else "more"
-    title = catalog()[move.stall].phrase
-    return f"Warps spent an estimated {quantity(abs(move.delta_s), 's')} {less} in {title}."
+    words = stall_words(move.stall)
+    return f"Warps spent an estimated {quantity(abs(move.delta_s), 's')} {less} in {words}."
 
 
 def _unexplained(time: TimeSplit | None) -> str:
@@ -230,7 +231,7 @@ def _unexplained(time: TimeSplit | None) -> str:
     largest = max(rest, key=lambda part: abs(part.delta_s))
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
-    return f"An estimated {signed(largest.delta_s, 's')} is linked to no change of the source."
+    return f"An estimated {signed(largest.delta_s, 's')} is not linked to any source change."
 
 
 def _limit(old: Limit | None, new: Limit | None) -> str:

@@ -15,6 +15,7 @@ from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import RESOURCES, Limit
 from workbench.analysis.sameness import headline
 from workbench.analysis.split.attribution import Attribution
+from workbench.analysis.stalls import stall_words
 from workbench.counters import catalog
 from workbench.model import Record
 from workbench.units import signed
@@ -53,7 +54,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         if proof.way == "wait":
             stall = next((m for m in cause.stalls if m.stall == proof.counter.id), stall)
         if stall is not None:
-            text = f"{catalog()[stall.stall].phrase} {signed(stall.delta_s, 's')}"
+            text = f"{stall_words(stall.stall)} {signed(stall.delta_s, 's')}"
             out.append(Stop(text=text, counter=stall.stall, kind="stall"))
     return (*out, *_time(comparison), *end)
 

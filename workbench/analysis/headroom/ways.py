@@ -16,8 +16,8 @@ from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, 
 from workbench.analysis.headroom import Kind, Way
 from workbench.analysis.headroom.mix import OVERHEAD, WORK, Mix, heaviest_line
 from workbench.analysis.limit import FULL, loads
-from workbench.analysis.stalls import breakdown, sampled_lines
-from workbench.counters import Reading, catalog, read_all
+from workbench.analysis.stalls import breakdown, sampled_lines, stall_words
+from workbench.counters import Reading, read_all
 from workbench.gpus import Chip, chip_for
 from workbench.model import Device, Launch, LineKey
 from workbench.units import listed, quantity
@@ -101,11 +101,11 @@ class Examined:
         busy = self.busy(best) * share
         if waited >= busy:
             named = [s for s in states if self.side.waits.get(s, 0.0) >= 0.01]
-            names = listed([catalog()[state].phrase for state in named])
-            return waited, f"warps spent {waited:.0%} of their time in {names}"
+            names = listed([stall_words(state) for state in named])
+            return waited, f"warps spend {waited:.0%} of their time in {names}"
         title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
         part = f", {share:.0%} of that by these" if share < 0.995 else ""
-        return busy, f"{title} at {self.busy(best):.0%} of the peak{part}"
+        return busy, f"{title} at {self.busy(best):.0%} of peak{part}"
 
 
 def _bound(
@@ -130,7 +130,7 @@ def _bound(
     if part[0] < 0.995:
         because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
     if saves < product:
-        because += f"; but {busy:.0%} of the time remains for {title}"
+        because += f"; but {busy:.0%} of the time is needed for {title}"
     return saves, because
 
 
@@ -140,7 +140,7 @@ def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
     if not total or excess <= 0:
         return None
     part = excess / total
-    return part, f"{quantity(excess)} of {quantity(total)} {noun} are in excess ({part:.0%})"
+    return part, f"{quantity(excess)} of {quantity(total)} {noun} are excessive ({part:.0%})"
 
 
 def _coalesce(seen: Examined) -> Way | None:
@@ -175,7 +175,7 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
         loaded = seen.mix.issued[kind]
         of_lsu = loaded / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         width = seen.mix.width(kind)
-        part = spared, f"lanes load {width:.2g} bytes at a time where 16 are possible"
+        part = spared, f"a lane loads {width:.2g} bytes at a time where 16 are possible"
         # Wider loads are fewer; what they carry still passes the data stage and the L2.
         stays = _ARITHMETIC | _FAR | ({"l1_data"} if where == "shared" else frozenset())
         found = _bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
@@ -193,11 +193,11 @@ def _spills(seen: Examined) -> Way | None:
     if not local or not seen.side.value("spill_instructions"):
         return None
     share = local / (local + far)
-    part = share, f"{quantity(local)} sectors are of local memory, to which registers spill"
+    part = share, f"{quantity(local)} sectors are spilled registers in local memory"
     resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
     found = _bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
     line = heaviest_line(seen.launch, "local_sectors")
-    words = "Let the kernel have more registers (__launch_bounds__), or keep fewer values"
+    words = "Allow more registers (__launch_bounds__), or keep fewer values alive"
     return _made("spills", found, words, 1, "local_sectors", line)
 
 
@@ -205,10 +205,10 @@ def _lanes(seen: Examined) -> Way | None:
     lanes = seen.side.value("lanes_per_instruction")
     if not 0 < lanes < _MOST_LANES:
         return None
-    part = 1.0 - lanes / _LANES, f"{lanes:.1f} of 32 lanes are on in an instruction"
+    part = 1.0 - lanes / _LANES, f"{lanes:.1f} of 32 lanes are active in an instruction"
     stays = _ARITHMETIC - {"fma"} | _FAR
     found = _bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
-    words = "Let all lanes of a warp take one way"
+    words = "Let all lanes of a warp take the same branch"
     return _made("lanes", found, words, 2, "lanes_per_instruction", None)
 
 
@@ -220,10 +220,8 @@ def _grid(seen: Examined) -> Way | None:
     idle = 1.0 - min(active / elapsed, 1.0)
     if idle < LEAST:
         return None
-    because = (
-        f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active for {1 - idle:.0%} of the time"
-    )
-    words = "Deal the work out evenly: more and smaller blocks, or a part of the sum for each"
+    because = f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active {1 - idle:.0%} of the time"
+    words = "Spread the work evenly: more and smaller blocks, or split the sums (split-K)"
     return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
 
 
@@ -239,7 +237,7 @@ def _barriers(seen: Examined) -> Way | None:
     went = seen.went({"sm": 0.0}, ("barrier_stall",))
     found = _bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
     line = seen.line_waiting(("barrier_stall",))
-    words = "Wait at fewer barriers: two buffers, or smaller blocks"
+    words = "Wait at fewer barriers: double buffering, or smaller blocks"
     return _made("barriers", found, words, 2, "barrier_stall", line)
 
 
@@ -258,12 +256,12 @@ def _occupancy(seen: Examined) -> Way | None:
     if not least:
         return None
     what = {"registers": "registers", "shared": "shared memory"}[least]
-    part = 1.0 - possible / 100.0, f"there is room for {possible:.0f}% of the warps, by {what}"
+    part = 1.0 - possible / 100.0, f"room for {possible:.0f}% of the warps, limited by {what}"
     states = ("long_scoreboard", "short_scoreboard", "wait_stall")
     went = seen.went({"sm": 0.0}, states)
     found = _bound(seen, part, went, _ISSUING | _L1 | _FAR)
-    less = "fewer registers a thread" if least == "registers" else "less shared memory a block"
-    words = f"Let more warps be on an SM: {less}"
+    less = "fewer registers per thread" if least == "registers" else "less shared memory per block"
+    words = f"Fit more warps on an SM: {less}"
     return _made("occupancy", found, words, 2, "theoretical_occupancy", None)
 
 
@@ -271,9 +269,9 @@ def _instructions(seen: Examined) -> Way | None:
     spent = seen.mix.part(OVERHEAD)
     if seen.side.share("issue") < FULL:
         return None
-    part = spent, f"{spent:.0%} of the instructions are addresses, moves and control"
+    part = spent, f"{spent:.0%} of the instructions are address arithmetic, moves and control"
     found = _bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
-    words = "Take addresses and conditions out of the loop"
+    words = "Move address arithmetic and conditions out of the loop"
     return _made("instructions", found, words, 2, "instructions", seen.mix.overhead_line)
 
 
@@ -289,10 +287,10 @@ def _reuse(seen: Examined) -> Way | None:
     counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
     ratio = work / max(1, shared + far)
     needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
-    said = f"{ratio:.2g} instructions of arithmetic for each load"
+    said = f"{ratio:.2g} arithmetic instructions per load"
     went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
     found = _bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
-    words = "Load less for each operation: more outputs a thread, kept in registers"
+    words = "Load less per operation: more outputs per thread, kept in registers"
     line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
     return _made("reuse", found, words, 3, counter, line)
 
@@ -310,12 +308,12 @@ def _tensor(seen: Examined) -> Way | None:
     if ratio <= 1.0:
         return None
     said = (
-        f"{share:.0%} of the instructions are float32 arithmetic, and matrix units do it "
-        f"{ratio:.2g} times as fast with three TF32 products for one"
+        f"{share:.0%} of the instructions are float32 arithmetic, which tensor cores do "
+        f"{ratio:.2g} times as fast, with three TF32 products for one"
     )
     part = share * (1.0 - 1.0 / ratio), said
     found = _bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)
-    words = "If it is a product of matrices: let matrix units do it"
+    words = "If it is a matrix product: use the tensor cores"
     return _made("tensor", found, words, 3, "tensor_utilization", None)
 
 
@@ -323,10 +321,10 @@ def _traffic(seen: Examined) -> Way | None:
     share = seen.side.share("dram")
     if share < _NEAR_PEAK:
         return None
-    because = f"device memory at {share:.0f}% of its peak: {100 - share:.0f}% are left"
+    because = f"device memory at {share:.0f}% of its peak: {100 - share:.0f}% is left"
     return Way(
         kind="traffic",
-        words="Move fewer bytes: the same ones cannot come much faster",
+        words="Move fewer bytes: these cannot come much faster",
         saves=max(1.0 - share / 100.0, 0.0),
         because=because,
         effort=3,

@@ -102,7 +102,8 @@ class _Pairing:
         """Files by their pairs, or two kernels that both sides hold."""
         before, after = self.before, self.after
         kernels = kernel_names(self.old, self.new, launches)
-        files = pair_files(before, after, kernel_files(self.old), kernel_files(self.new))
+        own = kernel_files(self.old, before), kernel_files(self.new, after)
+        files = pair_files(before, after, *own)
         within = both_hold_both(before, after, lambda: self.maps, kernels)
         if within:
             self.names = dict(kernels)

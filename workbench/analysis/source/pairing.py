@@ -38,16 +38,20 @@ def mentions(sources: Sequence[Source], word: str) -> bool:
     return any(word in line for source in sources for line in source.tokens)
 
 
-def kernel_files(profile: Profile) -> set[int]:
-    """Files that carry the most instructions of a launch: its kernel's own."""
+def kernel_files(profile: Profile, sources: Sequence[Source]) -> set[int]:
+    """The file of each launch's kernel, as indices into `sources`.
+
+    Of the files that instructions come from, one that names the kernel; several, or none
+    (a text that is not there): the one with the most instructions. Their number alone says
+    little: of a kernel whose copies and products are in-line functions, the header has more.
+    """
     out: set[int] = set()
     for launch in profile.launches:
-        counts: dict[int, int] = {}
-        for file in launch.instructions.file:
-            if file >= 0:
-                counts[file] = counts.get(file, 0) + 1
+        counts = Counter(file for file in launch.instructions.file if file >= 0)
+        name = plain_name(launch)
+        named = {file for file in counts if mentions(sources[file : file + 1], name)}
         if counts:
-            out.add(max(counts, key=lambda file: (counts[file], -file)))
+            out.add(max(named or counts, key=lambda file: (counts[file], -file)))
     return out
 
 

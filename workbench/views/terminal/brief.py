@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from workbench.analysis.digest import excerpt, leading
+from workbench.analysis.stalls import stall_words
 from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.analysis.weight import WELL
 from workbench.counters import catalog
@@ -132,7 +133,7 @@ def _link(title: str, tie: Tie, counters: int) -> Text:
         text.append(f" ±{quantity(error, 's')}")
         along = [s for s in tie.stalls if s.delta_s * part.delta_s > 0 and s.stall not in WELL]
         for stall in along[:1]:
-            phrase = clean(catalog()[stall.stall].phrase)
+            phrase = clean(stall_words(stall.stall))
             text.append(f" ({phrase} {signed(stall.delta_s, 's')})", style=DIM)
         parts.append(text)
     parts += [_fact(fact) for fact in tie.facts[: counters if parts else 1]]

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from workbench.analysis.headroom import Panel, Way
 from workbench.analysis.headroom.panel import line_at, waited_most
+from workbench.analysis.stalls import stall_words
 from workbench.model import LineKey, Profile
 from workbench.units import factor, quantity
 from workbench.views.terminal.console import DIM, HEAD, clean, grid, section
@@ -29,7 +30,7 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
     body: list[RenderableType] = []
     if panel.hot is not None:
         stall = waited_most(panel.hot)
-        waits = f", most in {stall[0].phrase}" if stall is not None else ""
+        waits = f", mostly in {stall_words(stall[0].id)}" if stall is not None else ""
         hot = Text(f"hottest line  {_place(profile, panel.hot.key)}: ")
         hot.append(f"{quantity(100.0 * panel.hot.share, '%')} of the samples{waits}")
         body += [hot, *_code(profile, panel.hot.key)]
@@ -37,7 +38,7 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
     for way in panel.ways if everything else panel.ways[:_MOST]:
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), _way(profile, way))
     if table.row_count:
-        body += [Text("to try, with the most that it can bring"), table]
+        body += [Text("to try, each with an upper bound of its speed-up"), table]
     return [section(f"Now limited by {clean(panel.limit.words)}", Group(*body))]
 
 

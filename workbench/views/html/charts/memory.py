@@ -293,15 +293,15 @@ class Drawing:
     def scale(self) -> str:
         """What the widest arrow of each unit stands for."""
         parts = []
-        for unit, words in (("byte", "bytes"), ("wavefront", "wavefronts")):
+        for unit in ("byte", "wavefront"):
             most = max(
                 (flow for row in self._flows for flow in row if flow.unit == unit and flow.amount),
                 key=lambda flow: flow.amount or 0.0,
                 default=None,
             )
             if most is not None:
-                parts.append(f"of {words} {amount(most)}")
-        return f"The widest arrow is {' and '.join(parts)}." if parts else ""
+                parts.append(amount(most))
+        return f"The widest arrow stands for {' or '.join(parts)}." if parts else ""
 
 
 def _rough(flow: Transfer) -> str:

@@ -10,6 +10,7 @@ from workbench.analysis.advice import Score
 from workbench.analysis.headroom import Panel, Way
 from workbench.analysis.headroom.panel import line_at, waited_most
 from workbench.analysis.limit import RESOURCES, Limit
+from workbench.analysis.stalls import stall_words
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.parts.common import Link, Tone, percent
 
@@ -115,7 +116,7 @@ def _hot(panel: Panel, profile: Profile, anchor: Anchor) -> HotSpot | None:
         href=href,
         code=code,
         share=percent(panel.hot.share),
-        stall=stall[0].phrase if stall is not None else "",
+        stall=stall_words(stall[0].id) if stall is not None else "",
     )
 
 

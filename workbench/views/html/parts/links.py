@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from workbench import units
 from workbench.analysis.split.attribution import LineShare, Part
 from workbench.analysis.split.duration import CodeLine, TimePart, TimeSplit, WaitPath
+from workbench.analysis.stalls import stall_words
 from workbench.analysis.story import Fact, Passage, Story, Tie, went_well
 from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
@@ -115,7 +116,7 @@ class Links:
             waited=self._line(path.waited),
             blamed=self._line(path.blamed),
             via=path.via,
-            amount=f"{catalog()[path.stall].phrase} {units.signed(path.delta_s, 's')}",
+            amount=f"{stall_words(path.stall)} {units.signed(path.delta_s, 's')}",
         )
 
     def _line(self, line: CodeLine) -> Link:
