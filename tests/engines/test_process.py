@@ -168,6 +168,69 @@ def test_a_kill_before_the_guard_was_told_ends_the_program_too(tmp_path: Path) -
     until(lambda: not runs(program))
 
 
+def late(folder: Path) -> Path:
+    """A Python that begins once there is a file ``begin``, as on a busy machine."""
+    path = folder / "late"
+    words = f'while ! test -e {folder}/begin; do sleep 0.01; done\nexec {sys.executable} "$@"\n'
+    path.write_text(f"#!/bin/sh\n{words}")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_leader_that_ends_before_the_guard_looks_leaves_nothing(
+    tmp_path: Path, told: bool
+) -> None:
+    code = (
+        "import os, signal, subprocess, sys\n"
+        "from workbench.processes.ending import guarded\n"
+        f"sys.executable = {str(late(tmp_path))!r}\n"
+        "with guarded() as guard:\n"
+        "    program = subprocess.Popen(['/bin/sh', '-c', 'sleep 99 & echo $!'],\n"
+        "                               env={**os.environ, **guard.mark}, start_new_session=True)\n"
+        f"    {'guard.tell(program.pid)' if told else 'pass'}\n"
+        "    program.wait()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        subprocess.run(python(code), stdout=out, check=False)
+    child = int(log.read_text())
+    assert runs(child)
+    (tmp_path / "begin").touch()
+    until(lambda: not runs(child))
+
+
+def test_a_guard_does_not_end_another_guard_before_its_work_is_done(tmp_path: Path) -> None:
+    """A guarded program may guard one of its own; both are killed, the inner guard begins late."""
+    inner = (
+        "import os, signal, subprocess, sys\n"
+        "from workbench.processes.ending import guarded\n"
+        f"sys.executable = {str(late(tmp_path))!r}\n"
+        "with guarded() as guard:\n"
+        "    mark = {**os.environ, **guard.mark}\n"
+        "    program = subprocess.Popen(['sleep', '99'], env=mark, start_new_session=True)\n"
+        "    print(program.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    code = (
+        "import os, signal, subprocess, sys\n"
+        "from workbench.processes.ending import guarded\n"
+        "with guarded() as guard:\n"
+        f"    subprocess.run([sys.executable, '-c', {inner!r}], start_new_session=True,\n"
+        "                   env={**os.environ, **guard.mark})\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        subprocess.run(python(code), stdout=out, check=False)
+    program = int(log.read_text())
+    time.sleep(0.5)  # the outer guard looks around
+    assert runs(program)
+    (tmp_path / "begin").touch()
+    until(lambda: not runs(program))
+
+
 def test_a_kill_of_us_ends_what_was_forked(tmp_path: Path) -> None:
     code = (
         "import multiprocessing, os, time\n"

@@ -133,6 +133,8 @@ def guarded() -> Iterator[Guard]:
         # Started before what it guards: from then on, telling it takes no time.
         guard = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, mark[_MARK]],
+            # Whoever guards us must not take our guards for what we started: they end that.
+            env={name: value for name, value in os.environ.items() if name != _MARK},
             stdin=reading,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -159,18 +161,31 @@ def guarded() -> Iterator[Guard]:
         os.close(writing)
 
 
-def _marked(mark: str) -> tuple[int, str]:
-    """The leader whose environment has a mark, and its start; it may only be about to begin."""
+def _marked(mark: str) -> set[int]:
+    """Groups of the processes whose environment has a mark."""
     wanted = f"{_MARK}={mark}".encode()
-    end = time.monotonic() + GRACE_S
+    found = set()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in environ.read_bytes().split(b"\0"):
+                found.add(os.getpgid(int(environ.parent.name)))
+    return found
+
+
+def _end_marked(mark: str) -> None:
+    """End the groups of all that have a mark: a program of which only that is known.
+
+    It may only be about to begin, and it may be gone already while what it started runs.
+    """
+    end, found = time.monotonic() + GRACE_S, False
     while time.monotonic() < end:
-        for environ in Path("/proc").glob("[0-9]*/environ"):
-            pid = int(environ.parent.name)
-            with contextlib.suppress(OSError):
-                if wanted in environ.read_bytes().split(b"\0") and os.getpgid(pid) == pid:
-                    return pid, _started(pid)
+        groups = _marked(mark)
+        if found and not groups:
+            return
+        for group in groups:
+            end_group(group)
+            found = True
         time.sleep(_POLL_S)
-    return 0, ""
 
 
 def _guard() -> None:
@@ -179,9 +194,9 @@ def _guard() -> None:
     start = _started(group) if group else ""
     sys.stdin.read()
     if not group:
-        group, start = _marked(sys.argv[1])
+        _end_marked(sys.argv[1])
     # Another process has the number only after the leader and its whole group are gone.
-    if group and _started(group) in ("", start):
+    elif _started(group) in ("", start):
         end_group(group)
 
 
