@@ -22,7 +22,7 @@ PTX, CUDA = 2000, 300
 PARTS = 10
 #: Where a damaged kernel is told to be wrong.
 _PLACE = re.compile(
-    r"\.(?:cu|cuh|h|hpp):\d+|PTX line \d+|kernel \w+|gives a wrong result|does not compile"
+    r"\.(?:cu|cuh|h|hpp|py):\d+|PTX line \d+|kernel \w+|gives a wrong result|does not compile"
 )
 _LIMITS = "--engine emulator --timeout 5 --instruction-limit 20000 --seed 1"
 
