@@ -91,6 +91,10 @@ def test_a_fault_of_our_own_is_one_sentence(
 UNWRITTEN = {
     "the answer": (OSError(errno.ENOSPC, "No space left on device"), "cannot write the answer: No"),
     "a file": (OSError(errno.ENOSPC, "No space", "x/y"), "no space left to write x/y"),
+    "a disk that became read-only": (
+        OSError(errno.EROFS, "Read-only", "x/y"),
+        "cannot write x/y: R",
+    ),
     "a failing disk": (OSError(errno.EIO, "Input/output error", "x/y"), "cannot write x/y: Input"),
 }
 

@@ -121,7 +121,7 @@ def _ready_streams() -> None:
 
 def _unwritten(error: OSError) -> WorkbenchError | None:
     """The error for what could not be written; None where it is something else."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS):
         if error.filename is not None:
             from pathlib import Path
 

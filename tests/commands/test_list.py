@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from workbench.model import Device, Estimate
 from workbench.project import require_project
 from workbench.store import Store
 from workbench.study.seen import run_study
+from workbench.views.sheets.list import Page
 
 
 @pytest.fixture
@@ -237,3 +239,56 @@ def test_where_no_study_can_be_read_the_error_alone_is_said(project: Path) -> No
     assert isinstance(result.exception, UsageError)
     assert result.exception.message.startswith("kernels/demo/study.py:1: not valid Python")
     assert result.output == ""
+
+
+# --- pages ------------------------------------------------------------------------------------
+
+
+def test_a_long_table_is_shown_page_by_page(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.views.sheets.list.PAGE", 3)
+    whole = run("--format", "csv")
+    first, second = run(), run("--page", "2")
+    assert first == run("--page", "1") and "page 1 of 2: versions 1 to 3 of 4; --page 2" in first
+    assert "Padded tile" in first and "library" not in first
+    assert "library" in second and "Padded tile" not in second and "v3" not in second
+    assert "page 2 of 2: versions 4 to 4 of 4\n" in second
+    # A bar is as long as on one page: the fastest version may stand on another one.
+    monkeypatch.undo()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "page" not in run() and run("--format", "csv") == whole
+    row = next(line for line in run().splitlines() if line.startswith("library"))
+    assert row.split()[-1] in second
+
+
+def test_studies_of_other_pages_are_not_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(project / "kernels/demo", project / "kernels/other")
+    run_study(require_project(), "other")
+    Store(project / "profiles").save(make_profile(study="other", version="v2"))
+    (damaged,) = Store(project / "profiles").find(study="other")
+    damaged.path.write_bytes(b"no profile")
+    monkeypatch.setattr("workbench.views.sheets.list.PAGE", 4)
+    assert "page 1 of 2" in run() and "other" not in run()
+    with pytest.raises(DataError, match=r"n1024\.ncu\.json\.zst is damaged"):
+        run("--page", "2")
+
+
+def test_pages_that_are_not_there_and_formats_without_pages(project: Path) -> None:
+    with pytest.raises(UsageError, match="no page 7: the list has 4 versions") as caught:
+        run("--page", "7")
+    assert caught.value.hint == "The last page is --page 1."
+    with pytest.raises(UsageError, match="--format csv holds everything"):
+        run("--format", "csv", "--page", "1")
+
+
+def test_every_version_is_on_one_page() -> None:
+    sizes = [0, 700, 0, 300, 0, 1200, 0]
+    pages = [Page(sizes, number) for number in (1, 2, 3, 4, 5)]
+    assert {page.pages for page in pages} == {5}
+    for study, size in enumerate(sizes):
+        parts = [page.parts[study] for page in pages]
+        shown = [part for part in parts if part is not None]
+        assert [n for part in shown for n in range(size)[part]] == list(range(size))
+        assert len(shown) == 1 or size

@@ -31,7 +31,7 @@ from workbench.model import (
     Timing,
 )
 from workbench.store import codec as packed
-from workbench.store.codec import contradiction, decode, encode, pack, unpack
+from workbench.store.codec import contradiction, decode, decode_totals, encode, pack, unpack
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 numbers = st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(-1e30, 1e30))
@@ -112,6 +112,47 @@ def test_a_profile_comes_back_exactly(
     path = tmp_path_factory.getbasetemp() / "round-trip.json.zst"
     path.write_bytes(encode(profile, path))
     assert decode(path, Profile) == profile
+
+
+def without_details(profile: Profile) -> Profile:
+    parts = {"instructions": InstructionTable(), "timeline": None, "rules": ()}
+    launches = tuple(msgspec.structs.replace(each, **parts) for each in profile.launches)
+    passed = {"sources": (), "build": None, "verification": None, "notices": ()}
+    return msgspec.structs.replace(profile, launches=launches, **passed)
+
+
+@given(profiles)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+def test_totals_are_the_profile_without_its_details(
+    tmp_path_factory: pytest.TempPathFactory, profile: Profile
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "totals.json.zst"
+    path.write_bytes(encode(profile, path))
+    assert decode_totals(path) == without_details(profile)
+
+
+def test_totals_know_what_is_damaged_foreign_or_newer(path: Path) -> None:
+    whole = encode(make_profile(), path)
+    launch = make_launch(metrics={"x": Metric(value=1e300)})
+    plain = unpack(whole)
+    for data in (
+        whole[:-9],
+        b"no frame",
+        encode(make_timing(), path),
+        pack(plain.replace(b'"captured"', b'"captures"')),
+        pack(plain.replace(b'"schema_version":', b'"schema_version":9')),
+        pack(plain[:-2]),
+        pack(plain.replace(msgspec.json.encode(make_launch()), msgspec.json.encode(launch))),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(DataError) as full:
+            decode(path, Profile)
+        with pytest.raises(DataError) as totals:
+            decode_totals(path)
+        assert totals.value.message == full.value.message
+    path.unlink()
+    with pytest.raises(MissingError):
+        decode_totals(path)
 
 
 def test_integers_stay_integers_and_floats_floats(path: Path) -> None:

@@ -58,6 +58,22 @@ def test_profiles_come_back_in_natural_order(store: Store) -> None:
     assert store.load(entries[3].path) == make_profile()
 
 
+def test_profiles_are_read_one_by_one(store: Store) -> None:
+    for version in ("v10", "v2"):
+        store.save(make_profile(version=version))
+    store.save(make_profile(version="v2", problem="n64"))
+    assert [each.version for each in store.profiles(problem="n1024")] == ["v2", "v10"]
+    assert next(store.profiles(version="v10")) == make_profile(version="v10")
+    (entry,) = store.find(version="v10")
+    entry.path.write_bytes(b"damaged")
+    reading = store.profiles(whole=False)
+    found = [next(reading), next(reading)]
+    assert [each.problem for each in found] == ["n64", "n1024"]
+    assert not found[0].sources and found[0].launches[0].metrics
+    with pytest.raises(DataError):
+        next(reading)
+
+
 def test_find_by_every_key(store: Store) -> None:
     rtx = msgspec.structs.replace(H200, name="NVIDIA RTX", slug="rtx")
     store.save(make_profile())

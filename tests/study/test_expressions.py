@@ -151,8 +151,8 @@ def test_the_message_names_the_place_and_the_expression() -> None:
 
 
 def test_names_in_their_order_and_without_functions() -> None:
-    assert names_in("max(N, M) + cdiv(N, K)") == ["N", "M", "K"]
-    assert names_in("A * (B + C) + D") == ["A", "B", "C", "D"]
+    assert names_in("max(N, M) + cdiv(N, K)") == ("N", "M", "K")
+    assert names_in("A * (B + C) + D") == ("A", "B", "C", "D")
     assert {"min", "max", "abs", "cdiv"} == FUNCTIONS
     assert evaluate(str(LIMIT - 1), {}) == LIMIT - 1
     for text, value in (("n", LIMIT), ("-n", LIMIT), (str(LIMIT), 0)):

@@ -40,7 +40,7 @@ from workbench.errors import WorkbenchError
 from workbench.model import Device, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import source_hash
-from workbench.study.seen import run_study
+from workbench.study.seen import run_study, view_study
 from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
 from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
@@ -89,7 +89,8 @@ def listed(root: Path) -> list[StudyList]:
             captured = "b" * 64 if version == "v3" else digest
             store.save(make_profile(version=version, source_hash=captured))
     broken: list[WorkbenchError] = []
-    lists = [_study_list(project, name, None, None, broken) for name in ("demo", "other")]
+    studies = [view_study(project, name) for name in ("demo", "other")]
+    lists = [_study_list(project, study, None, None, broken) for study in studies]
     assert not broken
     return lists
 

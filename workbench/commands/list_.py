@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.measure.ladder import Ladder
     from workbench.project import Project
     from workbench.study.folder import Study
+    from workbench.study.seen import SeenStudy
     from workbench.views.sheets.list import StudyList
 
 
@@ -25,8 +28,16 @@ if TYPE_CHECKING:
 @study_option
 @problem_option
 @device_option
+@click.option(
+    "--page",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Which page of a table of more than 500 versions (default: the first).",
+)
 @format_option
-def command(study: str | None, problem: str | None, device: str | None, format_: str) -> None:
+def command(
+    study: str | None, problem: str | None, device: str | None, page: int | None, format_: str
+) -> None:
     """Studies, versions, and what is recorded of them.
 
     What cannot be read is named below, and does not hide the rest.
@@ -34,21 +45,32 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
     from workbench.errors import UsageError, together
     from workbench.project import require_project
     from workbench.study.folder import study_names
+    from workbench.study.seen import view_study
+    from workbench.views.sheets.list import Page
 
+    if page is not None and format_ != "table":
+        raise UsageError(
+            f"--page is for tables, and --format {format_} holds everything", "Leave one out."
+        )
     project = require_project()
     broken: list[WorkbenchError] = []
+    studies: list[SeenStudy] = []
+    # The default study first: it is what a version without a study means.
+    names = sorted(study_names(project), key=lambda name: name != project.default_study)
+    with_errors = broken if not (study or problem or device) else None
+    for name in [study] if study else names:
+        with _kept(with_errors):
+            studies.append(view_study(project, name))
+    shown = Page([len(each.versions) for each in studies], page or 1)
     lists: list[StudyList] = []
-    for name in [study] if study else study_names(project):
-        try:
-            lists.append(_study_list(project, name, problem, device, broken))
-        except UsageError as error:
-            if study or problem or device:
-                raise
-            broken.append(error)
+    for each, part in zip(studies, shown.parts, strict=True):
+        if format_ != "table" or part is not None:
+            with _kept(with_errors):
+                found = _study_list(project, each, problem, device, broken)
+                found.part = part if part is not None and format_ == "table" else slice(None)
+                lists.append(found)
     if broken and not lists:
         raise together(broken)
-    # The default study first: it is what a version without a study means.
-    lists.sort(key=lambda each: each.study.name != project.default_study)
     if format_ == "json":
         from workbench.views.sheets.list import list_document
         from workbench.views.text.documents import dumps
@@ -65,14 +87,27 @@ def command(study: str | None, problem: str | None, device: str | None, format_:
         from workbench.views.terminal.console import print_view
         from workbench.views.terminal.list import list_view
 
-        print_view(list_view(lists, project.default_study, Console().width))
+        print_view(list_view(lists, project.default_study, Console().width, shown))
     if broken:
         raise together(broken)
 
 
+@contextlib.contextmanager
+def _kept(broken: list[WorkbenchError] | None) -> Iterator[None]:
+    """Note what is wrong with one study and go on; None: raise it."""
+    from workbench.errors import UsageError
+
+    try:
+        yield
+    except UsageError as error:
+        if broken is None:
+            raise
+        broken.append(error)
+
+
 def _study_list(
     project: Project,
-    name: str,
+    study: SeenStudy,
     problem: str | None,
     device: str | None,
     broken: list[WorkbenchError],
@@ -82,10 +117,9 @@ def _study_list(
     from workbench.measure.ladder import Family, Ladder
     from workbench.measure.recorded import find_ladders
     from workbench.store import Store, device_slug
-    from workbench.study.seen import view_study
     from workbench.views.sheets.list import StudyList
 
-    study = view_study(project, name)
+    name = study.name
     if problem is not None:
         study.problem(problem)
     store = Store(project.profiles)

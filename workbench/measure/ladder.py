@@ -21,7 +21,7 @@ from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Entry, Store, natural_key
-from workbench.store.codec import decode
+from workbench.store.codec import decode, decode_totals
 from workbench.study.folder import Study
 from workbench.study.info import StudyInfo
 
@@ -77,8 +77,7 @@ class Rung:
         out = []
         for entry in self.entries.values():
             try:
-                # As it was recorded: a list does not tell whose a header's lines are.
-                profile = decode(entry.path, Profile)
+                profile = decode_totals(entry.path)
             except DataError as error:
                 if self.ladder.damaged is None:
                     raise

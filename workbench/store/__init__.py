@@ -23,7 +23,7 @@ from workbench.disk.lock import locked
 from workbench.disk.writing import write_files
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import EngineName, Profile, Record, Timing
-from workbench.store.codec import decode, encode, pack_raw
+from workbench.store.codec import decode, decode_totals, encode, pack_raw
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
 _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
@@ -167,6 +167,34 @@ class Store:
             for path, dev, s, v, p, kind in self._walk(device, study, version, problem)
             if kind != _TIME and engine in (None, kind)
         ]
+
+    def profiles(
+        self,
+        *,
+        study: str | None = None,
+        version: str | None = None,
+        problem: str | None = None,
+        engine: str | None = None,
+        device: str | None = None,
+        whole: bool = True,
+    ) -> Iterator[Profile]:
+        """The recorded profiles that match, each read when it is asked for, in natural order.
+
+        Args:
+            study: Only of this study.
+            version: Only of this version.
+            problem: Only of this problem.
+            engine: Only by this engine.
+            device: Only of this device, by its slug.
+            whole: False: without instructions, sources, rules and build, in half of the time.
+
+        Raises:
+            DataError: a matching file is damaged.
+        """
+        for entry in self.find(
+            study=study, version=version, problem=problem, engine=engine, device=device
+        ):
+            yield self.load(entry.path) if whole else decode_totals(entry.path)
 
     def get(
         self,

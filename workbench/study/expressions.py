@@ -13,6 +13,7 @@ import ast
 import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from workbench.errors import UsageError, did_you_mean
 
@@ -174,23 +175,26 @@ def _check(node: ast.expr, expression: str) -> None:
         _check(child, expression)
 
 
-def _names(tree: ast.expr) -> list[str]:
+@lru_cache(maxsize=4096)
+def _names(expression: str) -> tuple[str, ...]:
+    """Kept, since thousands of versions write the same few expressions."""
+    tree = _parse(expression)
     functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     used = [
         node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions
     ]
     used.sort(key=lambda node: (node.lineno, node.col_offset))
-    return list(dict.fromkeys(node.id for node in used))
+    return tuple(dict.fromkeys(node.id for node in used))
 
 
-def names_in(expression: str) -> list[str]:
+def names_in(expression: str) -> tuple[str, ...]:
     """The parameters that an expression uses, each once, as written from left to right.
 
     Raises:
         UsageError: the expression is not integer arithmetic.
     """
     with _shown(expression, ""):
-        return _names(_parse(expression))
+        return _names(expression)
 
 
 def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> int:
@@ -207,7 +211,7 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
     """
     with _shown(expression, where):
         tree = _parse(expression)
-        for name in _names(tree):
+        for name in _names(expression):
             if name not in names:
                 raise _NoValueError(
                     f"unknown name `{name}`", did_you_mean(name, names, "parameters")

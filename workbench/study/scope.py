@@ -47,7 +47,7 @@ class Key(NamedTuple):
         """The error for it, at its line."""
         return UsageError(f"{self.where}: {what}", hint)
 
-    def names_in(self, text: str) -> list[str]:
+    def names_in(self, text: str) -> tuple[str, ...]:
         """What an expression of the key uses; a complaint names the key's line."""
         try:
             return names_in(text)

@@ -5,15 +5,54 @@ The JSON document, CSV, Markdown and the terminal's table are made from these.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
+from workbench.errors import UsageError
 from workbench.measure.ladder import Ladder, Rung
 from workbench.measure.records import RecordedProfile
 from workbench.model import Timing
 from workbench.study.folder import Study
+
+#: Versions on a page of a table.
+PAGE = 500
+
+
+class Page:
+    """What of a long list stands on one of its pages.
+
+    Args:
+        sizes: Versions of each study.
+        number: The page, from 1.
+
+    Attributes:
+        parts: The versions of each study that the page shows; None: not that study.
+
+    Raises:
+        UsageError: there is no such page.
+    """
+
+    def __init__(self, sizes: Sequence[int], number: int) -> None:
+        self.number, self.total = number, sum(sizes)
+        self.pages = max(1, -(-self.total // PAGE))
+        if number > self.pages:
+            raise UsageError(
+                f"there is no page {number:,}: the list has {self.total:,} versions",
+                f"The last page is --page {self.pages}.",
+            )
+        self.first = (number - 1) * PAGE
+        self.last = min(self.first + PAGE, self.total)
+        self.parts = list(map(self._part, sizes, accumulate(sizes, initial=0)))
+
+    def _part(self, size: int, start: int) -> slice | None:
+        low, high = max(self.first - start, 0), min(self.last - start, size)
+        if size == 0:  # its heading belongs somewhere, too
+            return slice(0) if min(start // PAGE, self.pages - 1) == self.number - 1 else None
+        return slice(low, high) if low < high else None
 
 
 class StudyList:
@@ -25,6 +64,7 @@ class StudyList:
         recorded: The problems that anything is recorded on, in the study's order.
         shown: The ladder that tables show; it may be empty.
         device: What that ladder's device calls itself; "" where nothing is recorded.
+        part: The versions that a table shows.
     """
 
     def __init__(
@@ -32,6 +72,7 @@ class StudyList:
     ) -> None:
         self.study, self.ladders, self.recorded = study, ladders, recorded
         self.shown, self.device = shown, device
+        self.part = slice(None)
 
     @property
     def problem(self) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from workbench.measure.ladder import Rung
 from workbench.measure.records import COUNTED
 from workbench.units import factor, listed, quantity
-from workbench.views.sheets.list import StudyList
+from workbench.views.sheets.list import Page, StudyList
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
 
 #: Problems that are named beside the one that is shown.
@@ -17,13 +17,16 @@ _PROBLEMS = 6
 _SLOWEST = "▏"
 
 
-def list_view(lists: list[StudyList], default_study: str, width: int) -> RenderableType:
-    """All studies, one ladder each.
+def list_view(
+    lists: list[StudyList], default_study: str, width: int, page: Page | None = None
+) -> RenderableType:
+    """All studies of a page, one ladder each.
 
     Args:
         lists: What is recorded.
         default_study: Marked as such.
         width: Columns of the terminal.
+        page: Which of how many it is; None: all there is.
     """
     parts: list[RenderableType] = []
     for each in lists:
@@ -32,6 +35,11 @@ def list_view(lists: list[StudyList], default_study: str, width: int) -> Rendera
         parts.append(_study(each, default_study, width))
     if not lists:
         parts.append(Text("No studies yet. `workbench new --study NAME` starts one."))
+    if page and page.pages > 1:
+        words = f"page {page.number:,} of {page.pages:,}: versions {page.first + 1:,} to "
+        words += f"{page.last:,} of {page.total:,}"
+        words += f"; --page {page.number + 1} goes on" if page.number < page.pages else ""
+        parts += [Text(), Text(words, style=DIM)]
     return Group(*parts)
 
 
@@ -53,7 +61,8 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         return Group(head, where, *_counts(found))
     fastest = min((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
     cells = 12 if width >= 100 else 8
-    dates = [_profiled(found, rung) for rung in found.rungs]
+    rungs = found.rungs[found.part]
+    dates = [_profiled(found, rung) for rung in rungs]
     # One date is said once, and leaves its column to the titles.
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
@@ -62,7 +71,7 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     table.expand = True
     header = ["version", "", "time", "step", "of base", "speed", *(["profiled"] if dated else [])]
     table.add_row(*(Text(t, style=DIM) for t in header))
-    for rung, date in zip(found.rungs, dates, strict=True):
+    for rung, date in zip(rungs, dates, strict=True):
         time = rung.time
         title = Text(clean(rung.title))
         if rung.is_baseline:
@@ -97,7 +106,7 @@ def _counts(found: StudyList) -> list[RenderableType]:
     table.expand = True
     header = ["version", "", *(title for title, _ in COUNTED.values()), "profiled"]
     table.add_row(*(Text(each, style=DIM) for each in header))
-    for rung in found.rungs:
+    for rung in found.rungs[found.part]:
         counts = rung.record.counts if rung.record else {}
         title = Text(clean(rung.title))
         if rung.is_baseline:
