@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulator.conftest import Compile, execute
+from tests.emulator.conftest import HEADER, Compile, execute
+from workbench.emulator.ptx.parser import parse
 from workbench.errors import KernelError, UsageError
 
 pytestmark = pytest.mark.nvcc
@@ -261,6 +262,19 @@ def test_an_unsupported_instruction_is_named_with_its_line(cuda: Compile) -> Non
     }"""
     with pytest.raises(KernelError, match=r"k\.cu:2: kernel k: .*multimem\.red"):
         execute(cuda(text), "k", {"y": np.zeros(1, "i4")}, ["y"])
+
+
+@pytest.mark.parametrize("how", ["num.s64", "ltu.u64", "eqq.b64", "lo.f64", "hs.f64"])
+def test_a_comparison_that_its_type_does_not_have_is_refused(how: str) -> None:
+    """No assembler takes one, but PTX may be damaged."""
+    text = f"""{HEADER}.visible .entry k(.param .u64 y)
+    {{ .reg .pred %p<2>; .reg .b64 %rd<2>; .reg .f64 %fd<2>;
+      mov.u64 %rd1, 1;
+      mov.f64 %fd1, 0d3FF0000000000000;
+      setp.{how} %p1, {"%fd1, %fd1" if how.endswith("f64") else "%rd1, %rd1"};
+      ret; }}"""
+    with pytest.raises(KernelError, match=rf"kernel k: .*setp\.{how}"):
+        execute(parse(text), "k", {"y": np.zeros(1, "i8")}, ["y"])
 
 
 def test_warp_size_is_a_name_of_its_own_in_ptx(cuda: Compile) -> None:

@@ -11,7 +11,7 @@ from workbench.emulator.ops.floats import getter
 from workbench.emulator.ops.halves import KINDS, join, split
 from workbench.emulator.ptx.instructions import SIZES, Instr, Pair
 from workbench.emulator.state.context import Context, Registers, Run, writes_both
-from workbench.emulator.state.integers import TRUTH, boxed, compare, flags, invert
+from workbench.emulator.state.integers import COMPARISONS, TRUTH, boxed, compare, flags, invert
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import F32, F64, MASK, UNSIGNED, Array, Value, truth
 
@@ -19,6 +19,7 @@ _ORDERED: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal,
 }  # fmt: skip
+_FLOATS = {*_ORDERED, *(f"{how}u" for how in _ORDERED), "num", "nan"}
 
 
 def compare_floats(how: str, x: Array, y: Array) -> Array:
@@ -37,7 +38,7 @@ def compare_floats(how: str, x: Array, y: Array) -> Array:
 
 def _halves(instr: Instr, ctx: Context) -> Callable[[Registers], Array]:
     """The comparisons of a register's halves, along the last axis."""
-    kind, how = instr.parts[-1], instr.parts[1]
+    kind, how = instr.parts[-1], _how(instr, ctx)
     a, b = ctx.sources(instr, 2, SIZES[kind])
 
     def compared(R: Registers) -> Array:
@@ -46,8 +47,16 @@ def _halves(instr: Instr, ctx: Context) -> Callable[[Registers], Array]:
     return compared
 
 
+def _how(instr: Instr, ctx: Context) -> str:
+    """The comparison, which must be one of the type's: integers are never unordered."""
+    how = instr.parts[1]
+    if how not in (_FLOATS if instr.parts[-1].startswith(("f", "bf")) else COMPARISONS):
+        raise ctx.unsupported(instr)
+    return how
+
+
 def _test(instr: Instr, ctx: Context) -> Run:
-    kind, how = instr.parts[-1], instr.parts[1]
+    kind, how = instr.parts[-1], _how(instr, ctx)
     size = SIZES[kind]
     if kind in KINDS:
         compared = _halves(instr, ctx)

@@ -180,6 +180,9 @@ _COMPARE: dict[str, Binary] = {
     "hs": np.greater_equal,
 }  # fmt: skip
 
+#: The comparisons of integers.
+COMPARISONS = frozenset(_COMPARE)
+
 
 def compare(how: str, x: Value, y: Value, size: int, is_signed: bool) -> Value:
     """A comparison of integers, decided from bounds where they suffice."""
