@@ -10,8 +10,10 @@ import pytest
 
 from tests.views import site_data
 from workbench.project import find_project
-from workbench.views.html.build import ReportFile, build_report
+from workbench.views.html.build import CapturedProgram, ReportFile, build_report
+from workbench.views.html.programs import program_folder
 
+CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 Open = Callable[..., Any]
 
 #: Kinds of console messages that no page may cause; Plotly warns with a trace.
@@ -42,6 +44,15 @@ def compared(tmp_path_factory: pytest.TempPathFactory, report: Callable[[str], P
     build_report(out, reports=(ReportFile(path, "sgemm_v2"), ReportFile(path, "sgemm_v3")))
     (page,) = out.glob("files/*..*/index.html")
     return page
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of two captured programs, before and after; the kernel that changed has a page."""
+    out = tmp_path_factory.mktemp("programs")
+    both = tuple(CapturedProgram(CAPTURES, name) for name in ("strided", "coalesced"))
+    build_report(out, programs=both)
+    return out / program_folder(*both)
 
 
 @pytest.fixture(scope="session")

@@ -16,14 +16,25 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def pages(site: Path, reported: Path, compared: Path) -> dict[str, Path]:
+def pages(site: Path, reported: Path, compared: Path, programs: Path) -> dict[str, Path]:
     """One page of each kind, with real data where there is some."""
     (overview,) = reported.glob("files/*/index.html")
     (launch,) = reported.glob("files/*/launch2.html")
-    return {**kinds(site), "report": overview, "launch": launch, "compared": compared}
+    (program,) = programs.parent.glob("coalesced-*/index.html")
+    return {
+        **kinds(site),
+        "report": overview,
+        "launch": launch,
+        "compared": compared,
+        "program": program,
+        "programs": programs / "index.html",
+    }
 
 
-KINDS = ("index", "glossary", "ladder", "version", "diff", "report", "launch", "compared")
+KINDS = (
+    *("index", "glossary", "ladder", "version", "diff", "report", "launch", "compared"),
+    *("program", "programs"),
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

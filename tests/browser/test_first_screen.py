@@ -142,6 +142,31 @@ def test_a_version_says_what_to_try_and_what_came_of_it(
     assert "v3 followed, 1.36×" in text
 
 
+def test_a_program_says_what_became_of_it_and_of_its_kernels(
+    programs: Path, open_page: Open
+) -> None:
+    page = open_page(programs / "index.html", width=1600)
+    text = first_screen(page)
+    assert "22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms." in text
+    assert "hunk 1 (line 24) global store sectors 16.8 M → 2.10 M (−87.5%)" in text
+    assert "softmax_rows is now limited by latency: long scoreboard, 39%" in text
+    assert re.search(r"all of them 22\.6 ms 100% 14\.8 ms 100% −7\.80 ms −34\.5% 100% 253", text)
+    page.locator(".told .strip a").first.click()
+    page.wait_for_url("**/kernel-softmax_rows.html#hunk-1")
+    assert page.locator("#hunk-1 .sbs").first.is_visible()
+    assert "In the program: 9.93 ms → 2.15 ms, 50 launches" in page.locator(".aim").inner_text()
+
+
+def test_a_programs_page_says_which_kernel_takes_the_time(programs: Path, open_page: Open) -> None:
+    (home,) = programs.parent.glob("coalesced-*/index.html")
+    page = open_page(home, width=1600)
+    text = first_screen(page)
+    assert re.search(r"14\.8 ms on the GPU: sm80_xmma_gemm\S+… 42\.0%", text)
+    assert re.search(r"is limited by the L1 data stage, 91% ≤ 1\.21× Try: Pad or swizzle", text)
+    assert re.search(r"softmax_rows 2\.15 ms 14\.5% 50 43\.0 µs", text)
+    assert page.evaluate("document.documentElement.scrollHeight") <= LONG
+
+
 def test_every_word_of_a_strip_leads_to_its_proof(site_of_records: Path, open_page: Open) -> None:
     page = open_page(site_of_records / SGEMM / "v2..v3.html", width=1600)
     targets = [link.get_attribute("href") for link in page.locator("h1 + .strip a").all()]

@@ -38,8 +38,9 @@ def _print(page: Any) -> None:
     page.wait_for_timeout(300)
 
 
-def test_nothing_is_cut_on_a4(site: Path, open_page: Open) -> None:
-    page = open_page(kinds(site)["diff"])
+@pytest.mark.parametrize("kind", ["index", "ladder", "version", "diff"])
+def test_nothing_is_cut_on_a4(site: Path, open_page: Open, kind: str) -> None:
+    page = open_page(kinds(site)[kind])
     wait_for_charts(page)
     _print(page)
     assert page.evaluate(_CUT, _SHEET) == []
@@ -55,6 +56,16 @@ def test_a_real_step_fits_on_a4(compared: Path, open_page: Open) -> None:
     assert page.locator(".card.hunk").first.evaluate(style) == "auto"
     assert page.locator(".chart").first.evaluate(style) == "avoid"
     assert page.locator("#counter-table tr.still:visible").count() == 0
+
+
+def test_programs_fit_on_a4_and_on_a_phone(programs: Path, open_page: Open) -> None:
+    (home,) = programs.parent.glob("coalesced-*/index.html")
+    for path in (programs / "index.html", home):
+        page = open_page(path)
+        wait_for_charts(page)
+        _print(page)
+        assert page.evaluate(_CUT, _SHEET) == [], path
+        assert open_page(path, width=390).evaluate(_NARROW) == [], path
 
 
 @pytest.mark.parametrize("kind", ["index", "diff"])

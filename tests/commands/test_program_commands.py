@@ -10,6 +10,8 @@ import pytest
 
 from tests.engines.stand_ins import Cli
 from workbench.captures.shelf import Shelf
+from workbench.commands.report import ReportPlan
+from workbench.serve.watch import look
 from workbench.store import codec
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
@@ -123,5 +125,44 @@ def test_a_capture_is_a_report_to_pages_and_to_studies(cli: Cli, tmp_path: Path)
     assert code == 0, said
     text = page.read_text()
     assert "@coalesced" in text and "softmax_rows" in text and str(tmp_path) not in text
-    code, _, said = cli(*words, "@manual")
+    code, _, said = cli(*words, "@manual::Kernel2")
     assert code == 2 and "no kernel of @manual" in said
+
+
+def test_a_program_is_one_page_too(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ("report", "--single-file", "--out", str(page), "--force")
+    assert cli(*words, "@manual")[0] == 0
+    assert "python3 transformer.py 10" in page.read_text()
+    assert cli(*words, "@manual", "@fused")[0] == 0
+    assert "fmha_cutlassF_f32_aligned" in page.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html"]
+    code, _, said = cli(*words, "@manual", "sgemm/v3")
+    assert code == 2 and "have no page together" in said
+
+
+def test_a_report_of_programs_needs_no_project(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(CAPTURES / ".workbench", tmp_path / ".workbench")
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = cli("report", "@manual", "@fused")
+    assert code == 0 and "5 pages written" in out
+    assert len(list((tmp_path / "reports").glob("programs/*/index.html"))) == 3
+    code, out, _ = cli("report", "@manual", "@fused")
+    assert code == 0 and "0 pages written, 5 unchanged" in out
+    code, _, said = cli("report", "@manuel")
+    assert code == 2 and "Did you mean `manual`" in said
+    record = tmp_path / ".workbench/captures/manual/capture.json.zst"
+    record.write_bytes(record.read_bytes()[:100])
+    code, _, said = cli("report", "@manual")
+    assert code == 5 and "is damaged" in said
+
+
+def test_a_program_that_is_captured_again_is_a_change() -> None:
+    plan = ReportPlan.of(("@manual", "@strided::softmax_rows"), Path("x"))
+    folder, file = sorted(plan.sources())
+    assert folder.name == "manual" and {path.name for path in look([folder])} == {
+        "capture.json.zst"
+    }
+    assert file.name == "detail.ncu.json.zst"

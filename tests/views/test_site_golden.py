@@ -13,9 +13,11 @@ from tests.factories import make_project
 from tests.views import site_data
 from tests.views.outline import outline, outline_of_data
 from workbench.project import find_project
-from workbench.views.html.build import ReportFile, build_report
+from workbench.views.html.build import CapturedProgram, ReportFile, build_report
+from workbench.views.html.programs import program_folder
 
 REPORT = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "launch_failed.ncu-rep.zst"
+CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 
 
 def of_project(make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -41,11 +43,25 @@ def of_report(root: Path) -> None:
     folder.rename(folder.with_name("failed"))
 
 
+def of_programs(root: Path) -> None:
+    """The pages of two programs, without the part of their folder that says where they lay."""
+    reports = root / "reports"
+    both = tuple(CapturedProgram(CAPTURES, name) for name in ("manual", "fused"))
+    build_report(reports, programs=both)
+    path = program_folder(*both)[-len("01234567") :]
+    for page in reports.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace(path, "<path>"), encoding="utf-8")
+    for folder in (reports / "programs").iterdir():
+        folder.rename(folder.with_name(folder.name.rpartition("-")[0]))
+
+
 SITES = {
     "plain": of_project(site_data.plain),
     "stepped": of_project(make_project),
     "wide": of_project(site_data.wide),
     "files": of_report,
+    "programs": of_programs,
 }
 
 

@@ -51,6 +51,14 @@ class Shelf:
         """Where they lie; it need not exist."""
         return self.root / FOLDER
 
+    def home(self, name: str) -> Path:
+        """The folder of a capture; it need not exist.
+
+        Raises:
+            UsageError: no capture can have that name.
+        """
+        return self.folder / _CAPTURES / check_name(name)
+
     def names(self) -> list[str]:
         """Names of all captures, in alphabetical order."""
         return sorted(path.parent.name for path in self.folder.glob(f"{_CAPTURES}/*/{_RECORD}"))
@@ -90,7 +98,7 @@ class Shelf:
             UsageError: there is none of that name.
             DataError: it is damaged, or of a newer workbench.
         """
-        path = self.folder / _CAPTURES / check_name(name) / _RECORD
+        path = self.home(name) / _RECORD
         try:
             data = read_regular(path, CAPTURE)
         except FileNotFoundError:
@@ -120,7 +128,7 @@ class Shelf:
 
     def detail_path(self, capture: ProgramCapture) -> Path:
         """Where the detailed profile of a capture is."""
-        return self.folder / _CAPTURES / check_name(capture.name) / _DETAIL
+        return self.home(capture.name) / _DETAIL
 
     def detail(self, capture: ProgramCapture) -> Profile | None:
         """The detailed profile of a capture; None where no kernel was profiled.

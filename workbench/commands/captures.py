@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workbench.analysis.gates import Gate, Rules
     from workbench.analysis.program.difference import ProgramDifference
     from workbench.analysis.program.steps import KernelStep
-    from workbench.views.html.parts.common import ReportFile
+    from workbench.views.html.parts.common import CapturedProgram, ReportFile
 
 
 class Recalled(Record, frozen=True):
@@ -86,6 +86,20 @@ def report_file(text: str) -> ReportFile:
         kernel=found.kernel,
         label=f"@{found.capture.name}",
     )
+
+
+def captured_program(text: str) -> CapturedProgram:
+    """The capture that a report's pages are made of: ``@before``, ``@HEAD~1``.
+
+    Raises:
+        UsageError: there is none; the hint says how to make it.
+        DataError: it is damaged.
+    """
+    from workbench.captures.shelf import find_shelf
+    from workbench.views.html.parts.common import CapturedProgram
+
+    shelf = find_shelf()
+    return CapturedProgram(root=shelf.root, name=shelf.find(text.removeprefix("@")).name)
 
 
 def show_program(text: str, format_: str, *, everything: bool) -> None:

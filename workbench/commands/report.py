@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL]]...")
+@click.argument(
+    "targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL] | @CAPTURE]..."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     "single",
     is_flag=True,
     help="Write one page that needs no other file: of a version, a step (OLD NEW), a study, "
-    "one or two report files, or a page of the site.",
+    "one or two report files or captured programs, or a page of the site.",
 )
 @selection_options
 def command(
@@ -47,8 +49,9 @@ def command(
 
     Without arguments all recorded studies; pages that have not changed stay as they are.
     v1..v4 asks for a page that compares any two versions, two reports for one that
-    compares them. With --single-file the arguments name one page: v3, sgemm/v3, v2 v3,
-    sgemm, x.ncu-rep, x.ncu-rep y.ncu-rep, reports/glossary.html.
+    compares them, @before @after for two captured programs, kernel by kernel. With
+    --single-file the arguments name one page: v3, sgemm/v3, v2 v3, sgemm, x.ncu-rep,
+    x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
     """
     from workbench.commands.targets import Selection
 
@@ -128,13 +131,15 @@ def _watch(plan: ReportPlan, force: bool) -> None:
 class ReportPlan(Record, frozen=True):
     """Which report to write where.
 
-    `reports` are the report files as they were typed: ``x.ncu-rep``, ``x.ncu-rep::kernel``.
+    `reports` are the report files as they were typed: ``x.ncu-rep``, ``x.ncu-rep::kernel``;
+    `programs` the captures: ``@before``, ``@HEAD~1``.
     """
 
     folder: Path
     project: Project | None = None
     studies: tuple[str, ...] = ()
     reports: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, targets: tuple[str, ...], out: Path | None) -> ReportPlan:
@@ -143,24 +148,27 @@ class ReportPlan(Record, frozen=True):
         Raises:
             UsageError: there is no project, and a study (or everything) was asked for.
         """
+        from workbench.commands.captures import is_program
         from workbench.commands.targets import is_report
         from workbench.project import find_project, require_project
 
-        reports = tuple(text for text in targets if is_report(text))
+        programs = tuple(text for text in targets if is_program(text))
+        reports = tuple(text for text in targets if is_report(text) and text not in programs)
         studies = tuple(text for text in targets if not is_report(text))
-        # Report files need no project: the tool serves whoever has only ever typed `ncu -o`.
-        project = find_project() if reports and not studies else require_project()
+        # Neither report files nor captures need a project: the tool serves whoever has none.
+        alone = (reports or programs) and not studies
+        project = find_project() if alone else require_project()
         folder = out or (project.reports if project else Path("reports"))
-        return cls(folder=folder, project=project, studies=studies, reports=reports)
+        return cls(folder, project, studies, reports, programs)
 
     @property
     def _of_project(self) -> Project | None:
         """The project, where its profiles are part of what was asked for."""
-        return self.project if self.studies or not self.reports else None
+        return self.project if self.studies or not (self.reports or self.programs) else None
 
     def build(self, *, force: bool = False) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
-        from workbench.commands.captures import report_file
+        from workbench.commands.captures import captured_program, report_file
         from workbench.views.html.build import build_report
 
         return build_report(
@@ -168,16 +176,20 @@ class ReportPlan(Record, frozen=True):
             project=self.project,
             studies=self.studies,
             reports=tuple(map(report_file, self.reports)),
+            programs=tuple(map(captured_program, self.programs)),
             force=force,
         )
 
     def sources(self) -> tuple[Path, ...]:
         """The folders and files that the report is made from."""
-        from workbench.commands.captures import report_file
+        from workbench.captures.shelf import Shelf
+        from workbench.commands.captures import captured_program, report_file
 
-        files = tuple(report_file(text).path for text in self.reports)
+        files = [report_file(text).path for text in self.reports]
+        for program in map(captured_program, self.programs):
+            files.append(Shelf(program.root).home(program.name))
         project = self._of_project
-        return (project.kernels, project.profiles, *files) if project else files
+        return (project.kernels, project.profiles, *files) if project else tuple(files)
 
     def of_studies(self) -> tuple[list[WorkbenchError], list[str]]:
         """Why a study cannot be read, and what is not known of one; pages show what is recorded."""

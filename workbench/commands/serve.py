@@ -17,7 +17,9 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 @click.command("serve")
-@click.argument("targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL]]...")
+@click.argument(
+    "targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL] | @CAPTURE]..."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.commands.captures import captured_program, is_program
 from workbench.commands.targets import Selection, Target, is_report, resolve_all
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.measure.ladder import Ladder
@@ -15,6 +16,7 @@ from workbench.measure.recorded import find_ladders
 from workbench.model import Record
 from workbench.project import require_project
 from workbench.views.html.build import ReportFile, build_page, build_report
+from workbench.views.html.programs import program_folder
 from workbench.views.html.render import page_part, step_page, version_page
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 _USAGE = (
     "Name one page: a version (v3), a step (v2 v3), a study (sgemm), a report file "
-    "(x.ncu-rep::kernel) or a page of the site (reports/glossary.html)."
+    "(x.ncu-rep::kernel), a captured program (@before, @before @after) or a page of the site "
+    "(reports/glossary.html)."
 )
 
 
@@ -49,6 +52,9 @@ def found_page(targets: tuple[str, ...], selection: Selection) -> Iterator[Found
         raise UsageError(f"--single-file writes one page, not {len(texts)}", _USAGE)
     if len(texts) == 1 and Path(texts[0]).suffix == ".html":
         yield _existing(Path(texts[0]))
+    elif all(map(is_program, texts)):
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            yield _of_programs(texts, Path(folder) / "site")
     elif any(is_report(text) for text in texts):
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             yield _of_report(texts, Path(folder) / "site")
@@ -91,6 +97,14 @@ def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
         # The overview of one launch says less than the launch's own page.
         page = launches[0] if len(launches) == 1 else home / "index.html"
     name = page_part("-".join(map(_plain, reports)))
+    return FoundPage(path=page, root=folder, name=f"{name}.html")
+
+
+def _of_programs(texts: tuple[str, ...], folder: Path) -> FoundPage:
+    programs = tuple(dict.fromkeys(map(captured_program, texts)))
+    build_report(folder, programs=programs)
+    name = page_part("-".join(program.name for program in programs))
+    page = folder / program_folder(*programs) / "index.html"
     return FoundPage(path=page, root=folder, name=f"{name}.html")
 
 

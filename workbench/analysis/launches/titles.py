@@ -45,6 +45,11 @@ def _more(name: str, launch: Launch) -> str:
     return f"{name} grid {'×'.join(map(str, launch.grid))}"
 
 
+def shortened(name: str, longest: int = _LONGEST) -> str:
+    """A name that fits into `longest` letters, its end left out."""
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
 def template_arguments(launch: Launch, longest: int = _LONGEST) -> str:
     """Short template arguments of a launch's kernel; "" where it is no template.
 

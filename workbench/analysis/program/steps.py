@@ -35,15 +35,17 @@ class KernelStep(Record, frozen=True):
 
 def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:
     """The rows of kernels that changed by `MATTERS` of the program's time or more."""
-    old, new = difference.totals
-    least = MATTERS * max(old.value, new.value)
     rows = [
-        row
-        for row in difference.rows
-        if abs(difference.seconds(row)[1] - difference.seconds(row)[0]) >= least
-        and not row.name.startswith("[")
+        row for row in difference.rows if weighs(difference, row) and not row.name.startswith("[")
     ]
     return tuple(rows[:TOLD])
+
+
+def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
+    """Whether a row changed by `MATTERS` of the program's time or more."""
+    old, new = difference.totals
+    before, after = difference.seconds(row)
+    return abs(after - before) >= MATTERS * max(old.value, new.value)
 
 
 def kernel_steps(
@@ -56,10 +58,41 @@ def kernel_steps(
         details: What was profiled of them.
         force: Compare launches that are not comparable.
     """
-    for row in matter(difference):
-        if row.fate in ("came", "went"):
-            continue  # there is nothing to compare it with, and the table says so
+    for row in told(difference):
         yield _step(row, difference, details, force)
+
+
+def told(difference: ProgramDifference) -> tuple[WorkChange, ...]:
+    """Of the rows that matter those with a kernel on both sides; the table says the others."""
+    return tuple(row for row in matter(difference) if row.fate not in ("came", "went"))
+
+
+def closer(
+    row: WorkChange,
+    difference: ProgramDifference,
+    details: tuple[Profile | None, Profile | None],
+) -> tuple[Profile | None, Profile | None, str]:
+    """What was profiled of a row's kernels on both sides, and why that is not all."""
+    captures = difference.old, difference.new
+    old, new = (
+        launches_of(capture, detail, places)
+        for capture, detail, places in zip(captures, details, (row.old, row.new), strict=True)
+    )
+    lacking = [
+        f"@{capture.name}"
+        for capture, side in zip(captures, (old, new), strict=True)
+        if side is None
+    ]
+    words = f"no launch of it was looked at closely in {' and '.join(lacking)}" if lacking else ""
+    return old, new, words
+
+
+def as_fast(comparison: Comparison) -> bool:
+    """Whether a launch takes as long as before: then it is launched more or less often.
+
+    That is no matter of its lines, and none of them is told.
+    """
+    return comparison.speed is not None and not comparison.speed.moved
 
 
 def _step(
@@ -68,22 +101,9 @@ def _step(
     details: tuple[Profile | None, Profile | None],
     force: bool,
 ) -> KernelStep:
-    sides = [
-        launches_of(capture, detail, places)
-        for capture, detail, places in zip(
-            (difference.old, difference.new), details, (row.old, row.new), strict=True
-        )
-    ]
-    old, new = sides
+    old, new, silence = closer(row, difference, details)
     if old is None or new is None:
-        lacking = [
-            f"@{capture.name}"
-            for capture, side in zip((difference.old, difference.new), sides, strict=True)
-            if side is None
-        ]
-        return KernelStep(
-            row=row, silence=f"no launch of it was looked at closely in {' and '.join(lacking)}"
-        )
+        return KernelStep(row=row, silence=silence)
     labels = (f"@{difference.old.name}", f"@{difference.new.name}")
     try:
         comparison = compare(old, new, force=force, labels=labels)

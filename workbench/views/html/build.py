@@ -11,14 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache, partial
-from importlib.resources import files
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from workbench import __version__
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError, together
 from workbench.measure.ladder import Ladder, Rung
@@ -28,13 +26,19 @@ from workbench.project import Project
 from workbench.store import Store
 from workbench.study.seen import facts_path
 from workbench.views.html.page import KeptPage, Page, PageCount, Rendered, digest
+from workbench.views.html.parts.common import CapturedProgram as CapturedProgram
 from workbench.views.html.parts.common import ReportFile as ReportFile
 from workbench.views.html.render import ladder_folder, step_page, version_page
+from workbench.views.html.shared import (
+    LADDERS,
+    copy_assets,
+    glossary_page,
+    index_page,
+    program_stamp,
+)
 from workbench.views.html.site import Site
 
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
-_ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
-_LADDER, _REPORT = "ladder", "report"
 _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
 
 
@@ -56,6 +60,7 @@ def build_report(
     project: Project | None = None,
     studies: tuple[str, ...] = (),
     reports: tuple[ReportFile, ...] = (),
+    programs: tuple[CapturedProgram, ...] = (),
     force: bool = False,
 ) -> BuiltReport:
     """Write or update the site in `out`.
@@ -64,24 +69,25 @@ def build_report(
         out: The site's folder; created, or one that an earlier run made.
         project: Where profiles and studies are; None for report files alone.
         studies: Only these studies' pages (others stay as they are); none: all,
-            unless `reports` are given, which then are all that is asked for.
+            unless `reports` or `programs` are given, which then are all that is asked for.
             ``sgemm/v1..v4`` (or ``v1..v4``, of the default study) asks for a page that
             compares any two versions; the site keeps it from then on.
         reports: Report files; one that is unchanged is not read again. Two of them get a
             page that compares the second with the first.
+        programs: Captured programs; two of them are compared, kernel by kernel.
         force: Render every page, changed or not.
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
-        DataError: a report file is damaged, or all that was asked for.
+        DataError: a report file or a capture is damaged, or all that was asked for.
         MissingError: `out` cannot be written.
     """
-    stamp = _program_stamp()
+    stamp = program_stamp()
     damaged: dict[Path, DataError] = {}
     with Site(out, force=force) as site:
-        _copy_assets(site)
+        copy_assets(site)
         done = PageCount()
-        if project is not None and (studies or not reports):
+        if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
             try:
                 done = _write_ladders(site, project, studies, stamp, damaged)
@@ -98,7 +104,11 @@ def build_report(
             from workbench.views.html.files import write_reports
 
             done = done.plus(write_reports(site, reports, stamp))
-        shared = [_glossary_page(stamp), _index_page(site, stamp)]
+        if programs:
+            from workbench.views.html.programs import write_programs
+
+            done = done.plus(write_programs(site, programs, stamp))
+        shared = [glossary_page(stamp), index_page(site, stamp)]
         done = done.plus(site.write(shared, owners=("site",)))
     return BuiltReport(index=out / "index.html", pages=done, damaged=tuple(damaged.values()))
 
@@ -120,38 +130,10 @@ def build_page(
     """
     wanted = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
-        _copy_assets(site)
+        copy_assets(site)
         pages = _ladder_pages(site, ladder, list(pairs), "", "")
         site.write((page for page in pages if page.path == wanted), owners=())
     return out / wanted
-
-
-# --- what everything depends on ------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def _program_stamp() -> str:
-    """Key of the program itself: a page made by other code is out of date.
-
-    From sizes and modification times; reading every module would cost more than the
-    rest of a run that changes nothing.
-    """
-    root = Path(str(files("workbench")))
-    parts: list[str | bytes] = [__version__]
-    for path in sorted(root.rglob("*")):
-        if path.suffix in {".py", ".html", ".css", ".js", ".toml"}:
-            status = path.stat()
-            parts.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
-    return digest(*parts)
-
-
-def _copy_assets(site: Site) -> None:
-    own = Path(__file__).parent / "assets"
-    for name in _ASSETS:
-        status = (own / name).stat()
-        # Told apart by size and time: a run that changes nothing reads no megabyte.
-        site.asset(name, f"{status.st_size} {status.st_mtime_ns}", (own / name).read_bytes)
-    site.forget_assets(_ASSETS)
 
 
 # --- ladders and versions -------------------------------------------------------------
@@ -189,9 +171,9 @@ def _write_ladders(
             _check_pair(pair, [ladder for ladder in ladders if ladder.name == pair[0]])
         except UsageError as error:
             raise (together(list(damaged.values())) if damaged else error) from error
-    owned = {f"{_LADDER}:{name}" for name in recorded}
+    owned = {f"{LADDERS}:{name}" for name in recorded}
     if not studies:
-        owned |= {kept.owner for kept in site.pages(_LADDER).values()}
+        owned |= {kept.owner for kept in site.pages(LADDERS).values()}
     keys = {name: digest(stamp, _study_key(project, name)) for name in recorded}
     # A ladder's page shows its study's times on all problems.
     times: dict[tuple[str, str], list[str]] = {}
@@ -239,7 +221,7 @@ def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, 
 
     names = {
         str(kept.summary["study"])
-        for kept in site.pages(_LADDER).values()
+        for kept in site.pages(LADDERS).values()
         if "study" in kept.summary and not is_readable(kept.summary)
     }
     return tuple(name for name in sorted(names - set(studies)) if store.find(study=name))
@@ -284,7 +266,7 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
 def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, str, str]]:
     """Comparisons besides the steps: those asked for now, and those that the site has."""
     found = [(old, new) for name, old, new in asked if name == ladder.name]
-    for path, kept in site.pages(f"{_LADDER}:{ladder.name}").items():
+    for path, kept in site.pages(f"{LADDERS}:{ladder.name}").items():
         pair = kept.summary.get("pair")
         if isinstance(pair, list) and path.startswith(f"{ladder_folder(ladder)}/"):
             found.append((pair[0], pair[1]))
@@ -298,7 +280,7 @@ def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, 
 def _ladder_pages(
     site: Site, ladder: Ladder, pairs: list[tuple[str, str, str]], base: str, sweep: str
 ) -> Iterator[Page]:
-    owner, folder = f"{_LADDER}:{ladder.name}", ladder_folder(ladder)
+    owner, folder = f"{LADDERS}:{ladder.name}", ladder_folder(ladder)
 
     def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
         path = f"{folder}/{name}"
@@ -368,32 +350,3 @@ def _render_version(rung: Rung, engine: str, path: str) -> Rendered:
     from workbench.views.html.pages.version import render_version, version_view
 
     return render_version(path, version_view(rung, rung.load(engine)))
-
-
-# --- pages of the site ----------------------------------------------------------------
-
-
-def _index_page(site: Site, stamp: str) -> Page:
-    ladders = [kept.summary for kept in site.pages(_LADDER).values() if "study" in kept.summary]
-    reports = [kept.summary for kept in site.pages(_REPORT).values() if kept.summary]
-
-    def render_index() -> Rendered:
-        from workbench.views.html.pages.index import index_view
-        from workbench.views.html.render import render
-
-        view = index_view(ladders, reports)
-        return Rendered(html=render("index.html", "index.html", view=view))
-
-    key = digest(stamp, msgspec.json.encode([ladders, reports]))
-    return Page(path="index.html", key=key, owner="site", render=render_index)
-
-
-def _glossary_page(stamp: str) -> Page:
-    def render_glossary() -> Rendered:
-        from workbench.views.html.pages.glossary import glossary_view
-        from workbench.views.html.render import render
-
-        html = render("glossary.html", "glossary.html", groups=glossary_view())
-        return Rendered(html=html)
-
-    return Page(path="glossary.html", key=digest(stamp), owner="site", render=render_glossary)

@@ -14,9 +14,8 @@ from workbench.model import Profile
 from workbench.views.html.page import Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import Badge, Head, Link, ReportFile
 from workbench.views.html.render import page_part
+from workbench.views.html.shared import REPORTS
 from workbench.views.html.site import Site
-
-_OWNER = "report"
 
 
 class _Report:
@@ -71,7 +70,7 @@ def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Page
     reports = [_Report(file) for file in files]
     done = PageCount()
     for report in reports:
-        owner, key = f"{_OWNER}:{report.folder}", digest(stamp, report.content)
+        owner, key = f"{REPORTS}:{report.folder}", digest(stamp, report.content)
         unchanged = site.fresh(owner, key)
         if unchanged:
             done = done.plus(PageCount(unchanged=unchanged))
@@ -88,7 +87,7 @@ def launch_page(index: int) -> str:
 
 
 def _report_pages(report: _Report, key: str) -> Iterator[Page]:
-    owner, folder = f"{_OWNER}:{report.folder}", report.folder
+    owner, folder = f"{REPORTS}:{report.folder}", report.folder
     home = f"{folder}/index.html"
     yield Page(path=home, key=key, owner=owner, render=partial(_overview, report, home))
     launches = [launch for launch in report.profile.launches if launch.profiled]
@@ -127,7 +126,7 @@ def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Pag
     page = Page(
         path=f"{folder}/index.html",
         key=digest(stamp, old.content, new.content),
-        owner=f"{_OWNER}:{folder}",
+        owner=f"{REPORTS}:{folder}",
         render=partial(_comparison, old, new, f"{folder}/index.html"),
     )
     return site.write([page], owners=(page.owner,))

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from workbench.analysis.launches.titles import shortened
 from workbench.analysis.program.difference import ProgramDifference, WorkChange, total
 from workbench.captures.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
@@ -16,8 +17,6 @@ from workbench.views.sheets import Sheet, when
 
 #: Rows that people are shown unless they ask for all; programs get every row.
 ROWS = 20
-#: Longest name in a table.
-_LONGEST = 60
 _FATES = {
     "same": "",
     "renamed": "renamed",
@@ -46,7 +45,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
     ]
     shown = [
         (
-            _short(row["kernel"]),
+            shortened(row["kernel"]),
             quantity(row["seconds"], "s"),
             quantity(100 * row["share"], "%"),
             _count(row["launches"]),
@@ -217,10 +216,6 @@ def _names(works: Sequence[Work]) -> list[str]:
     )
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-
-
 def _count(value: float) -> str:
     return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
 
@@ -231,21 +226,30 @@ def _shape(size: Dim3 | None) -> str:
     parts = list(size)
     while len(parts) > 1 and parts[-1] == 1:
         parts.pop()
-    return "×".join(map(count, parts))
+    return "×".join(f"{part:,}" for part in parts)  # an extent is exact: 16,384 and not 16.4 k
 
 
 # --- two of them ---------------------------------------------------------------------------
 
 
-def difference_sheet(difference: ProgramDifference, *, everything: bool = False) -> Sheet:
-    """Two captures: what became of every kernel, and a line that all rows add up to."""
+def difference_sheet(
+    difference: ProgramDifference, *, everything: bool = False, rest: str = "--all"
+) -> Sheet:
+    """Two captures: what became of every kernel, and a line that all rows add up to.
+
+    Args:
+        difference: Of the two.
+        everything: Show people all rows.
+        rest: Where they find the others.
+    """
     rows = difference.rows
     kept = rows if everything else rows[:ROWS]
-    names = _row_names(difference)
+    names = row_names(difference)
     shown = [_shown(difference, row, names[n]) for n, row in enumerate(kept)]
     if len(kept) < len(rows):
-        rest = rows[len(kept) :]
-        shown.append(_line(f"{len(rest)} more kernels (--all)", difference, rest))
+        left = rows[len(kept) :]
+        words = f"{several(len(left), 'more kernel')} ({rest})"
+        shown.append(_line(words, difference, left))
     shown.append(_line("all of them", difference, rows))
     return Sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
@@ -260,10 +264,18 @@ def difference_sheet(difference: ProgramDifference, *, everything: bool = False)
 
 def headline(difference: ProgramDifference) -> str:
     """The program's change in a sentence, its interval with it, and what came and went."""
-    old, new = difference.totals
-    change = difference.change_s
     lines = [f"@{difference.old.name} → @{difference.new.name}"]
     lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
+    hint = "" if difference.interval_known else "; one run has no interval, --repeat gives one"
+    lines.append(change_words(difference) + hint)
+    words = fate_words(difference)
+    return "\n".join([*lines, words] if words else lines) + "\n"
+
+
+def change_words(difference: ProgramDifference) -> str:
+    """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any."""
+    old, new = difference.totals
+    change = difference.change_s
     text = f"{time_words(old)} → {time_words(new)} on the GPU: "
     if not difference.moved:
         noise = "its interval holds zero" if change.n > 1 else "within a duration's usual noise"
@@ -274,21 +286,21 @@ def headline(difference: ProgramDifference) -> str:
         text += f"{ratio:.3g}× {word}, {signed(change.value, 's')}"
         if change.n > 1:
             text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
-    if not difference.interval_known:
-        text += "; one run has no interval, --repeat gives one"
-    lines.append(text)
+    return text
+
+
+def fate_words(difference: ProgramDifference) -> str:
+    """``4 kernels came, 6 kernels went and 1 kernel renamed``; "" where all stayed."""
     fates = Counter(row.fate for row in difference.rows)
     words = [
         f"{several(number, 'kernel')} {_FATES[fate]}"
         for fate, number in fates.items()
         if _FATES[fate]
     ]
-    if words:
-        lines.append(listed(words, 8))
-    return "\n".join(lines) + "\n"
+    return listed(words, 8) if words else ""
 
 
-def _row_names(difference: ProgramDifference) -> list[str]:
+def row_names(difference: ProgramDifference) -> list[str]:
     """What rows are called: as in the tables of either side, arguments only where needed."""
     sides = [_names(side.survey.works) for side in (difference.old, difference.new)]
     out = []
@@ -305,7 +317,7 @@ def _row_names(difference: ProgramDifference) -> list[str]:
 
 
 def _shown(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return (_FATES[row.fate], _short(name), *_cells(difference, [row]))
+    return (_FATES[row.fate], shortened(name), *_cells(difference, [row]))
 
 
 def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
@@ -345,7 +357,7 @@ def _raw(difference: ProgramDifference, row: WorkChange, name: str) -> dict[str,
 def difference_document(difference: ProgramDifference) -> dict[str, Any]:
     """The JSON document, without the steps of kernels."""
     old, new = difference.totals
-    names = _row_names(difference)
+    names = row_names(difference)
     return {
         "old": side_document(difference.old, old),
         "new": side_document(difference.new, new),

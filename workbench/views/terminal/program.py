@@ -7,7 +7,7 @@ from rich.text import Text
 
 from workbench.analysis.compare import Comparison
 from workbench.analysis.program.difference import ProgramDifference
-from workbench.analysis.program.steps import KernelStep
+from workbench.analysis.program.steps import KernelStep, as_fast
 from workbench.units import count, factor, quantity
 from workbench.views.terminal.console import DIM, HEAD, clean, grid, notes_block
 from workbench.views.terminal.hunks import hunks_view, words_view
@@ -37,9 +37,8 @@ def step_view(step: KernelStep, difference: ProgramDifference, *, width: int) ->
     assert step.old is not None and step.new is not None  # with a comparison both are there
     parts += notes_block([*step.comparison.reasons, *step.comparison.warnings])
     parts.append(_launch(step.comparison))
-    speed = step.comparison.speed
-    if speed is not None and not speed.moved:
-        return Group(*parts)  # it is launched more or less often, which is no matter of its lines
+    if as_fast(step.comparison):
+        return Group(*parts)
     parts += words_view(step.story)
     parts.append(_counters(step.comparison))
     parts += hunks_view(step.old, step.new, step.story, width=width)

@@ -15,6 +15,8 @@ from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limit import limit_of
+from workbench.analysis.program.difference import ProgramDifference, total
+from workbench.captures.records import ProgramCapture
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import natural_key
@@ -75,6 +77,19 @@ class ReportSummary(Record, frozen=True):
     duration: str
 
 
+class ProgramSummary(Record, frozen=True):
+    """What the index says of a captured program, or of two: `change` is what became of it."""
+
+    name: str
+    command: str
+    device: str
+    captured: str
+    href: str
+    launches: str
+    time: str
+    change: str = ""
+
+
 class OtherLadder(Record, frozen=True):
     """A ladder in a row: its fastest version, with the bar of its speed.
 
@@ -120,6 +135,7 @@ class IndexView(Record, frozen=True):
     chips: tuple[Badge, ...]
     studies: tuple[StudyLine, ...]
     reports: tuple[ReportSummary, ...]
+    programs: tuple[ProgramSummary, ...]
     box: tuple[int, int] = SPARK
 
 
@@ -186,6 +202,43 @@ def summarise_files(profiles: Sequence[Profile], name: str, href: str) -> Report
     )
 
 
+def summarise_program(capture: ProgramCapture, href: str) -> ProgramSummary:
+    """The index's words on a captured program."""
+    return ProgramSummary(
+        name=f"@{capture.name}",
+        command=" ".join(capture.command),
+        device=capture.device.name if capture.device else "",
+        captured=day(capture.captured),
+        href=href,
+        launches=units.count(capture.survey.launches),
+        time=units.quantity(total(capture.survey).value, "s"),
+    )
+
+
+def summarise_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
+    """The index's words on two programs that were compared."""
+    sides = [summarise_program(side, href) for side in (difference.old, difference.new)]
+    old, new = difference.totals
+
+    def said(field: str) -> str:
+        return " → ".join(dict.fromkeys(filter(None, (getattr(side, field) for side in sides))))
+
+    change = units.signed(difference.change_s.value, "s")
+    ratio = units.factor(old.value / new.value) if new.value else ""
+    return ProgramSummary(
+        name=" → ".join(side.name for side in sides),
+        command=said("command"),
+        device=said("device"),
+        captured=said("captured"),
+        href=href,
+        launches=said("launches"),
+        time=said("time"),
+        change=f"{ratio}, {change}".strip(", ")
+        if difference.moved
+        else "no change that can be told",
+    )
+
+
 def is_readable(raw: dict[str, object]) -> bool:
     """Whether a ladder's summary has this program's form; an earlier one's may have another."""
     try:
@@ -196,7 +249,9 @@ def is_readable(raw: dict[str, object]) -> bool:
 
 
 def index_view(
-    ladders: Iterable[dict[str, object]], reports: Iterable[dict[str, object]]
+    ladders: Iterable[dict[str, object]],
+    reports: Iterable[dict[str, object]],
+    programs: Iterable[dict[str, object]] = (),
 ) -> IndexView:
     """The index, from the summaries that the manifest holds."""
     groups: dict[str, list[LadderSummary]] = {}
@@ -207,11 +262,15 @@ def index_view(
     made = (line for found in groups.values() for line in _lines(found))
     studies = tuple(replace(line, number=number) for number, line in enumerate(made, 1))
     files = tuple(msgspec.convert(raw, ReportSummary) for raw in reports)
-    devices = {s.device for found in groups.values() for s in found} | {f.device for f in files}
+    captured = tuple(msgspec.convert(raw, ProgramSummary) for raw in programs)
+    devices = {s.device for found in groups.values() for s in found}
+    devices |= {file.device for file in files}
+    devices |= {one.device for one in captured if one.device}
     return IndexView(
         chips=tuple(Badge(text=device) for device in sorted(devices)),
         studies=studies,
         reports=files,
+        programs=captured,
     )
 
 

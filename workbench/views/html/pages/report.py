@@ -8,6 +8,7 @@ import msgspec
 
 from workbench import units
 from workbench.analysis.aggregate import value_of
+from workbench.analysis.launches.titles import shortened
 from workbench.analysis.remarks import remarks
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.figure import Plot
@@ -19,6 +20,8 @@ from workbench.views.html.parts.keys import CounterTable, key_counters
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12
+#: Longest kernel name beside a bar or in a table of many columns.
+_LONGEST = 36
 
 
 class LaunchRow(Record, frozen=True):
@@ -47,7 +50,7 @@ class ReportView(Record, frozen=True):
 
 def _names(launches: tuple[Launch, ...]) -> list[str]:
     """Kernel names, with the launch's number where a name comes more than once."""
-    names = [launch.kernel for launch in launches]
+    names = [shortened(launch.kernel, _LONGEST) for launch in launches]
     return [
         name if names.count(name) == 1 else f"{name} #{launch.index}"
         for name, launch in zip(names, launches, strict=True)

@@ -38,6 +38,13 @@ class ReportFile(Record, frozen=True):
         return self.label or self.path.name
 
 
+class CapturedProgram(Record, frozen=True):
+    """A captured program: the folder that ``.workbench`` is in, and the capture's own name."""
+
+    root: Path
+    name: str
+
+
 class Link(Record, frozen=True):
     """A link; an empty `href` is the page itself."""
 
@@ -193,11 +200,11 @@ def width(share: float) -> str:
 
 
 def dims(size: tuple[int, int, int]) -> str:
-    """A grid or block without its trailing ones: ``32 × 32``."""
+    """A grid or block without its trailing ones: ``32 × 32``, ``16,384``."""
     parts = list(size)
     while len(parts) > 1 and parts[-1] == 1:
         parts.pop()
-    return " × ".join(units.count(part) for part in parts)
+    return " × ".join(f"{part:,}" for part in parts)
 
 
 def day(captured: str) -> str:

@@ -1,0 +1,277 @@
+"""Pages of captured programs: the program's own, a page per profiled launch; of two, a comparison.
+
+A comparison has a page of its own for each kernel that matters, the same that a step of a
+ladder has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from workbench.analysis.aggregate import main_launch
+from workbench.analysis.launches.titles import shortened
+from workbench.analysis.program.difference import ProgramDifference, compare_programs
+from workbench.analysis.program.steps import closer, launches_of, told
+from workbench.analysis.step import Step
+from workbench.captures.records import ProgramCapture
+from workbench.captures.shelf import Shelf
+from workbench.model import Launch, Profile
+from workbench.views.html.files import launch_page
+from workbench.views.html.page import Page, PageCount, Rendered, digest
+from workbench.views.html.parts.common import CapturedProgram, Head, Link, neighbours, profiled
+from workbench.views.html.render import page_part
+from workbench.views.html.shared import PROGRAMS
+from workbench.views.html.site import Site
+
+if TYPE_CHECKING:
+    from workbench.views.html.pages.diff import DiffView
+
+
+class _Surveyed:
+    """One capture: its files are hashed at once, and read when a page needs them."""
+
+    def __init__(self, site: Site, program: CapturedProgram) -> None:
+        self._shelf = Shelf(program.root)
+        folder = self._shelf.home(program.name)
+        self.content = digest(*(site.content(path) for path in sorted(folder.glob("*.zst"))))
+        self.name = f"@{program.name}"
+        self.asked = program
+        self.folder = program_folder(program)
+        self.home = f"{self.folder}/index.html"
+
+    @cached_property
+    def capture(self) -> ProgramCapture:
+        """The record."""
+        return self._shelf.load(self.asked.name)
+
+    @cached_property
+    def detail(self) -> Profile | None:
+        """What was profiled of it."""
+        return self._shelf.detail(self.capture)
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launches that have a page."""
+        return profiled(self.detail) if self.detail is not None else ()
+
+    def page_of(self, places: tuple[int, ...]) -> str:
+        """The page of the longest profiled launch of some works, from the site's root; or ""."""
+        own = launches_of(self.capture, self.detail, places)
+        speaker = main_launch(own) if own is not None else None
+        return f"{self.folder}/{launch_page(speaker.index)}" if speaker is not None else ""
+
+
+def program_folder(*programs: CapturedProgram) -> str:
+    """Where the pages of a capture lie, or of two that are compared, from the site's root."""
+    names = "..".join(page_part(program.name) for program in programs)
+    # Captures of one name from two folders are two programs; the path stays private.
+    roots = [str(program.root.resolve()) for program in programs]
+    return f"programs/{names}-{digest(*roots)[:8]}"
+
+
+def write_programs(site: Site, asked: tuple[CapturedProgram, ...], stamp: str) -> PageCount:
+    """Bring the pages of captures up to date.
+
+    Args:
+        site: The site.
+        asked: One capture or several; two are compared, the first is the old one.
+        stamp: Key of the program that writes.
+
+    Raises:
+        UsageError: there is no capture of that name.
+        DataError: a capture is damaged.
+    """
+    programs = [_Surveyed(site, program) for program in dict.fromkeys(asked)]
+    done = PageCount()
+    for program in programs:
+        key = digest(stamp, program.content)
+        done = done.plus(_write(site, program.folder, key, partial(_pages, program, key)))
+    if len(programs) == 2:
+        pair = _Compared(*programs)
+        key = digest(stamp, programs[0].content, programs[1].content)
+        done = done.plus(_write(site, pair.folder, key, partial(pair.pages, key)))
+    return done
+
+
+def _write(site: Site, folder: str, key: str, pages: partial[Iterator[Page]]) -> PageCount:
+    """Write the pages of one owner, or count them where nothing has changed."""
+    owner = _owner(folder)
+    unchanged = site.fresh(owner, key)
+    if unchanged:
+        return PageCount(unchanged=unchanged)
+    return site.write(pages(), owners=(owner,))
+
+
+def _owner(folder: str) -> str:
+    return f"{PROGRAMS}:{folder}"
+
+
+# --- one ---------------------------------------------------------------------------------
+
+
+def _pages(program: _Surveyed, key: str) -> Iterator[Page]:
+    owner = _owner(program.folder)
+    yield Page(path=program.home, key=key, owner=owner, render=partial(_overview, program))
+    for place, launch in enumerate(program.launches):
+        path = f"{program.folder}/{launch_page(launch.index)}"
+        yield Page(path=path, key=key, owner=owner, render=partial(_launch, program, place, path))
+
+
+def _overview(program: _Surveyed) -> Rendered:
+    from workbench.views.html.pages.index import summarise_program
+    from workbench.views.html.pages.program import on_page, program_view
+    from workbench.views.html.pages.report import launch_page_view
+    from workbench.views.html.render import render
+
+    capture, detail = program.capture, program.detail
+    panel, kernel = None, ""
+    # In the order of the survey: which kernel takes most time, the profiler does not know.
+    places = [place for place in sorted(set(capture.detail)) if place >= 0]
+    own = launches_of(capture, detail, (places[0],)) if places else None
+    speaker = main_launch(own) if own is not None else None
+    if speaker is not None and detail is not None:
+        at = program.launches.index(speaker)
+        view = launch_page_view(detail, at, program.name, program.home, launch_page)
+        panel = on_page(view.panel, launch_page(speaker.index))
+        kernel = shortened(speaker.kernel)
+    page = program_view(capture, detail, launch_page, (kernel, panel))
+    summary = summarise_program(capture, program.home)
+    html = render("program.html", program.home, view=page)
+    return Rendered(html=html, summary=msgspec.to_builtins(summary))
+
+
+def _launch(program: _Surveyed, place: int, path: str) -> Rendered:
+    from workbench.views.html.pages.report import launch_page_view
+    from workbench.views.html.pages.version import render_version
+
+    assert program.detail is not None  # a launch of it is shown
+    view = launch_page_view(program.detail, place, program.name, program.home, launch_page)
+    return render_version(path, view)
+
+
+# --- two ---------------------------------------------------------------------------------
+
+
+class _Compared:
+    """Two captures, compared once for all pages that speak of them."""
+
+    def __init__(self, old: _Surveyed, new: _Surveyed) -> None:
+        self.sides = (old, new)
+        self.name = f"{old.name} → {new.name}"
+        self.folder = program_folder(old.asked, new.asked)
+        self.home = f"{self.folder}/index.html"
+        self._views: dict[int, DiffView] = {}
+
+    @cached_property
+    def difference(self) -> ProgramDifference:
+        """Never refused: why they are not comparable stands above the numbers."""
+        return compare_programs(self.sides[0].capture, self.sides[1].capture, force=True)
+
+    @cached_property
+    def steps(self) -> dict[int, tuple[Step | None, str]]:
+        """The kernels that matter, by their row; without a step, and why, what was not profiled."""
+        details = self.sides[0].detail, self.sides[1].detail
+        labels = self.sides[0].name, self.sides[1].name
+        found: dict[int, tuple[Step | None, str]] = {}
+        for row in told(self.difference):
+            old, new, words = closer(row, self.difference, details)
+            both = old is not None and new is not None
+            step = Step(old, new, labels) if old is not None and new is not None else None
+            found[self.difference.rows.index(row)] = (step, "" if both else words)
+        return found
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What the rows are called."""
+        from workbench.views.sheets.program import row_names
+
+        return row_names(self.difference)
+
+    @cached_property
+    def files(self) -> dict[int, str]:
+        """File names of the pages of the steps, by row: kernels may share a name."""
+        out: dict[int, str] = {}
+        for number, (step, _) in self.steps.items():
+            if step is not None:
+                name = f"kernel-{page_part(self.names[number])}"
+                same = sum(other.startswith(f"{name}.") for other in out.values())
+                out[number] = f"{name}.{same + 1}.html" if same else f"{name}.html"
+        return out
+
+    def page_of(self, number: int) -> str:
+        """Where a row leads to, from the comparison's page: its step, or one of its launches."""
+        if number in self.files:
+            return self.files[number]
+        row = self.difference.rows[number]
+        new, old = self.sides[1].page_of(row.new), self.sides[0].page_of(row.old)
+        return f"../../{new or old}" if new or old else ""
+
+    def view(self, number: int) -> DiffView:
+        """The page of one kernel's step, made once: the comparison quotes its panel."""
+        from workbench.views.html.pages.diff import diff_view
+
+        if number not in self._views:
+            step = self.steps[number][0]
+            assert step is not None  # only those have a page
+            self._views[number] = diff_view(step, self._head(number))
+        return self._views[number]
+
+    def _head(self, number: int) -> Head:
+        from workbench.views.html.pages.programdiff import in_program
+
+        row, name = self.difference.rows[number], self.names[number]
+        order = list(self.files)
+        links = [(self.names[other], self.files[other]) for other in order]
+        sides = [
+            Link(side.name, f"../../{page}")
+            for side, places in zip(self.sides, (row.old, row.new), strict=True)
+            if (page := side.page_of(places))
+        ]
+        return Head(
+            heading=name,
+            name=self.name,
+            change=in_program(self.difference, row),
+            crumbs=(Link("Studies", "index.html"), Link(self.name, self.home), Link(name)),
+            steps=neighbours(links, order.index(number), "kernel"),
+            pages=tuple(sides),
+        )
+
+    def pages(self, key: str) -> Iterator[Page]:
+        """The comparison, and the steps of its kernels."""
+        owner = _owner(self.folder)
+        yield Page(path=self.home, key=key, owner=owner, render=self._overview)
+        for number, name in self.files.items():
+            path = f"{self.folder}/{name}"
+            yield Page(path=path, key=key, owner=owner, render=partial(self._step, number, path))
+
+    def _overview(self) -> Rendered:
+        from workbench.views.html.pages.index import summarise_programs
+        from workbench.views.html.pages.program import on_page
+        from workbench.views.html.pages.programdiff import program_diff_view
+        from workbench.views.html.render import render
+
+        rows = self.difference.rows
+        panel, kernel = None, ""
+        for number, page in list(self.files.items())[:1]:  # the one that changed most
+            panel, kernel = on_page(self.view(number).panel, page), shortened(self.names[number])
+        view = program_diff_view(
+            self.difference,
+            [(number, *step) for number, step in self.steps.items()],
+            (
+                [self.page_of(number) for number in range(len(rows))],
+                [Link(side.name, f"../../{side.home}") for side in self.sides],
+            ),
+            (kernel, panel),
+        )
+        summary = summarise_programs(self.difference, self.home)
+        html = render("programdiff.html", self.home, view=view)
+        return Rendered(html=html, summary=msgspec.to_builtins(summary))
+
+    def _step(self, number: int, path: str) -> Rendered:
+        from workbench.views.html.pages.diff import render_diff
+
+        return render_diff(path, self.view(number))

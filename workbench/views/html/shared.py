@@ -1,0 +1,75 @@
+"""What the whole site shares: the key of the program, the assets, the index and the glossary."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from workbench import __version__
+from workbench.views.html.page import Page, Rendered, digest
+from workbench.views.html.site import Site
+
+#: Kinds of owners: what pages that come and go together are of.
+LADDERS, REPORTS, PROGRAMS = "ladder", "report", "program"
+_ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
+
+
+@lru_cache(maxsize=1)
+def program_stamp() -> str:
+    """Key of the program itself: a page made by other code is out of date.
+
+    From sizes and modification times; reading every module would cost more than the
+    rest of a run that changes nothing.
+    """
+    root = Path(str(files("workbench")))
+    parts: list[str | bytes] = [__version__]
+    for path in sorted(root.rglob("*")):
+        if path.suffix in {".py", ".html", ".css", ".js", ".toml"}:
+            status = path.stat()
+            parts.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
+    return digest(*parts)
+
+
+def copy_assets(site: Site) -> None:
+    """Put stylesheet and scripts into the site."""
+    own = Path(__file__).parent / "assets"
+    for name in _ASSETS:
+        status = (own / name).stat()
+        # Told apart by size and time: a run that changes nothing reads no megabyte.
+        site.asset(name, f"{status.st_size} {status.st_mtime_ns}", (own / name).read_bytes)
+    site.forget_assets(_ASSETS)
+
+
+def index_page(site: Site, stamp: str) -> Page:
+    """The index, from the summaries of all pages that the site has."""
+    ladders = [kept.summary for kept in site.pages(LADDERS).values() if "study" in kept.summary]
+    reports, programs = (
+        [kept.summary for kept in site.pages(kind).values() if kept.summary]
+        for kind in (REPORTS, PROGRAMS)
+    )
+
+    def render_index() -> Rendered:
+        from workbench.views.html.pages.index import index_view
+        from workbench.views.html.render import render
+
+        view = index_view(ladders, reports, programs)
+        return Rendered(html=render("index.html", "index.html", view=view))
+
+    key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
+    return Page(path="index.html", key=key, owner="site", render=render_index)
+
+
+def glossary_page(stamp: str) -> Page:
+    """What the counters mean."""
+
+    def render_glossary() -> Rendered:
+        from workbench.views.html.pages.glossary import glossary_view
+        from workbench.views.html.render import render
+
+        html = render("glossary.html", "glossary.html", groups=glossary_view())
+        return Rendered(html=html)
+
+    return Page(path="glossary.html", key=digest(stamp), owner="site", render=render_glossary)
