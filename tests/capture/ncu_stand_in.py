@@ -43,7 +43,10 @@ def main() -> int:
     output = zstandard.ZstdDecompressor().decompress(packed)
     if case == "damaged":
         output = output[: len(output) // 2]
-    Path(options["--export"]).write_bytes(output)
+    if case == "repz":  # as from 2025.4 on
+        Path(options["--export"] + "z").write_bytes(packed)
+    else:
+        Path(options["--export"]).write_bytes(output)
     return 7 if case == "crash" else code
 
 

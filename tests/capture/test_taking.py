@@ -68,6 +68,16 @@ def test_a_capture_holds_the_survey_and_the_kernels_that_matter(
     assert len(chosen) == 3 and min(chosen) <= 10 and max(chosen) <= 40
 
 
+def test_an_ncu_that_compresses_its_reports(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NCU", "repz")
+    code, _, said = cli("capture", "before", "--", *PROGRAM)
+    assert code == 0, said
+    detail = Shelf(place).detail(kept(place))
+    assert detail is not None and [x.kernel for x in detail.launches] == ["sgemm_v3"]
+
+
 def test_what_is_kept_names_no_host_no_user_and_no_environment(
     place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

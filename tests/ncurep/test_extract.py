@@ -133,6 +133,30 @@ def test_a_launch_of_nothing_but_nan(read: Read) -> None:
     assert "nan-launch" in codes(profile)
 
 
+def test_counters_of_a_new_chip_that_are_nan_are_named(read: Read) -> None:
+    nan = {f"m{i}": FakeMetric(float("nan"), "%") for i in range(2)}
+    profile = read([FakeAction(DEVICE | LAUNCH | TIME | INST | {"n": FakeMetric(1)} | nan)])
+    (notice,) = (x for x in profile.notices if x.code == "nan-counters")
+    assert "2 metrics" in notice.message and notice.message.endswith("m0 and m1")
+    assert "nan-launch" not in codes(profile)
+    assert "nan-counters" not in codes(read([FakeAction(DEVICE | LAUNCH | TIME)]))
+
+
+def test_warp_samples_under_the_other_of_their_two_names(read: Read) -> None:
+    per_pc = FakeMetric(3, "inst", {BASE: 1, BASE + 16: 2})
+    other = "smsp__pcsamp_warp_stall_barrier"
+    known = "smsp__pcsamp_warps_issue_stalled_barrier"
+    over_time = {"warpsampling:" + known: FakeMetric(7)}
+    new = read([FakeAction(DEVICE | LAUNCH | INST | {other: per_pc} | over_time, CODE)])
+    old = read([FakeAction(DEVICE | LAUNCH | INST | {known: per_pc}, CODE)])
+    assert new.launches == old.launches
+    assert known in new.launches[0].instructions.columns and known in new.launches[0].metrics
+    apart = {other + "_not_issued": per_pc, known + "_not_issued": FakeMetric(9, "inst")}
+    both = read([FakeAction(DEVICE | LAUNCH | INST | apart, CODE)]).launches[0]
+    assert both.metrics[known + "_not_issued"].value == 9
+    assert both.metrics[other + "_not_issued"].value == 3
+
+
 def test_an_action_that_the_reader_cannot_give(read: Read) -> None:
     class Bad(FakeAction):
         def metric_names(self) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
 from workbench.ncurep import cache, child, extract
 from workbench.ncurep.container import DEBUG_SECTION, read_container
-from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
+from workbench.ncurep.files import SUFFIXES, read_raw, split_target
+from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import cache_folder
 from workbench.store.codec import contradiction, pack, unpack
 
@@ -203,14 +204,16 @@ def test_the_second_reading_starts_no_child(
 # --- damage -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["none.ncu-rep", "none.ncu-rep.zst", "x" * 5000, "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["none.ncu-rep", "none.ncu-repz", "none.ncu-rep.zst", "x" * 5000, "a\0b"]
+)
 def test_no_such_file_is_wrong_usage(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="no such report") as caught:
         read_report(split_target(f"{tmp_path}/{name}::kernel")[0])
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("suffix", [".ncu-rep", ".ncu-rep.zst"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("content", [b"", b"garbage", b"NVR\0", b"\0" * 5000])
 def test_what_is_no_report(tmp_path: Path, suffix: str, content: bytes) -> None:
     path = tmp_path / f"x{suffix}"
@@ -221,7 +224,7 @@ def test_what_is_no_report(tmp_path: Path, suffix: str, content: bytes) -> None:
     assert str(path) in caught.value.message
 
 
-@pytest.mark.parametrize("name", ["folder.ncu-rep", "folder.ncu-rep.zst"])
+@pytest.mark.parametrize("name", ["folder.ncu-rep", "folder.ncu-repz", "folder.ncu-rep.zst"])
 def test_a_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(DataError, match="is a folder"):

@@ -22,6 +22,7 @@ from workbench.engines.ncu.faults import error_lines, permission
 from workbench.errors import DataError, KernelError, MissingError
 from workbench.model import Notice, Profile, Record
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
+from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
 from workbench.ncurep.wire import text as wire_text
 from workbench.units import several
@@ -93,6 +94,7 @@ def take_detail(
         report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
         argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
         ended = run_program([*argv, *invocation.command], invocation, given)
+        report = exported(report)
         said = log.read_text("utf-8", "replace") if log.is_file() else ""
         if "ERR_NVGPUCTRPERM" in said:
             return _without("counters-denied", permission())
@@ -105,7 +107,7 @@ def take_detail(
             return _without("detail-failed", fault, broken=True)
         try:
             profile = read_report(report, timeout_s=_READ_S)
-            symbols = report_symbols(report.read_bytes(), report)
+            symbols = report_symbols(read_raw(report), report)
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))
     return KernelDetail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))

@@ -74,7 +74,7 @@ def report_file(text: str) -> ReportFile:
         UsageError: there is no such capture, or nothing of it was looked at closely.
     """
     from workbench.captures.shelf import find_shelf
-    from workbench.ncurep.read import split_target
+    from workbench.ncurep.files import split_target
     from workbench.views.html.parts.common import ReportFile
 
     if not is_capture(text):

@@ -44,7 +44,8 @@ def command(
     from workbench.commands.captures import is_capture, open_capture
     from workbench.engines.ncu.raw import scrub
     from workbench.errors import DataError, UsageError
-    from workbench.ncurep.read import read_raw, read_report, select_kernels, split_target
+    from workbench.ncurep.files import read_raw, split_target
+    from workbench.ncurep.read import read_report, select_kernels
     from workbench.project import require_project
     from workbench.store import Store, device_slug
     from workbench.study.folder import parse_target

@@ -14,23 +14,15 @@ _SAY_EVERY = 1000
 
 def is_large(path: Path) -> bool:
     """Whether a report is read in parts; one that is compressed by what it unpacks to."""
-    import zstandard
-
+    from workbench.ncurep.files import holds_at_least
     from workbench.ncurep.large import LARGE
 
-    try:
-        size = path.stat().st_size
-        if path.suffix == ".zst":
-            with path.open("rb") as file:
-                size = max(size, zstandard.frame_content_size(file.read(32)))
-    except (OSError, ValueError, zstandard.ZstdError):
-        return False  # who reads it says what is wrong
-    return size >= LARGE
+    return holds_at_least(path, LARGE)
 
 
 def whole_large_report(text: str) -> Path | None:
     """The path of a large report that `text` names as a whole; None for everything else."""
-    from workbench.ncurep.read import split_target
+    from workbench.ncurep.files import split_target
 
     path, kernel = split_target(text)
     return path if kernel is None and is_large(path) else None

@@ -14,6 +14,7 @@ from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.measure.ladder import Ladder
 from workbench.measure.recorded import find_ladders
 from workbench.model import Record
+from workbench.ncurep.files import stem
 from workbench.project import require_project
 from workbench.views.html.build import ReportFile, build_page, build_report
 from workbench.views.html.programs import program_folder
@@ -109,7 +110,7 @@ def _of_programs(texts: tuple[str, ...], folder: Path) -> FoundPage:
 
 
 def _plain(report: ReportFile) -> str:
-    name = report.title.removesuffix(".zst").removesuffix(".ncu-rep")
+    name = stem(report.title)
     return f"{name}-{report.kernel}" if report.kernel else name
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from workbench.commands.captures import is_capture, open_capture
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.model import Profile, Record, Timing
+from workbench.ncurep.files import SUFFIXES, split_target, stem
 from workbench.specs import Version
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from workbench.store import Entry
     from workbench.study.folder import Study
 
-_REPORT_SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _VERSION_SUFFIXES = (".cu", ".py")
 
 
@@ -103,7 +103,7 @@ def is_report(text: str) -> bool:
     head = text.partition("::")[0]
     if is_capture(text):
         return True  # the profiled launches of a program, as a report holds them
-    return text.endswith(_REPORT_SUFFIXES) or head.endswith(_REPORT_SUFFIXES) or _is_file(head)
+    return text.endswith(SUFFIXES) or head.endswith(SUFFIXES) or _is_file(head)
 
 
 def _is_file(text: str) -> bool:
@@ -171,7 +171,7 @@ def _report(text: str, label: str, selection: Selection) -> Target:
     if is_capture(text):
         return Target(label=text, profile=open_capture(text).profile)
     from workbench.commands.largereport import is_large
-    from workbench.ncurep.read import read_report, select_kernels, split_target
+    from workbench.ncurep.read import read_report, select_kernels
 
     path, kernel = split_target(text)
     if is_large(path):
@@ -195,8 +195,6 @@ def _of_large(path: Path, label: str, kernel: str | None, launch: int | None) ->
 
 def _report_labels(texts: list[str]) -> dict[str, str]:
     """What reports are called: the file's name, with as many folders as tell two apart."""
-    from workbench.ncurep.read import split_target
-
     out: dict[str, str] = {}
     files = {text: split_target(text) for text in texts if not is_capture(text)}
     out |= {text: text for text in texts if is_capture(text)}
@@ -205,9 +203,7 @@ def _report_labels(texts: list[str]) -> dict[str, str]:
         length = 1
         while any(p.parts[-length:] == path.parts[-length:] for p in others):
             length += 1
-        name = "/".join(path.parts[-length:])
-        for suffix in reversed(_REPORT_SUFFIXES):
-            name = name.removesuffix(suffix)
+        name = stem("/".join(path.parts[-length:]))
         out[text] = f"{name}::{kernel}" if kernel else name
     return out
 

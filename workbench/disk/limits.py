@@ -94,13 +94,16 @@ def _mib(size: int) -> str:
     return f"{size / MIB:,.4g} MiB" if size < 1000 * MIB else f"{size // MIB:,} MiB"
 
 
-def inflate(data: bytes, path: Path | str, limit: ByteLimit) -> Iterator[bytes]:
+def inflate(
+    data: bytes, path: Path | str, limit: ByteLimit, *, joined: bool = False
+) -> Iterator[bytes]:
     """The content of one zstd frame, piece by piece, refused as soon as it is too much.
 
     Args:
         data: The frame.
         path: Its name for messages.
         limit: The most that it may hold.
+        joined: Other frames may follow, whose content follows as well.
 
     Raises:
         DataError: it announces or holds more than `limit`, or more than 500 times its size.
@@ -116,19 +119,22 @@ def inflate(data: bytes, path: Path | str, limit: ByteLimit) -> Iterator[bytes]:
         _check(zstandard.frame_content_size(data), len(data), path, limit, "announces")
         # A frame may hold more than it announces, which the decoder notices at its end only.
         for at in range(0, len(data), _BITE):
-            if stream.eof:
-                raise ValueError("other bytes follow the zstd frame")
-            piece = stream.decompress(data[at : at + _BITE])
-            done += len(piece)
-            if done > most or (done > RATIO_FROM and not lifted):
-                _check(done, len(data), path, limit, "holds")
-            yield piece
+            packed = data[at : at + _BITE]
+            while packed:
+                if stream.eof:
+                    if not joined:
+                        raise ValueError("other bytes follow the zstd frame")
+                    stream = zstandard.ZstdDecompressor().decompressobj()
+                piece = stream.decompress(packed)
+                packed = stream.unused_data
+                done += len(piece)
+                if done > most or (done > RATIO_FROM and not lifted):
+                    _check(done, len(data), path, limit, "holds")
+                yield piece
     except zstandard.ZstdError as error:
         raise ValueError(f"not a whole zstd file ({error})") from error
     if not stream.eof:
         raise ValueError(f"cut short: the zstd frame does not end within {len(data):,} bytes")
-    if stream.unused_data:
-        raise ValueError("other bytes follow the zstd frame")
 
 
 def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, verb: str) -> None:

@@ -20,8 +20,8 @@ from types import TracebackType
 
 from workbench.disk.limits import TIME_VARIABLE
 from workbench.errors import DataError, MissingError
+from workbench.ncurep.files import AGAIN
 
-AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 #: What the child process runs; it gets the report and the output file as arguments.
 _CHILD = ("-m", "workbench.ncurep.extract")
 _STANDBY = "--standby"

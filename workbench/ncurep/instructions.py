@@ -13,9 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.model import Column, InstructionTable, Number
-from workbench.ncurep.values import base_unit, clean, is_dropped, is_static, to_base
+from workbench.ncurep.values import (
+    base_unit,
+    clean,
+    is_dropped,
+    is_static,
+    known_name,
+    to_base,
+)
 
-#: Per instruction by definition, in ncu 2021 to 2025; they tell where the function lies.
+#: Per instruction by definition, in ncu 2021 to 2026; they tell where the function lies.
 _ANCHORS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
 _ANCHOR_PREFIXES = ("smsp__pcsamp_", "memory_l1_", "memory_l2_")
 #: Codes (4: shared) and ratios. Values of a column are added up over lines, these must not be.
@@ -60,14 +67,15 @@ def _instances(native: Any) -> dict[int, Number]:
 def _columns(action: Any) -> dict[str, tuple[dict[int, Number], str]]:
     """Ncu name -> (PC -> value, unit) of the metrics that are per instruction."""
     found: dict[str, tuple[dict[int, Number], str]] = {}
-    for name in sorted(action.metric_names()):
+    names = set(action.metric_names())
+    for name in sorted(names):
         if not _is_candidate(name):
             continue
         try:
             native = action.metric_by_name(name)
             instances = _instances(native)
             if instances:
-                found[name] = (instances, native.unit() or "")
+                found[known_name(name, names)] = (instances, native.unit() or "")
         except Exception:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from workbench.model import Launch, Notice, SourceFile
 from workbench.ncurep.values import is_static
+from workbench.units import listed, several
 
 #: The codes that `lacks` gives.
 CODES = (
     "unprofiled-launch",
     "nan-launch",
+    "nan-counters",
     "no-instruction-metrics",
     "no-line-info",
     "no-sass",
@@ -43,6 +45,13 @@ def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[No
     nan = [x for x in measured if _mostly_nan(x)]
     if nan:
         found["nan-launch"] = f"most values are NaN, nothing was measured of {_listed(nan)}"
+    partly = [x.absent for x in measured if not _mostly_nan(x)]
+    names = sorted({name for absent in partly for name, why in absent.items() if why == "NaN"})
+    if names:
+        found["nan-counters"] = (
+            f"NaN instead of a number for {several(len(names), 'metric')}, of which nothing is "
+            f"known (an ncu that is older than the chip gives such): {listed(names, 6)}"
+        )
     kernels = [x for x in measured if x.workload == "kernel"]
     tables = [x for x in kernels if x.instructions.address]
     bare = [x for x in kernels if not x.instructions.address]

@@ -7,21 +7,20 @@ reader would take it quietly), the child process extracts, and only then is ther
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
-from workbench.disk.limits import REPORT, inflate, read_regular, seconds
+from workbench.disk.limits import seconds
 from workbench.errors import DataError, UsageError
 from workbench.model import DEBUG_BUILD, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
-from workbench.ncurep.child import AGAIN, Standby
+from workbench.ncurep.child import Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
+from workbench.ncurep.files import AGAIN, exists, plain_report
 from workbench.ncurep.large import LARGE, Choose, Progress, read_parts
 from workbench.ncurep.notices import CODES, lacks
 
@@ -29,32 +28,7 @@ from workbench.ncurep.notices import CODES, lacks
 _SHOWN = 8
 #: What NVIDIA's reader may take; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
-_SUFFIXES = (".ncu-rep", ".ncu-rep.zst")
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
-
-
-def split_target(text: str) -> tuple[Path, str | None]:
-    """``x.ncu-rep::softmax`` -> (path, ``softmax``); no kernel name: None.
-
-    The first ``::`` behind a report's suffix separates, since kernel names hold ``::``
-    themselves; a path that exists as it stands is taken whole.
-    """
-    if "::" not in text or _exists(Path(text)):
-        return Path(text), None
-    for suffix in reversed(_SUFFIXES):
-        head, mark, name = text.partition(f"{suffix}::")
-        if mark:
-            return Path(head + suffix), name or None
-    head, _, name = text.partition("::")
-    return Path(head), name or None
-
-
-def _exists(path: Path) -> bool:
-    # A name that is too long, or a folder that may not be entered, is an OSError in `exists`.
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def select_kernels(profile: Profile, name: str | None) -> Profile:
@@ -127,7 +101,7 @@ def read_report(
     progress: Progress | None = None,
     choose: Choose | None = None,
 ) -> Profile:
-    """Read a ``.ncu-rep`` (or ``.ncu-rep.zst``) that ncu 2021 to 2025 wrote.
+    """Read a ``.ncu-rep``, ``.ncu-repz`` or ``.ncu-rep.zst`` that ncu 2021 to 2026 wrote.
 
     Args:
         path: The report.
@@ -145,11 +119,11 @@ def read_report(
             native reader crashed or did not end.
         MissingError: NVIDIA's reader is not installed.
     """
-    if not _exists(path):
+    if not exists(path):
         raise UsageError(f"no such report: {path}", "Check the path.")
     timeout_s = seconds(_TIMEOUT_S) if timeout_s is None else timeout_s
     chosen = False
-    with _plain(path) as plain:
+    with plain_report(path) as plain:
         container = read_container(plain, shown=path)
         if plain.stat().st_size < LARGE:
             profile = _extract(plain, path, timeout_s, standby)
@@ -175,52 +149,8 @@ def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
     Raises:
         DataError: no report, cut short or damaged.
     """
-    with _plain(path) as plain:
+    with plain_report(path) as plain:
         return list_results(plain), read_container(plain, shown=path).session
-
-
-def read_raw(path: Path) -> bytes:
-    """The bytes of a report, unpacked where it is compressed.
-
-    Raises:
-        DataError: the file cannot be read or is too large, or the compressed one is damaged.
-    """
-    try:
-        return b"".join(_pieces(path))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a report, none of them held longer than they are wanted."""
-    data = read_regular(path, REPORT)
-    if path.suffix != ".zst":
-        yield data
-        return
-    try:
-        yield from inflate(data, path, REPORT)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}", AGAIN) from error
-
-
-@contextlib.contextmanager
-def _plain(path: Path) -> Iterator[Path]:
-    """The report itself; a compressed one is unpacked into a temporary file."""
-    if path.suffix != ".zst" or path.is_dir():
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-        plain = Path(folder) / "report.ncu-rep"
-        try:
-            with plain.open("wb") as file:
-                for piece in _pieces(path):
-                    file.write(piece)
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot be unpacked: {error.strerror}",
-                f"Check the path, and the space in {folder} (TMPDIR names another place).",
-            ) from error
-        yield plain
 
 
 def _extract(plain: Path, shown: Path, timeout_s: float, standby: Standby | None) -> Profile:

@@ -7,6 +7,7 @@ named: the reader has no such metric, it has no value for it, the value is NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import Any
 
 from workbench.model import Metric, Number
@@ -35,6 +36,7 @@ _DROPPED_PREFIXES = (
     "breakdown:",
     "group:",
     "pmsampling:",
+    "warpsampling:",
     "launch__function_pcs",
     "launch__kernel_name",
     "launch__occupancy_per_",
@@ -42,6 +44,10 @@ _DROPPED_PREFIXES = (
     "derived_tempMetric",
 )
 _DROPPED_PART = ".Triage"
+
+#: Samples of warps by state, and by state in cycles without an issue (``…_not_issued``), have two
+#: names: PerfWorks' own, and the one that ncu's sections use and the catalog knows.
+_SAMPLED, _KNOWN = "smsp__pcsamp_warp_stall_", "smsp__pcsamp_warps_issue_stalled_"
 
 #: What the chip and the launch are, known without measuring anything.
 _STATIC_PREFIXES = (
@@ -64,6 +70,12 @@ def is_dropped(name: str) -> bool:
 def is_static(name: str) -> bool:
     """Whether a metric is known without running the kernel (chip, launch, profiler)."""
     return name.startswith(_STATIC_PREFIXES)
+
+
+def known_name(name: str, names: Container[str]) -> str:
+    """The name that the catalog knows a metric by, unless the report has that one as well."""
+    known = _KNOWN + name.removeprefix(_SAMPLED)
+    return known if name.startswith(_SAMPLED) and known not in names else name
 
 
 def clean(text: str) -> str:
@@ -127,11 +139,13 @@ def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
     """
     metrics: dict[str, Metric] = {}
     absent: dict[str, str] = {}
-    for name in sorted(action.metric_names()):
-        if is_dropped(name):
+    names = set(action.metric_names())
+    for raw in sorted(names):
+        if is_dropped(raw):
             continue
+        name = known_name(raw, names)
         try:
-            found = read_metric(name, action.metric_by_name(name))
+            found = read_metric(name, action.metric_by_name(raw))
         except Exception as error:
             found = f"unreadable: {clean(str(error))[:200]}"
         if isinstance(found, Metric):

@@ -22,6 +22,7 @@ from workbench.engines.ncu.faults import find_fault
 from workbench.engines.ncu.raw import Keep, Later, RawReport, machine_words, pack_report
 from workbench.model import Profile, Record
 from workbench.ncurep.child import Standby
+from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
 from workbench.project import Project
 
@@ -125,13 +126,13 @@ class NcuRun(Record, frozen=True):
             finished = run_group(
                 command.argv, cwd=root, timeout_s=self.where.timeout_s, on_line=on_line
             )
-            report = root / command.output
+            report = exported(root / command.output)
             said = next(iter(read_results(root / folder / RESULT)), None)
             fault = find_fault(self.job, self.where, finished, said, report.is_file())
             if fault is not None:
                 raise fault
             assert said is not None  # find_fault names a worker without a result
-            data = report.read_bytes()
+            data = read_raw(report)
             words = machine_words(root)
             raw = Later(lambda: pack_report(data, report, keep, words))
             return Captured(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
 from workbench.model import Profile
+from workbench.ncurep.files import stem
 from workbench.views.html.page import Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import Badge, Head, Link, ReportFile
 from workbench.views.html.render import page_part
@@ -51,8 +52,8 @@ class _Report:
     @property
     def label(self) -> str:
         """A short name for headings and axes: without the folder and the suffix."""
-        stem = self.file.title.removesuffix(".zst").removesuffix(".ncu-rep")
-        return f"{stem}::{self.file.kernel}" if self.file.kernel else stem
+        name = stem(self.file.title)
+        return f"{name}::{self.file.kernel}" if self.file.kernel else name
 
 
 def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> PageCount:

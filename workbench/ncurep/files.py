@@ -1,0 +1,141 @@
+"""Report files by their names and bytes: plain, or compressed by ncu or by us.
+
+From 2025.4 on ncu may write ``.ncu-repz``: the same bytes as a ``.ncu-rep``, as one or several
+frames of zstd (so NVIDIA's reader takes them; it goes by the suffix). We keep raw reports as
+``.ncu-rep.zst``, which is the same thing. All are told here by their first bytes, so that a
+renamed file is read as well; whoever works on a report gets the plain bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.disk.limits import REPORT, inflate, read_regular
+from workbench.errors import DataError
+
+AGAIN = "Copy the file again from where it was captured, or repeat the capture."
+_PACKED = (".zst", ".ncu-repz")
+#: What a report's name ends in.
+SUFFIXES = (".ncu-rep", ".ncu-repz", ".ncu-rep.zst", ".ncu-repz.zst")
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def split_target(text: str) -> tuple[Path, str | None]:
+    """``x.ncu-rep::softmax`` -> (path, ``softmax``); no kernel name: None.
+
+    The first ``::`` behind a report's suffix separates, since kernel names hold ``::``
+    themselves; a path that exists as it stands is taken whole.
+    """
+    if "::" not in text or exists(Path(text)):
+        return Path(text), None
+    for suffix in reversed(SUFFIXES):
+        head, mark, name = text.partition(f"{suffix}::")
+        if mark:
+            return Path(head + suffix), name or None
+    head, _, name = text.partition("::")
+    return Path(head), name or None
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file; no name is too odd to ask."""
+    # A name that is too long, or a folder that may not be entered, is an OSError in `exists`.
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def stem(name: str) -> str:
+    """A report's name without its suffix."""
+    found = max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default="")
+    return name.removesuffix(found)
+
+
+def exported(path: Path) -> Path:
+    """The report that ncu wrote for ``--export path``: it may have put its own suffix on it."""
+    return next((x for x in (path, path.with_name(path.name + "z")) if x.is_file()), path)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is compressed, by its first bytes, or said to be, by its name."""
+    if path.suffix in _PACKED:
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ZSTD)) == _ZSTD
+    except OSError:
+        return False
+
+
+def holds_at_least(path: Path, size: int) -> bool:
+    """Whether a report has `size` bytes or more, unpacked. False for what cannot be read."""
+    import zstandard
+
+    try:
+        if not is_packed(path) or path.stat().st_size >= size:
+            return path.stat().st_size >= size
+        with path.open("rb") as file:
+            told = zstandard.frame_content_size(file.read(32))
+        if told >= size:
+            return True
+        # It need not say how much it holds, and others may follow the first frame.
+        done = 0
+        for piece in _pieces(path):
+            done += len(piece)
+            if done >= size:
+                return True
+    except (OSError, ValueError, DataError, zstandard.ZstdError):
+        pass  # who reads it says what is wrong
+    return False
+
+
+def read_raw(path: Path) -> bytes:
+    """The bytes of a report, unpacked where it is compressed.
+
+    Raises:
+        DataError: the file cannot be read or is too large, or the compressed one is damaged.
+    """
+    try:
+        return b"".join(_pieces(path))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a report, none of them held longer than they are wanted."""
+    packed = is_packed(path)
+    data = read_regular(path, REPORT)
+    if not packed:
+        yield data
+        return
+    try:
+        yield from inflate(data, path, REPORT, joined=True)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}", AGAIN) from error
+
+
+@contextlib.contextmanager
+def plain_report(path: Path) -> Iterator[Path]:
+    """The report itself; a compressed one is unpacked into a temporary file.
+
+    Raises:
+        DataError: the compressed one is damaged, or there is no room for it.
+    """
+    if path.is_dir() or not is_packed(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        plain = Path(folder) / "report.ncu-rep"
+        try:
+            with plain.open("wb") as file:
+                for piece in _pieces(path):
+                    file.write(piece)
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be unpacked: {error.strerror}",
+                f"Check the path, and the space in {folder} (TMPDIR names another place).",
+            ) from error
+        yield plain
