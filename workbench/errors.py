@@ -38,6 +38,10 @@ class MissingError(WorkbenchError):
     exit_code = 3
 
 
+class CountersDeniedError(MissingError):
+    """The driver keeps the GPU's counters from this user; times and the emulator need none."""
+
+
 class KernelError(WorkbenchError):
     """The kernel failed: does not compile, wrong result, crash, hang."""
 

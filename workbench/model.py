@@ -206,6 +206,7 @@ class Capture(Record, frozen=True):
 
 
 DEBUG_BUILD = "debug-build"  #: code of the notice that machine code was built with -G
+COUNTERS_DENIED = "counters-denied"  #: that the driver keeps the GPU's counters from this user
 
 
 class Notice(Record, frozen=True):

@@ -145,6 +145,12 @@ def test_the_survey_is_kept_where_ncu_gives_nothing(
     assert capture.detail == () and Shelf(place).detail(capture) is None
     if case == "denied":
         assert "NVreg_RestrictProfilingToAdminUsers" in said
+        assert "`workbench profile --engine emulator`" in said and "rests on times" in said
+        code, out, _ = cli("show", "@before")  # and goes on with it
+        assert code == 0 and "sgemm_v3" in out
+        assert cli("diff", "@before", "@before")[0] == 0
+        code, _, said = cli("capture", "again", "--survey", "ncu", "--", *PROGRAM)
+        assert code == 3 and "Tracing needs no counters" in said
 
 
 def test_several_processes_are_one_program(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -132,10 +133,40 @@ def test_the_worst_exit_code_wins(
 ) -> None:
     add_version("v1", "does not compile")
     monkeypatch.setenv("FAKE_NCU", "perm")
-    code, _, err = cli("profile", "v0", "v1", *THERE)
+    code, _, err = cli("profile", "v0", "v1", "--engine", "ncu", *THERE)
     assert code == 4 and "ERR_NVGPUCTRPERM" in err and "2 of 2 failed: v0, v1" in err
-    code, _, err = cli("profile", "v0", *THERE)
+    code, _, err = cli("profile", "v0", "--engine", "ncu", *THERE)
     assert code == 3 and "NVreg_RestrictProfilingToAdminUsers=0" in err
+
+
+def test_denied_counters_are_the_emulators_and_times_the_gpus(
+    cli: Cli,
+    project: Project,
+    add_version: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add_version("v1", "fine")
+    monkeypatch.setenv("FAKE_NCU", "perm")
+    code, out, err = cli("profile", "v0", "v1", "library", *THERE)
+    assert code == 0, err
+    assert err.count("note: [counters-denied]") == 1
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in err
+    assert out.count(" in the emulator -> profiles/emulator-sm90/double/v") == 2
+    assert "library: timed, and not counted: its library needs a GPU" in err
+    assert "study double on NVIDIA Stand-In 1" in out
+    store = Store(project.profiles)
+    profiles = [store.load(entry.path) for entry in store.find()]
+    assert [(p.version, p.engine) for p in profiles] == [("v0", "emulator"), ("v1", "emulator")]
+    assert all(p.notices[0].code == "counters-denied" for p in profiles)
+    assert sorted(t.version for t in store.timings()) == ["library", "v0", "v1"]
+    code, out, _ = cli("show", "v0")
+    words = " ".join(out.split())
+    assert code == 0 and "Time " in words and "counted in the emulator" in words
+    assert "the time was measured on NVIDIA Stand-In 1; the counters are the emulator's" in words
+    code, out, _ = cli("diff", "v0", "v1", "--format", "json")
+    document = json.loads(out)
+    assert code == 0 and document["engine"] == "emulator" and document["time"]["new_s"] > 0
+    assert any("Stand-In 1" in warning for warning in document["warnings"])
 
 
 @pytest.mark.parametrize(

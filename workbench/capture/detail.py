@@ -20,13 +20,18 @@ from workbench.engines.host.presence import need_ncu
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.faults import error_lines, permission
 from workbench.errors import DataError, KernelError, MissingError
-from workbench.model import Notice, Profile, Record
+from workbench.model import COUNTERS_DENIED, Notice, Profile, Record
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
 from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
 from workbench.ncurep.wire import text as wire_text
 from workbench.units import several
 
+#: What a capture without counters is good for.
+_WITHOUT = (
+    "Without it all that rests on times works: `diff` of two captures, `check`, --repeat. Kernels "
+    "that are written as a study are counted by the emulator: `workbench profile --engine emulator`"
+)
 #: Seconds that reading a report of so few launches may take.
 _READ_S = 300.0
 
@@ -97,7 +102,7 @@ def take_detail(
         report = exported(report)
         said = log.read_text("utf-8", "replace") if log.is_file() else ""
         if "ERR_NVGPUCTRPERM" in said:
-            return _without("counters-denied", permission())
+            return _without(COUNTERS_DENIED, permission(_WITHOUT))
         if not report.is_file():
             return _nothing(said, ended.exit_code)
         if ended.code or "LaunchFailed" in said:

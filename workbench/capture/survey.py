@@ -174,7 +174,10 @@ def _measured(invocation: Invocation, given: Input, folder: Path) -> tuple[Ended
     ended = run_program(argv, invocation, given)
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
     if "ERR_NVGPUCTRPERM" in text:
-        raise permission()
+        raise permission(
+            "Tracing needs no counters: give it CUPTI and a C compiler (`--survey trace` says what "
+            "is missing)."
+        )
     if ended.code:
         raise failed(ended)
     return ended, read_listing(text)

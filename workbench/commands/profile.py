@@ -15,13 +15,16 @@ from workbench.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workbench.commands.progress import Progress
     from workbench.commands.targets import Named
     from workbench.engines import ProfileOptions, RunOptions
+    from workbench.errors import CountersDeniedError
     from workbench.measure.campaign import Failures
     from workbench.measure.experiment import Experiment
     from workbench.measure.plan import Combination
-    from workbench.model import Profile
+    from workbench.model import Notice, Profile
 
 
 def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> ProfileOptions:
@@ -112,13 +115,14 @@ def command(
     """Verify and profile versions under an engine, and keep the profiles.
 
     With --set or --section ncu collects those alone; without them the default
-    collection, to which --metrics adds.
+    collection, to which --metrics adds. Where the driver denies counters, and no engine was
+    named, the emulator counts and the GPU times.
     """
     import msgspec
 
     from workbench.commands.progress import Progress
     from workbench.engines.choice import choose
-    from workbench.errors import MissingError
+    from workbench.errors import CountersDeniedError, MissingError
     from workbench.measure.campaign import Failures, runnable
     from workbench.measure.experiment import Experiment
     from workbench.measure.plan import chosen
@@ -137,23 +141,59 @@ def command(
         click.echo(f"note: of no effect in the {taken.name}: {', '.join(unheard)}", err=True)
     versions = runnable(taken, versions, named.every, progress.say)
     runner = Experiment(project, study, taken, say=progress.say, step=progress.step)
+    counting, denied = runner, ()
     failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
     profiled: list[Combination] = []
     for version in versions:
         with failures.of(version.id, version):
             one = chosen(study, version, named.problem, "profile")[0]
-            profile, path = runner.profile(runner.subject(*one), options)
-            shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
-            click.echo(f"{_summary(profile)} {taken.under} -> {shown.as_posix()}")
-            for notice in profile.notices:
-                if notice.code != "emulated":  # the first line says it
-                    progress.say(f"note: {version.id}: {notice.message}")
+            try:
+                _profile(counting, one, options, denied, progress)
+            except CountersDeniedError as error:
+                if engine != "auto":
+                    raise
+                denied = (_told(error, progress),)
+                emulator = choose("emulator", project, run, progress.say)
+                counting = Experiment(
+                    project, study, emulator, say=progress.say, step=progress.step
+                )
+                _profile(counting, one, options, denied, progress)
             profiled.append(one)
-    if timed and taken.gpu and profiled:
+    if (timed or denied) and taken.gpu and profiled:
         _time(runner, profiled, progress, failures)
     failures.finish()
     if not profiled:
         raise MissingError("nothing was profiled", "Name a version that can run here.")
+
+
+def _profile(
+    runner: Experiment,
+    one: Combination,
+    options: ProfileOptions,
+    notices: Sequence[Notice],
+    progress: Progress,
+) -> None:
+    """Profile one version, and say where its profile is kept."""
+    version, root = one.version, runner.project.root
+    if refused := runner.engine.refuses(version) if notices else "":
+        progress.say(f"{version.id}: timed, and not counted: {refused}")
+        return
+    profile, path = runner.profile(runner.subject(*one), options, notices)
+    shown = path.relative_to(root) if path.is_relative_to(root) else path
+    click.echo(f"{_summary(profile)} {runner.engine.under} -> {shown.as_posix()}")
+    for notice in profile.notices:
+        if notice.code != "emulated" and notice not in notices:  # said before
+            progress.say(f"note: {version.id}: {notice.message}")
+
+
+def _told(error: CountersDeniedError, progress: Progress) -> Notice:
+    """Say once that counters come from elsewhere from now on."""
+    from workbench.model import COUNTERS_DENIED, Notice
+
+    progress.say(f"note: [{COUNTERS_DENIED}] {error.message}. {error.hint}")
+    progress.say("counters are the emulator's from here on; times are measured on the GPU")
+    message = f"{error.message}: counted in the emulator, its time measured on a GPU"
+    return Notice(code=COUNTERS_DENIED, message=message)
 
 
 def _print_commands(named: Named, engine: str, options: ProfileOptions, run: RunOptions) -> None:

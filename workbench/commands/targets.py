@@ -289,11 +289,17 @@ class _Candidates:
                 f"record it again with `workbench profile {name}`"
             )
         damaged: list[DataError] = []
-        timing = self._timing(self.version.id, damaged)
+        counted = self.chosen.engine == "emulator"
+        timing = self._timing(self.version.id, None if counted else self.chosen.device, damaged)
         if timing is not None and timing.source_hash not in ("", profile.source_hash):
             notes.append("the time was taken of another state of the source than the counters")
         named = self.study.baseline
-        baseline = self._timing(named.id, damaged) if named else None
+        on = timing.device.slug if timing is not None else self.chosen.device
+        baseline = self._timing(named.id, on, damaged) if named else None
+        if timing is not None and on != self.chosen.device:
+            notes.append(
+                f"the time was measured on {timing.device.name}; the counters are the emulator's"
+            )
         # The counters are whole: a time that cannot be read does not hide them.
         notes += [f"without its time: {error.message}" for error in damaged]
         return Target(
@@ -306,14 +312,17 @@ class _Candidates:
             notes=tuple(notes),
         )
 
-    def _timing(self, version: str, damaged: list[DataError]) -> Timing | None:
+    def _timing(self, version: str, device: str | None, damaged: list[DataError]) -> Timing | None:
+        """A version's time on a device; None: on the one where it was measured last."""
         found = self.store.timings(
             damaged=damaged,
             study=self.study_name,
             version=version,
             problem=self.chosen.problem,
-            device=self.chosen.device,
+            device=device,
         )
+        if device is None:
+            found.sort(key=lambda timing: timing.captured, reverse=True)
         return found[0] if found else None
 
 

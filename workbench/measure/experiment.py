@@ -247,8 +247,14 @@ class Experiment:
         self,
         subject: Subject,
         options: ProfileOptions = ProfileOptions(),  # noqa: B008 - frozen
+        notices: Sequence[Notice] = (),
     ) -> tuple[Profile, Path]:
         """Verify and profile one version, and keep the profile.
+
+        Args:
+            subject: The version, on a problem.
+            options: What is asked of the engine.
+            notices: What is known of the circumstances, to be kept with the profile.
 
         Returns:
             The profile and the path it is kept at.
@@ -258,4 +264,5 @@ class Experiment:
                 earlier profile is as it was.
         """
         profile, raw = self.engine.profile(subject, options)
+        profile = msgspec.structs.replace(profile, notices=(*notices, *profile.notices))
         return profile, self.store.save(profile, raw)

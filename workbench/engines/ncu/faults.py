@@ -13,21 +13,33 @@ from workbench.engines.host.failures import failure_error, hang
 from workbench.engines.host.job import Job, Result
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
-from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
+from workbench.errors import (
+    CountersDeniedError,
+    DataError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
 
 #: NVIDIA's page on ERR_NVGPUCTRPERM.
 _PERMISSION_PAGE = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 _APPLICATION_CODE = re.compile(r"application returned an error code \((-?\d+)\)")
 
 
-def permission() -> MissingError:
-    """The error for counters that the driver keeps to administrators."""
-    return MissingError(
+def permission(without: str = "Without it verify and time work.") -> CountersDeniedError:
+    """The error for counters that the driver keeps to administrators.
+
+    Args:
+        without: What can be had all the same.
+    """
+    return CountersDeniedError(
         "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM)",
         "Either run as root, or let every user: put `options nvidia "
         "NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/nvidia-profiling.conf "
-        "and reboot (in a container: start it with --cap-add=SYS_ADMIN). "
-        f"{_PERMISSION_PAGE} has the details. Without it verify and time work.",
+        "and reboot (in a container: start it with --cap-add=SYS_ADMIN; under WSL: NVIDIA "
+        "Control Panel of Windows, Developer, Manage GPU Performance Counters). "
+        f"{_PERMISSION_PAGE} has the details. {without}",
     )
 
 
