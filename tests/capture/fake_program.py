@@ -1,7 +1,8 @@
 """A program that launches kernels as far as anyone can see: it writes what the tracer would.
 
 ``FAKE_PROGRAM`` chooses the case; ``FAKE_LAUNCHES`` says what is launched, a kernel a word:
-``sgemm_v3*40@900`` is 40 launches of about 900 ns each.
+``sgemm_v3*40@900`` is 40 launches of about 900 ns each, and ``…!a>b`` stands inside of two NVTX
+ranges.
 """
 
 import os
@@ -16,15 +17,26 @@ DEFAULT = "sgemm_v3*40@900 sgemm_v1*10@5000 [fill]*4@100"
 
 def trace(text: str, process: int, *, ended: bool) -> bytes:
     """Kernel after kernel on one stream; the n-th launch takes n ns longer."""
-    out, now = bytearray(struct.pack("<8sII", b"WBTRACE1", process, 0)), 1_000_000
+    out, now = bytearray(struct.pack("<8sII", b"WBTRACE2", process, 0)), 1_000_000
+    paths: dict[str, int] = {}
+    asked = 0
     for number, word in enumerate(filter(None, text.split(" "))):
+        word, _, path = word.partition("!")
         name, _, rest = word.replace("~", " ").rpartition("*")
         count, _, length = rest.partition("@")
         out += struct.pack("<III", 1, number, len(name)) + name.encode()
         shape = (0,) * 6 if name.startswith("[") else (32, 32, 1, 32, 32, 1)
         for launch in range(int(count)):
             end = now + int(length) + launch
-            out += struct.pack("<IIIIIQQ6IIIQ", 2, number, 0, 7, 0, now, end, *shape, 0, 0, 0)
+            asked += 1
+            work = (2, number, 0, 7, 0, now, end, *shape, 0, 0, 0, asked, 0)
+            out += struct.pack("<IIIIIQQ6IIIQII", *work)
+            if path:  # told behind the launch, as CUPTI may
+                if path not in paths:
+                    paths[path] = 1000 + len(paths)
+                    inside = path.replace(">", "\x1f").encode()
+                    out += struct.pack("<III", 1, paths[path], len(inside)) + inside
+                out += struct.pack("<III", 4, asked, paths[path])
             now = end + 10
     return bytes(out + struct.pack("<IIQ", 3, 0, 0)) if ended else bytes(out)
 

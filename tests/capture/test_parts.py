@@ -46,7 +46,7 @@ def test_no_bytes_crash_the_reader(tail: bytes) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "1.trace").write_bytes(struct.pack("<8sII", b"WBTRACE1", 1, 0) + tail)
+        Path(folder, "1.trace").write_bytes(struct.pack("<8sII", b"WBTRACE2", 1, 0) + tail)
         try:
             found = read_traces(Path(folder))
         except DataError:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from workbench.capture.ranges import wanted_range
 from workbench.capture.selection import Picked, Wish, matched
 from workbench.capture.survey import Invocation, run_program
 from workbench.captures.records import Survey
@@ -64,7 +65,7 @@ def ncu_arguments(survey: Survey, picked: Picked, wish: Wish, export: str, log: 
     words += ["--kernel-name-base", "mangled"]
     if wish.nvtx is not None:
         # Invocations are counted over the whole program, and the range is a part of it.
-        words += ["--nvtx", "--nvtx-include", wish.nvtx]
+        words += wanted_range(wish.nvtx).ncu_words
         words += ["--kernel-name", f"regex:^({names})$"]
         words += ["--launch-count", str(wish.launches * len(picked.works))]
     else:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from workbench.capture.names import demangled, name_of
+from workbench.capture.ranges import shares
 from workbench.capture.trace import Trace, TracedLaunch, busy_ns
 from workbench.captures.records import ProgramRun, Shape, Survey, Way, Work, WorkKind
 
@@ -33,13 +34,16 @@ def quantiles(values: Sequence[int], most: int = QUANTILES) -> tuple[int, ...]:
     return tuple(ordered[round(step * last / (most - 1))] for step in range(most))
 
 
-def survey_of(traces: Sequence[Trace], walls_s: Sequence[float], way: Way = "trace") -> Survey:
+def survey_of(
+    traces: Sequence[Trace], walls_s: Sequence[float], way: Way = "trace", nvtx: str = ""
+) -> Survey:
     """The survey of one or several runs.
 
     Args:
         traces: One a run; each has its launches by their start.
         walls_s: How long each run took, in seconds.
         way: How they were taken.
+        nvtx: The range whose launches the traces hold; empty: they hold all.
     """
     by_symbol: dict[str, list[list[TracedLaunch]]] = {}
     for run, trace in enumerate(traces):
@@ -63,6 +67,7 @@ def survey_of(traces: Sequence[Trace], walls_s: Sequence[float], way: Way = "tra
     )
     return Survey(
         way=way,
+        nvtx=nvtx,
         works=works,
         runs=tuple(_run(trace, wall_s) for trace, wall_s in zip(traces, walls_s, strict=True)),
     )
@@ -98,6 +103,7 @@ def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) 
         )
         for own in shapes.values()
     ]
+    ranges, count = shares((launch.ranges, launch.duration) for launch in every)
     known.sort(key=lambda shape: (-shape.total_ns, shape.grid, shape.block))
     return Work(
         symbol=symbol,
@@ -113,6 +119,8 @@ def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) 
         after=beside[1],
         graph=any(launch.graph for launch in every),
         bytes=sum(launch.bytes for launch in every),
+        ranges=ranges,
+        range_count=count,
     )
 
 

@@ -16,9 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
+from workbench.capture.ranges import WantedRange, unknown_range
 from workbench.capture.summary import survey_of
 from workbench.capture.trace import Trace, TracedLaunch, read_traces
-from workbench.capture.tracer import INJECTION, OUTPUT, tracer
+from workbench.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT, tracer
 from workbench.captures.records import Survey
 from workbench.engines import Say
 from workbench.engines.host.foreground import Ended, Input, run_foreground
@@ -94,9 +97,20 @@ def failed(ended: Ended) -> ProgramError:
 
 
 def take_survey(
-    invocation: Invocation, given: Input, chosen: Chosen, say: Say
+    invocation: Invocation,
+    given: Input,
+    chosen: Chosen,
+    say: Say,
+    within: WantedRange | None = None,
 ) -> tuple[Survey, Trace]:
     """Run the program, `invocation.repeat` times, and see what it launches.
+
+    Args:
+        invocation: The program.
+        given: Its standard input.
+        chosen: How launches are to be seen.
+        say: Called with one line of progress at a time.
+        within: The NVTX range that alone is looked at; None: everything.
 
     Returns:
         The survey of all runs, and every launch of the last one.
@@ -104,7 +118,7 @@ def take_survey(
     Raises:
         ProgramError: it failed by itself.
         KernelError: it did not end in time.
-        UsageError: it launched nothing.
+        UsageError: it launched nothing, or nothing inside of that range.
         MissingError: neither way of looking is to be had here, or no space.
         KeyboardInterrupt: Ctrl-C.
     """
@@ -130,19 +144,33 @@ def take_survey(
         with tempfile.TemporaryDirectory(prefix="workbench-") as holder:
             folder = Path(holder)
             if library is not None:
-                env = {INJECTION: str(library), OUTPUT: holder}
+                env = dict.fromkeys((INJECTION, NVTX_INJECTION), str(library)) | {OUTPUT: holder}
                 ended = run_program(invocation.command, invocation, given, env)
                 if ended.code:
                     raise failed(ended)
                 trace = read_traces(folder)
             else:
-                ended, trace = _measured(invocation, given, folder)
+                ended, trace = _measured(invocation, given, folder, within)
         if not any(True for _ in _kernels(trace)):
             raise _nothing(trace)
+        if within is not None and library is not None:
+            trace = _inside(trace, within)
         traces.append(trace)
         walls.append(ended.seconds)
     way: Literal["trace", "ncu"] = "trace" if library is not None else "ncu"
-    return survey_of(traces, walls, way), traces[-1]
+    return survey_of(traces, walls, way, within.text if within else ""), traces[-1]
+
+
+def _inside(trace: Trace, within: WantedRange) -> Trace:
+    """The launches inside of a range.
+
+    Raises:
+        UsageError: there is none.
+    """
+    kept = tuple(launch for launch in trace.launches if within.holds(launch.ranges))
+    if not any(launch.grid[0] for launch in kept):
+        raise unknown_range(within, (launch.ranges for launch in trace.launches))
+    return replace(trace, launches=kept)
 
 
 def _kernels(trace: Trace) -> Iterator[TracedLaunch]:
@@ -166,11 +194,14 @@ def _nothing(trace: Trace) -> WorkbenchError:
 # --- by ncu ------------------------------------------------------------------------------
 
 
-def _measured(invocation: Invocation, given: Input, folder: Path) -> tuple[Ended, Trace]:
+def _measured(
+    invocation: Invocation, given: Input, folder: Path, within: WantedRange | None
+) -> tuple[Ended, Trace]:
     log = folder / "ncu.log"
     argv = [need_ncu(), "--csv", "--page", "raw", "--print-units", "base", "--metrics", _METRIC]
     argv += ["--print-kernel-base", "mangled", "--clock-control", "none", "--cache-control"]
-    argv += ["none", "--target-processes", "all", "--log-file", str(log), *invocation.command]
+    argv += ["none", "--target-processes", "all", "--log-file", str(log)]
+    argv += [*(within.ncu_words if within else ()), *invocation.command]
     ended = run_program(argv, invocation, given)
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
     if "ERR_NVGPUCTRPERM" in text:

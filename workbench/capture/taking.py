@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from workbench import __version__
 from workbench.capture.detail import KernelDetail, take_detail
 from workbench.capture.provenance import Neutral, root_of, with_texts
+from workbench.capture.ranges import wanted_range
 from workbench.capture.selection import Wish, pick
 from workbench.capture.survey import Chosen, Invocation, take_survey
 from workbench.capture.tracer import find_cupti
@@ -65,8 +66,9 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
     folder = order.invocation.folder
     state = state_of(folder)
     name = check_name(order.name or default_name(state))
+    within = wanted_range(order.wish.nvtx) if order.wish.nvtx is not None else None
     with Input() as given:
-        survey, trace = take_survey(order.invocation, given, order.survey, say)
+        survey, trace = take_survey(order.invocation, given, order.survey, say, within)
         picked = pick(survey, trace.launches, order.wish)
         detail = KernelDetail()
         if order.detailed and picked.works:

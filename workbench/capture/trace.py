@@ -11,19 +11,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from workbench.capture.ranges import Range, read_ranges
 from workbench.errors import DataError
 from workbench.model import Dim3, Record
 
 SUFFIX = ".trace"
-MAGIC = b"WBTRACE1"
+MAGIC = b"WBTRACE2"
 HEADER = struct.Struct("<8sII")
 #: kind, and behind it: the number of a name and its length.
 NAME = struct.Struct("<III")
 KIND = struct.Struct("<I")
-#: kind; name, device, stream, graph; start, end; grid, block; static, dynamic; bytes.
-WORK = struct.Struct("<IIIIIQQ3I3IIIQ")
+#: kind; name, device, stream, graph; start, end; grid, block; static, dynamic; bytes; correlation.
+WORK = struct.Struct("<IIIIIQQ3I3IIIQII")
 END = struct.Struct("<IIQ")
-_NAMED, _WORKED, _ENDED = 1, 2, 3
+#: kind, correlation, name: the NVTX ranges of the launch of that correlation.
+INSIDE = struct.Struct("<III")
+_NAMED, _WORKED, _ENDED, _INSIDE = 1, 2, 3, 4
 
 
 class TracedLaunch(NamedTuple):
@@ -40,6 +43,7 @@ class TracedLaunch(NamedTuple):
     block: Dim3 = (0, 0, 0)
     dynamic_shared: int = 0
     bytes: int = 0
+    ranges: tuple[Range, ...] = ()
 
     @property
     def duration(self) -> int:
@@ -88,7 +92,10 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
     if magic != MAGIC:
         raise DataError(f"{path} is no trace (it starts with {magic!r})", "Capture again.")
     names: dict[int, str] = {}
+    inside: dict[int, int] = {}  # correlation -> name
     out: list[TracedLaunch] = []
+    correlations: list[int] = []
+    lost: int | None = None
     at, size = HEADER.size, len(data)
     while at + KIND.size <= size:
         (kind,) = KIND.unpack_from(data, at)
@@ -98,6 +105,7 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
             if name not in names or end < start:
                 raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
             shared, moved = rest[7], rest[8]
+            correlations.append(rest[9])
             grid, block = (rest[0], rest[1], rest[2]), (rest[3], rest[4], rest[5])
             out.append(
                 TracedLaunch(
@@ -113,13 +121,25 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
                 break
             names[number] = data[at : at + length].decode("utf-8", "replace")
             at += length
+        elif kind == _INSIDE and at + INSIDE.size <= size:
+            _, correlation, name = INSIDE.unpack_from(data, at)
+            if name not in names:
+                raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
+            inside[correlation] = name
+            at += INSIDE.size
         elif kind == _ENDED and at + END.size <= size:
-            return out, int(END.unpack_from(data, at)[2])
-        elif kind in (_NAMED, _WORKED, _ENDED):
+            lost = int(END.unpack_from(data, at)[2])
+            break
+        elif kind in (_NAMED, _WORKED, _ENDED, _INSIDE):
             break
         else:
             raise DataError(f"{path} is damaged at byte {at:,}", "Capture again.")
-    return out, None
+    if inside:  # a launch may be read before its ranges are
+        paths = {name: read_ranges(names[name]) for name in set(inside.values())}
+        for place, correlation in enumerate(correlations):
+            if correlation in inside:
+                out[place] = out[place]._replace(ranges=paths[inside[correlation]])
+    return out, lost
 
 
 def busy_ns(launches: Iterable[TracedLaunch]) -> int:

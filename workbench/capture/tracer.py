@@ -24,8 +24,11 @@ from workbench.model import Record
 from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
+_INCLUDED = SOURCE.with_name("tracer_ranges.h")
 #: The driver loads what this names into every process that initialises CUDA.
 INJECTION = "CUDA_INJECTION64_PATH"
+#: NVTX loads what this names, which is the same library.
+NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: Where the library writes.
 OUTPUT = "WORKBENCH_TRACE"
 _VERSION = re.compile(rb"#define\s+CUPTI_API_VERSION\s+(\d+)")
@@ -91,7 +94,7 @@ def tracer() -> Path:
             "It comes with the CUDA toolkit (package cuda-cupti-dev-*), or as "
             "`pip install nvidia-cuda-cupti`; name the toolkit in CUDA_HOME.",
         )
-    text = SOURCE.read_bytes()
+    text = SOURCE.read_bytes() + _INCLUDED.read_bytes()
     made_of = f"{cupti.version} {cupti.library} {platform.machine()}".encode()
     name = f"{cupti.version}-{sha256(text + made_of).hexdigest()[:16]}.so"
     folder = cache_folder("tracer")

@@ -25,6 +25,14 @@ class Shape(Record, frozen=True):
     total_ns: int = 0
 
 
+class RangeShare(Record, frozen=True):
+    """Launches of a kernel inside of NVTX ranges: ``domain@outer/domain@inner``, over all runs."""
+
+    path: str
+    launches: int
+    total_ns: int
+
+
 class Work(Record, frozen=True):
     """A kernel (or all copies of one direction, or all fills) of a program.
 
@@ -48,6 +56,8 @@ class Work(Record, frozen=True):
     after: int = -1
     graph: bool = False  # launched as a node of a CUDA graph, at least once
     bytes: int = 0
+    ranges: tuple[RangeShare, ...] = ()  # those with most of its time
+    range_count: int = 0  # how many there were
 
 
 class ProgramRun(Record, frozen=True):
@@ -65,11 +75,15 @@ class ProgramRun(Record, frozen=True):
 
 
 class Survey(Record, frozen=True):
-    """Every kernel of a program with its time; works in the order of their total, down."""
+    """Every kernel of a program with its time; works in the order of their total, down.
+
+    `nvtx`: only of the launches inside of that range.
+    """
 
     way: Way
     works: tuple[Work, ...]
     runs: tuple[ProgramRun, ...]
+    nvtx: str = ""
 
     @property
     def totals_ns(self) -> tuple[int, ...]:

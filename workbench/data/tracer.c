@@ -4,10 +4,11 @@
  *
  * Writes $WORKBENCH_TRACE/<pid>.trace, little endian, read by workbench/capture/trace.py:
  *
- *   "WBTRACE1"  u32 pid  u32 CUPTI_API_VERSION
+ *   "WBTRACE2"  u32 pid  u32 CUPTI_API_VERSION
  *   u32 1  u32 id  u32 length  bytes              a name, before its first use
  *   u32 2  struct work                            a kernel, copy or fill
  *   u32 3  u32 0  u64 dropped                     the last record of a process that ended itself
+ *   u32 4  u32 correlation  u32 name              the NVTX ranges (tracer_ranges.h) of a launch
  *
  * Built with the headers of the toolkit that is there. Only fields are read that have kept
  * their places since CUDA 11.0 (CUpti_ActivityKernel5; CUPTI appends new ones). */
@@ -29,7 +30,8 @@ struct work {
   uint64_t start, end;                  /* ns, one clock for all processes of a machine */
   uint32_t grid[3], block[3];           /* zero for copies and fills */
   uint32_t static_shared, dynamic_shared;
-  uint64_t bytes; /* of copies and fills */
+  uint64_t bytes;                /* of copies and fills */
+  uint32_t correlation, zero;    /* which API call asked for it */
 };
 
 static int file = -1;
@@ -64,47 +66,63 @@ static void put(const void *data, size_t size) {
 
 static void put32(uint32_t value) { put(&value, sizeof value); }
 
-/* --- names, each written once -------------------------------------------------------------- */
+/* --- texts, each with a number -------------------------------------------------------------- */
 
-static char **names;
-static uint32_t *ids, slots, known;
+struct table {
+  char **slots, **by_number;
+  uint32_t *numbers, size, known;
+};
 
-static uint32_t slot_of(const char *name) {
+static uint32_t slot_of(const struct table *t, const char *text) {
   uint64_t hash = 1469598103934665603ull;
-  for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211ull;
-  uint32_t at = (uint32_t)(hash % slots);
-  while (names[at] && strcmp(names[at], name)) at = (at + 1) % slots;
+  for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211ull;
+  uint32_t at = (uint32_t)(hash % t->size);
+  while (t->slots[at] && strcmp(t->slots[at], text)) at = (at + 1) % t->size;
   return at;
 }
 
-static void grow(void) {
-  char **old = names;
-  uint32_t *old_ids = ids, count = slots;
-  slots = count ? 2 * count : 1024;
-  names = calloc(slots, sizeof *names);
-  ids = calloc(slots, sizeof *ids);
-  if (!names || !ids) abort();
-  for (uint32_t i = 0; i < count; i++)
-    if (old[i]) {
-      uint32_t at = slot_of(old[i]);
-      names[at] = old[i], ids[at] = old_ids[i];
-    }
-  free(old), free(old_ids);
+static void grow(struct table *t) {
+  struct table old = *t;
+  t->size = old.size ? 2 * old.size : 1024;
+  t->slots = calloc(t->size, sizeof *t->slots);
+  t->numbers = calloc(t->size, sizeof *t->numbers);
+  t->by_number = realloc(old.by_number, t->size * sizeof *t->by_number);
+  if (!t->slots || !t->numbers || !t->by_number) abort();
+  for (uint32_t i = 0; i < old.known; i++) {
+    uint32_t at = slot_of(t, t->by_number[i]);
+    t->slots[at] = t->by_number[i], t->numbers[at] = i;
+  }
+  free(old.slots), free(old.numbers);
 }
 
-static uint32_t name_of(const char *name) {
-  if (2 * known >= slots) grow();
-  if (!name) name = "";
-  uint32_t at = slot_of(name);
-  if (!names[at]) {
-    uint32_t length = (uint32_t)strlen(name);
-    names[at] = strdup(name);
-    if (!names[at]) abort();
-    ids[at] = known++;
-    put32(1), put32(ids[at]), put32(length), put(name, length);
+/* The number of a text; `is_new` says whether it has just been given. */
+static uint32_t number_of(struct table *t, const char *text, int *is_new) {
+  if (2 * t->known >= t->size) grow(t);
+  uint32_t at = slot_of(t, text);
+  *is_new = !t->slots[at];
+  if (*is_new) {
+    t->slots[at] = t->by_number[t->known] = strdup(text);
+    if (!t->slots[at]) abort();
+    t->numbers[at] = t->known++;
   }
-  return ids[at];
+  return t->numbers[at];
 }
+
+static struct table names;
+
+/* The number of a name in the file, which has it from now on. */
+static uint32_t name_of(const char *name) {
+  int is_new;
+  if (!name) name = "";
+  uint32_t id = number_of(&names, name, &is_new);
+  if (is_new) {
+    uint32_t length = (uint32_t)strlen(name);
+    put32(1), put32(id), put32(length), put(name, length);
+  }
+  return id;
+}
+
+#include "tracer_ranges.h"
 
 /* --- activity ------------------------------------------------------------------------------ */
 
@@ -125,16 +143,25 @@ static void take(CUpti_Activity *record) {
                       k->start, k->end,
                       {(uint32_t)k->gridX, (uint32_t)k->gridY, (uint32_t)k->gridZ},
                       {(uint32_t)k->blockX, (uint32_t)k->blockY, (uint32_t)k->blockZ},
-                      (uint32_t)k->staticSharedMemory, (uint32_t)k->dynamicSharedMemory, 0};
+                      (uint32_t)k->staticSharedMemory, (uint32_t)k->dynamicSharedMemory, 0,
+                      k->correlationId, 0};
   } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
     CUpti_ActivityMemcpy *m = (CUpti_ActivityMemcpy *)record;
     w.name = name_of(copy_name(m->copyKind));
-    w.device = m->deviceId, w.stream = m->streamId;
+    w.device = m->deviceId, w.stream = m->streamId, w.correlation = m->correlationId;
     w.start = m->start, w.end = m->end, w.bytes = m->bytes;
+  } else if (record->kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) {
+    CUpti_ActivityExternalCorrelation *e = (CUpti_ActivityExternalCorrelation *)record;
+    const char *path = e->externalKind == KIND ? path_of(e->externalId) : "";
+    if (*path) {
+      uint32_t name = name_of(path);
+      put32(4), put32(e->correlationId), put32(name);
+    }
+    return;
   } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
     CUpti_ActivityMemset *m = (CUpti_ActivityMemset *)record;
     w.name = name_of("[fill]");
-    w.device = m->deviceId, w.stream = m->streamId;
+    w.device = m->deviceId, w.stream = m->streamId, w.correlation = m->correlationId;
     w.start = m->start, w.end = m->end, w.bytes = m->bytes;
   } else {
     return;
@@ -181,7 +208,7 @@ int InitializeInjection(void) {
   snprintf(path, sizeof path, "%s/%ld.trace", folder, (long)owner);
   file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0) return 1; /* the program runs on untraced, and that is told */
-  put("WBTRACE1", 8), put32((uint32_t)owner), put32(CUPTI_API_VERSION);
+  put("WBTRACE2", 8), put32((uint32_t)owner), put32(CUPTI_API_VERSION);
   drain();
   if (cuptiActivityRegisterCallbacks(requested, completed) != CUPTI_SUCCESS) return 1;
   cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);

@@ -143,6 +143,9 @@ def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:
         found.append(f"{names[0]} before, {names[1]} after")
     if old.survey.way != new.survey.way:
         found.append(f"surveyed by {old.survey.way} before, by {new.survey.way} after")
+    if old.survey.nvtx != new.survey.nvtx:
+        parts = [f"the range {x.survey.nvtx}" if x.survey.nvtx else "all" for x in (old, new)]
+        found.append(f"{parts[0]} of the program before, {parts[1]} of it after")
     return found
 
 

@@ -43,6 +43,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         _work(work, name, runs, whole, profiled[place])
         for place, (work, name) in enumerate(zip(survey.works, names, strict=True))
     ]
+    ranged = any(row["ranges"] for row in raw)
     shown = [
         (
             shortened(row["kernel"]),
@@ -53,6 +54,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
             f"{quantity(row['shortest_s'], 's')} – {quantity(row['longest_s'], 's')}",
             _shape(row["grid"]),
             _shape(row["block"]),
+            *([_range(row)] if ranged else []),
             count(row["profiled"]) if row["profiled"] else "",
         )
         for row in (raw if everything else raw[:ROWS])
@@ -72,14 +74,14 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
     return Sheet(
         header=(
             *("kernel", "time", "share", "launches", "mean", "shortest – longest"),
-            *("grid", "block", "profiled"),
+            *("grid", "block", *(["NVTX range"] if ranged else []), "profiled"),
         ),
         shown=tuple(shown),
         raw=tuple(raw),
         document=_document(capture, whole, raw),
         title=_title(capture, whole),
         notes=tuple(notes),
-        extra=("block", "grid", "shortest – longest", "profiled"),
+        extra=("block", "grid", "shortest – longest", "NVTX range", "profiled"),
     )
 
 
@@ -120,8 +122,21 @@ def _work(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> d
         "grid": shape.grid if shape else None,
         "block": shape.block if shape else None,
         "graph": work.graph,
+        "ranges": [
+            {"range": x.path, "launches": x.launches / runs, "seconds": 1e-9 * x.total_ns / runs}
+            for x in work.ranges
+        ],
+        "range_count": work.range_count,
         "profiled": profiled,
     }
+
+
+def _range(row: dict[str, Any]) -> str:
+    """The range with most of a kernel's time, and how many others there are."""
+    if not row["ranges"]:
+        return ""
+    others = row["range_count"] - 1
+    return _short(row["ranges"][0]["range"]) + (f" + {others}" if others else "")
 
 
 def _document(
@@ -153,6 +168,7 @@ def side_document(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
         "clean": capture.state.clean,
         "device": capture.device.name if capture.device else None,
         "survey": capture.survey.way,
+        "nvtx": capture.survey.nvtx or None,
         "time": estimate_document(whole),
         "tools": capture.tools,
     }
