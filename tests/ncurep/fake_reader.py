@@ -6,7 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Ids:
+class Valued:
+    """Values by their kind, as ``IMetric`` gives them; a broken one has none."""
+
+    ValueKind_UNKNOWN, ValueKind_STRING, ValueKind_FLOAT = 0, 2, 3
+    ValueKind_DOUBLE, ValueKind_UINT32, ValueKind_UINT64 = 4, 5, 6
+
+    def value(self, i: int | None = None) -> Any:
+        raise NotImplementedError
+
+    def kind(self, i: int) -> int:
+        kinds = {int: self.ValueKind_UINT64, float: self.ValueKind_DOUBLE}
+        return kinds.get(type(self.value(i)), self.ValueKind_UNKNOWN)
+
+    def as_uint64(self, i: int) -> int:
+        value = self.value(i)
+        return value if isinstance(value, int) else 0
+
+    def as_double(self, i: int) -> float:
+        value = self.value(i)
+        return value if isinstance(value, float) else 0.0
+
+
+class Ids(Valued):
     def __init__(self, ids: list[Any]) -> None:
         self._ids = ids
 
@@ -17,7 +39,7 @@ class Ids:
         return self._ids[i]
 
 
-class FakeMetric:
+class FakeMetric(Valued):
     def __init__(self, value: Any, unit: str = "", instances: dict[Any, Any] | None = None) -> None:
         self._value, self._unit, self._instances = value, unit, instances
 
@@ -61,7 +83,7 @@ class FakeAction:
 
     WorkloadType_KERNEL, WorkloadType_RANGE = 0, 1
     WorkloadType_CMDLIST, WorkloadType_GRAPH = 2, 3
-    NameBase_DEMANGLED = 1
+    NameBase_DEMANGLED, NameBase_MANGLED = 1, 2
 
     def __init__(
         self,

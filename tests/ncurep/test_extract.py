@@ -267,3 +267,27 @@ def test_main_writes_the_profile(
     monkeypatch.setattr(module, "_limit_memory", lambda size: None)
     assert main([str(tmp_path / "x"), str(tmp_path / "out")]) == 0
     assert msgspec.json.decode((tmp_path / "out").read_bytes(), type=Profile) == expected
+
+
+def test_code_is_read_once_of_launches_of_one_function(read: Read) -> None:
+    asked: list[int] = []
+
+    class Counted(FakeAction):
+        def sass_by_pc(self, pc: int) -> str | None:
+            asked.append(pc)
+            return super().sass_by_pc(pc)
+
+    one = Counted(DEVICE | LAUNCH | INST, CODE)
+    once = read([one]).launches[0].instructions
+    first = len(asked)
+    again = read([one, one, one])
+    assert len(asked) == 2 * first
+    assert all(launch.instructions == once for launch in again.launches)
+    # Another function of the same name is another one.
+    moved = {BASE + 4096: ("STG", ("c.cu", 7))}
+    other = FakeAction(
+        DEVICE | LAUNCH | {"inst_executed": FakeMetric(4, "inst", {BASE + 4096: 4})}, moved
+    )
+    both = read([one, other])
+    assert both.launches[1].instructions.text == ("STG",)
+    assert {source.path for source in both.sources} >= {"a.cu", "c.cu"}

@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +39,7 @@ from workbench.model import (
     RuleFocus,
     SourceFile,
 )
-from workbench.ncurep.instructions import read_table
+from workbench.ncurep.instructions import Listings, read_table
 from workbench.ncurep.names import kernel_name
 from workbench.ncurep.notices import lacks
 from workbench.ncurep.timeline import read_timeline
@@ -73,11 +74,13 @@ def extract(path: str) -> Profile:
     sources = _Sources()
     launches: list[Launch] = []
     failures: list[str] = []
+    known: Listings = {}
     for r in range(context.num_ranges()):
         result_range = context.range_by_idx(r)
         for a in range(result_range.num_actions() if result_range is not None else 0):
             try:
-                launches.append(_launch(result_range.action_by_idx(a), len(launches), sources))
+                action = result_range.action_by_idx(a)
+                launches.append(_launch(action, len(launches), sources, known))
             except Exception as error:
                 # One bad action must not lose the others; it is named in a notice.
                 failures.append(f"action {a} of range {r}: {error}")
@@ -115,6 +118,10 @@ class _Sources:
         if index >= 0 and text:
             self._texts[index] = clean(text)
 
+    def add_all(self, files: Mapping[str, str] | None) -> None:
+        for path, text in dict(files or {}).items():
+            self.add(path, text)
+
     def files(self) -> tuple[SourceFile, ...]:
         return tuple(
             SourceFile(
@@ -126,7 +133,7 @@ class _Sources:
         )
 
 
-def _launch(action: Any, index: int, sources: _Sources) -> Launch:
+def _launch(action: Any, index: int, sources: _Sources, known: Listings) -> Launch:
     if action is None:
         raise ValueError("the reader gives nothing for it")
     metrics, absent = read_metrics(action)
@@ -136,9 +143,13 @@ def _launch(action: Any, index: int, sources: _Sources) -> Launch:
     signature = clean(action.name(action.NameBase_DEMANGLED) or "") or raw
     # The reader crashes on the sources of what is no kernel; a graph has none, and no code.
     if workload == "kernel":
-        for path, text in dict(_or_nothing(action.source_files) or {}).items():
-            sources.add(path, text)
-        instructions = _or_nothing(lambda: read_table(action, sources.index))
+        before, name = len(known), action.name(action.NameBase_MANGLED)
+        fresh = all(name != function for function, _ in known)
+        if fresh:
+            sources.add_all(_or_nothing(action.source_files))
+        instructions = _or_nothing(lambda: read_table(action, sources.index, known))
+        if not fresh and len(known) > before:  # another function of that name
+            sources.add_all(_or_nothing(action.source_files))
     else:
         instructions = None
     measured = [name for name in metrics if not is_static(name)]

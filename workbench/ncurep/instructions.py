@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.model import Column, InstructionTable, Number
 from workbench.ncurep.values import (
     base_unit,
     clean,
+    instances,
     is_dropped,
     is_static,
     known_name,
@@ -55,9 +56,12 @@ def _instances(native: Any) -> dict[int, Number]:
     ids = native.correlation_ids()
     if not count or ids.num_instances() != count or not isinstance(ids.value(0), int):
         return {}
-    found: dict[int, Number] = {}
-    for i in range(count):
-        pc, value = ids.value(i), native.value(i)
+    pcs, values = instances(ids, count), instances(native, count)
+    plain = all(isinstance(value, int) for value in values)
+    if plain and len(found := dict(zip(pcs, values, strict=True))) == count:
+        return found
+    found = {}
+    for pc, value in zip(pcs, values, strict=True):
         if isinstance(value, (int, float)) and math.isfinite(value):
             # The same PC twice: an instruction that was reported in parts.
             found[pc] = found.get(pc, 0) + value
@@ -73,22 +77,21 @@ def _columns(action: Any) -> dict[str, tuple[dict[int, Number], str]]:
             continue
         try:
             native = action.metric_by_name(name)
-            instances = _instances(native)
-            if instances:
-                found[known_name(name, names)] = (instances, native.unit() or "")
+            if per_pc := _instances(native):
+                found[known_name(name, names)] = (per_pc, native.unit() or "")
         except Exception:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue
     # Samples that fell outside of any code come under small ids.
     if any(pc >= _LOWEST_PC for name in found if _is_anchor(name) for pc in found[name][0]):
-        for name, (instances, unit) in found.items():
+        for name, (per_pc, unit) in found.items():
             if _is_anchor(name):
-                code = {pc: value for pc, value in instances.items() if pc >= _LOWEST_PC}
+                code = {pc: value for pc, value in per_pc.items() if pc >= _LOWEST_PC}
                 found[name] = (code, unit)
     anchor: set[int] = set()
-    for name, (instances, _) in found.items():
+    for name, (per_pc, _) in found.items():
         if _is_anchor(name):
-            anchor.update(instances)
+            anchor.update(per_pc)
     return {
         name: entry
         for name, entry in found.items()
@@ -155,7 +158,38 @@ def _integral(values: list[Number]) -> list[Number]:
     return values
 
 
-def read_table(action: Any, source: SourceIndex) -> InstructionTable:
+class Listing(NamedTuple):
+    """The code of a function as launches of it have in common: what no counter changes.
+
+    `pcs` are all instructions, `files` and `lines` where each comes from.
+    """
+
+    pcs: tuple[int, ...]
+    text: tuple[str, ...]
+    files: tuple[int, ...]
+    lines: tuple[int, ...]
+    ptx: tuple[str, ...]
+
+
+#: Function and its instructions that counted something -> its code. The reader disassembles anew
+#: for every launch, which is a third of all its time where a report has thousands.
+Listings = dict[tuple[str, frozenset[int]], Listing]
+
+
+def _listing(action: Any, seen: set[int], source: SourceIndex) -> Listing:
+    pcs = _all_pcs(action, seen)
+    places = [_line(action, pc) for pc in pcs]
+    ptx = tuple(clean(action.ptx_by_pc(pc) or "").strip() for pc in pcs)
+    return Listing(
+        pcs=tuple(pcs),
+        text=tuple(_sass(action, pc) or "" for pc in pcs),
+        files=tuple(source(path) for path, _ in places),
+        lines=tuple(line for _, line in places),
+        ptx=ptx if any(ptx) else (),
+    )
+
+
+def read_table(action: Any, source: SourceIndex, known: Listings | None = None) -> InstructionTable:
     """The instructions of one launch with addresses from the lowest one, in bytes.
 
     A kernel that calls device functions has their instructions in the table too;
@@ -165,30 +199,30 @@ def read_table(action: Any, source: SourceIndex) -> InstructionTable:
         action: ``ncu_report.IAction``.
         source: Gives the index in ``Profile.sources`` of a file named by line information,
             -1 for no name.
+        known: The code of functions that were read before, which this one's is added to.
     """
     columns = _columns(action)
-    seen = {pc for instances, _ in columns.values() for pc in instances}
+    seen = {pc for per_pc, _ in columns.values() for pc in per_pc}
     if not seen:
         return InstructionTable()
-    pcs = _all_pcs(action, seen)
+    known = {} if known is None else known
+    function = action.name(action.NameBase_MANGLED), frozenset(seen)
+    code = known.get(function)
+    if code is None:
+        code = known[function] = _listing(action, seen, source)
+    pcs = code.pcs
     row = {pc: i for i, pc in enumerate(pcs)}
-    files, lines = [], []
-    for pc in pcs:
-        path, line = _line(action, pc)
-        files.append(source(path))
-        lines.append(line)
-    ptx = tuple(clean(action.ptx_by_pc(pc) or "").strip() for pc in pcs)
     table: dict[str, Column] = {}
-    for name, (instances, native_unit) in columns.items():
+    for name, (per_pc, native_unit) in columns.items():
         unit, divisor, multiplier = base_unit(native_unit)
-        kept = sorted((row[pc], value) for pc, value in instances.items() if value != 0)
+        kept = sorted((row[pc], value) for pc, value in per_pc.items() if value != 0)
         values = _integral([to_base(value, divisor, multiplier) for _, value in kept])
         table[name] = Column(rows=tuple(r for r, _ in kept), values=tuple(values), unit=unit)
     return InstructionTable(
         address=tuple(pc - pcs[0] for pc in pcs),
-        text=tuple(_sass(action, pc) or "" for pc in pcs),
-        file=tuple(files),
-        line=tuple(lines),
-        ptx=ptx if any(ptx) else (),
+        text=code.text,
+        file=code.files,
+        line=code.lines,
+        ptx=code.ptx,
         columns=table,
     )

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from workbench.model import Column, Timeline
-from workbench.ncurep.values import clean
+from workbench.ncurep.values import clean, instances
 
 _SAMPLED = re.compile(r"^(?:\w+\.Triage\w*\.|pmsampling:)(?P<name>.+)$")
 #: What is worth keeping: shares of peak, hit rates, and warps by state.
@@ -74,8 +74,9 @@ def _samples(native: Any) -> _Series:
         return {}
     ids, count = native.correlation_ids(), native.num_instances()
     out: _Series = {}
-    for i in range(count if ids.num_instances() == count else 0):
-        time, value = ids.value(i), native.value(i)
+    if ids.num_instances() != count:
+        return out
+    for time, value in zip(instances(ids, count), instances(native, count), strict=True):
         if not isinstance(time, int) or not isinstance(value, (int, float)):
             return {}
         if time >= _EARLIEST:

@@ -104,6 +104,23 @@ def to_base(value: Number, divisor: float, multiplier: float) -> Number:
     return value
 
 
+def instances(native: Any, count: int) -> list[Any]:
+    """The values of a metric's first `count` instances.
+
+    ``IMetric.value`` looks up the kind of every one of them. ncu gives those of one metric in one
+    kind, so it is asked for at both ends, and the values by the method of that kind.
+    """
+    if not count:
+        return []
+    kind = native.kind(0)
+    if kind == native.kind(count - 1):
+        if kind in (native.ValueKind_UINT64, native.ValueKind_UINT32):
+            return list(map(native.as_uint64, range(count)))
+        if kind in (native.ValueKind_DOUBLE, native.ValueKind_FLOAT):
+            return list(map(native.as_double, range(count)))
+    return [native.value(i) for i in range(count)]
+
+
 def read_metric(name: str, native: Any) -> Metric | str:
     """One metric, or the reason why there is no number.
 
