@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +98,17 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "other.tmp").write_bytes(b"not ours")
     write_files(tmp_path, {"a": b"1"})
     assert names(tmp_path) == ["a", "other.tmp"]
+
+
+def test_what_another_host_is_writing_is_left_alone_for_a_day(tmp_path: Path) -> None:
+    """Its lock may not reach us: a network file system need not carry locks."""
+    young, old = (tmp_path / f".workbench-00c0ffee-{digit * 16}.tmp" for digit in "12")
+    ours = tmp_path / writing._temporary()
+    for path in (young, old, ours):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    write_files(tmp_path, {"a": b"1"})
+    assert names(tmp_path) == [young.name, "a"]
 
 
 def test_the_lock_leaves_no_file_and_can_be_taken_again(tmp_path: Path) -> None:
@@ -223,7 +235,7 @@ def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
         assert ready.wait(20)
         with pytest.raises(MissingError) as caught, locked(tmp_path, 0.2):
             pytest.fail("two writers at once")
-        assert f"pid {other.pid}" in caught.value.message
+        assert f"(pid {other.pid} on {socket.gethostname()})" in caught.value.message
         assert caught.value.exit_code == 3
     finally:
         other.kill()

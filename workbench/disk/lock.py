@@ -2,7 +2,8 @@
 
 The lock is the kernel's, on a small file in the folder, so a writer that is killed lets go of
 it. Children that a writer forked would hold it on: each closes its copy before it does
-anything else.
+anything else. On a network file system that carries locks (NFS, and Lustre mounted with
+``flock``) it excludes writers on other nodes too; so the file names the host as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +49,8 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
         MissingError: the folder cannot be written.
         DataError: the folder or its lock is a link.
     """
+    import socket  # what only reads does not pay for it
+
     home = root / name
     deadline = time.monotonic() + timeout_s
     with contextlib.ExitStack() as held:
@@ -63,7 +67,7 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, 0)
                 os.lseek(handle, 0, os.SEEK_SET)
-                os.write(handle, str(os.getpid()).encode())
+                os.write(handle, f"{os.getpid()} {socket.gethostname()}".encode())
             yield
         finally:
             if handle in _held:  # not in a child that was forked within the block
@@ -125,9 +129,10 @@ def _is_same_file(handle: int, place: Opened) -> bool:
 def _holder(handle: int) -> str:
     with contextlib.suppress(OSError):
         os.lseek(handle, 0, os.SEEK_SET)
-        text = os.read(handle, 20).decode("ascii", "replace").strip()
-        if text.isdigit():
-            return f" (pid {text})"
+        # Words of another host: only what can be a number and a host's name is repeated.
+        text = os.read(handle, 300).decode("ascii", "replace")
+        if found := re.fullmatch(r"(\d{1,10}) ([\w.-]{1,255})", text):
+            return f" (pid {found[1]} on {found[2]})"
     return ""
 
 

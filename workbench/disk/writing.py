@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from workbench.disk.opening import FILE, Opened, folder, linked, parts_of, refus
 from workbench.errors import UsageError
 
 _BEFORE, _AFTER = ".workbench-", ".tmp"
+#: Another host's half written file is taken for forgotten after so many seconds.
+_FORGOTTEN_S = 24 * 3600.0
 
 
 def is_temporary(name: str) -> bool:
@@ -231,7 +234,15 @@ def _at(root: Path, name: str) -> Iterator[tuple[Opened, str]]:
 
 
 def _temporary() -> str:
-    return f"{_BEFORE}{secrets.token_hex(8)}{_AFTER}"
+    return f"{_BEFORE}{_host()}-{secrets.token_hex(8)}{_AFTER}"
+
+
+def _host() -> str:
+    """A mark of this host, eight hexadecimal digits: names of files should not tell its name."""
+    import socket  # what only reads does not pay for it
+    import zlib
+
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
 
 
 def _written(place: Opened, name: str, data: bytes, *, durable: bool) -> None:
@@ -257,8 +268,15 @@ def _drop(place: Opened, name: str) -> None:
 
 
 def _tidy(place: Opened) -> None:
+    """Remove what is half written, unless a writer on another host may be at it.
+
+    Not every network file system carries our lock to other hosts.
+    """
     for name in filter(is_temporary, place.names()):
-        _drop(place, name)
+        marked = name.removeprefix(_BEFORE).partition("-")
+        status = place.status(name) if marked[1] and marked[0] != _host() else None
+        if status is None or status.st_mtime < time.time() - _FORGOTTEN_S:
+            _drop(place, name)
 
 
 def _sync_folder(place: Opened) -> None:

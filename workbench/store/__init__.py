@@ -84,7 +84,7 @@ class Store:
         lock_timeout_s: How long a writer waits for another one, in seconds.
     """
 
-    def __init__(self, root: Path, *, lock_timeout_s: float = 5.0) -> None:
+    def __init__(self, root: Path, *, lock_timeout_s: float = 30.0) -> None:
         self.root = root
         self.lock_timeout_s = lock_timeout_s
 
