@@ -191,10 +191,7 @@ def _run_options(**given: Any) -> RunOptions:
     return RunOptions(**given)
 
 
-#: Where and how versions run: `workbench.engines.RunOptions`.
-run_options = folded(
-    "run",
-    _run_options,
+_RUN = (
     click.option(
         "--launcher",
         default="",
@@ -217,6 +214,16 @@ run_options = folded(
         "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: fresh)."
     ),
 )
+_gpus_option = click.option(
+    "--gpus",
+    default="",
+    metavar="all|0,2",
+    help="Share the work among these GPUs of this host, one measurement a GPU.",
+)
+#: Where and how versions run: `workbench.engines.RunOptions`.
+run_options = folded("run", _run_options, *_RUN)
+#: The same where several GPUs can share the work.
+shared_run_options = folded("run", _run_options, *_RUN, _gpus_option)
 
 
 def _time_options(warm: bool, limit_s: float) -> TimeOptions:

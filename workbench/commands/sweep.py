@@ -12,7 +12,7 @@ from workbench.commands.options import (
     Stored,
     folded,
     format_option,
-    run_options,
+    shared_run_options,
     stored_options,
     study_option,
     time_options,
@@ -63,7 +63,7 @@ class SweepScope(NamedTuple):
     help="With --recorded: the device whose times are meant (default: the newest time's).",
 )
 @time_options
-@run_options
+@shared_run_options
 @format_option
 def command(
     scope: SweepScope,
@@ -101,39 +101,39 @@ def command(
         return
 
     from workbench.commands.progress import Progress
-    from workbench.engines import now
-    from workbench.engines.choice import on_gpu
+    from workbench.commands.timing import Wanted, measure, need_one_model
     from workbench.errors import MissingError
-    from workbench.measure.campaign import Campaign, Failures
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.campaign import Failures
 
-    begin = now()
+    def go_on(begin: str) -> str:
+        since = stored.since or (begin if stored.again else "")
+        return f": {_go_on(scope, timing, run, format_, since)}"
+
     progress = Progress()
+    failures = Failures(progress.say, alone=False, every=not named)
+    wanted = Wanted(
+        project=project,
+        study=study,
+        combinations=combinations.combinations,
+        timing=timing,
+        run=run,
+        resume=not stored.again,
+        since=stored.since,
+    )
     try:
-        engine = on_gpu(project, run, progress.say)
+        found = measure(wanted, progress, failures, go_on)
     except MissingError as error:
         hint = "`workbench sweep --recorded` shows the times that are stored."
         raise MissingError(error.message, f"{error.hint} {hint}") from error
-    failures = Failures(progress.say, alone=False, every=not named)
-    runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
-    campaign = Campaign(runner, timing, progress, failures)
-    try:
-        if not stored.again:
-            campaign.take(combinations.combinations, stored.since)
-        campaign.measure(combinations.combinations)
-    except (KeyboardInterrupt, SystemExit):
-        since = stored.since or (begin if stored.again else "")
-        progress.say(
-            f"{len(campaign.timings)} of {len(combinations.combinations)} combinations are "
-            f"measured and kept; go on with: {_go_on(scope, timing, run, format_, since)}"
-        )
-        raise
-    gaps = {**combinations.refused, **campaign.gaps}
-    if campaign.timings:
-        print_sweep(_sweep(study, versions, combinations, campaign.timings, gaps, cache), format_)
+    need_one_model(found, format_)
+    for timings, gaps in found:
+        if timings:
+            every = {**combinations.refused, **gaps}
+            print_sweep(_sweep(study, versions, combinations, timings, every, cache), format_)
     failures.finish()
-    if not campaign.timings:
-        why = next(iter((*campaign.gaps.values(), *gaps.values())), None)
+    if not any(each.timings for each in found):
+        gone = [gap for each in found for gap in each.gaps.values()]
+        why = next(iter((*gone, *combinations.refused.values())), None)
         raise MissingError(
             "nothing was timed" + (f": {why.why}" if why else ""),
             "Name versions and problems that can run here.",
@@ -151,6 +151,7 @@ def _go_on(
         "--timeout": f"{run.timeout_s:g}",
         "--seed": run.seed,
         "--launcher": run.launcher,
+        "--gpus": run.gpus,
         "--arch": run.arch,
         "--format": format_,
         "--warm": timing.cache == "warm",

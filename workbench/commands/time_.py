@@ -10,7 +10,7 @@ from workbench.commands.options import (
     Stored,
     format_option,
     named_options,
-    run_options,
+    shared_run_options,
     stored_options,
     time_options,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "the same sources (the default with --all).",
 )
 @time_options
-@run_options
+@shared_run_options
 @format_option
 def command(
     named: Named,
@@ -51,11 +51,9 @@ def command(
     already of the same sources and device is not measured again.
     """
     from workbench.commands.progress import Progress
-    from workbench.engines import now
-    from workbench.engines.choice import on_gpu
+    from workbench.commands.timing import Wanted, measure, need_one_model
     from workbench.errors import MissingError, UsageError
-    from workbench.measure.campaign import Campaign, Failures
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.campaign import Failures
     from workbench.views.sheets.time import time_sheet
     from workbench.views.terminal.tables import print_sheet
 
@@ -64,37 +62,25 @@ def command(
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
     project, study, versions = named.pick()
     progress = Progress()
-    engine = on_gpu(project, run, progress.say)
-    begin = now()
     alone = len(versions) == 1 and not all_problems
     failures = Failures(progress.say, alone=alone, every=named.every)
     combinations = _combinations(study, versions, named.problem, all_problems, failures)
-    runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
-    campaign = Campaign(runner, timing, progress, failures)
-    try:
-        if resume:
-            campaign.take(combinations, stored.since)
-        campaign.measure(combinations)
-    except (KeyboardInterrupt, SystemExit):
-        progress.say(
-            f"{len(campaign.timings)} of {len(combinations)} are measured and kept; go on with "
-            + (
-                "the same command"
-                if resume
-                else f"the same command, --since {begin} in the place of --again"
-            )
-        )
-        raise
-    timings = [
-        campaign.timings[version.id, name]
-        for version in versions
-        for name in dict.fromkeys(each.problem.name for each in combinations)
-        if (version.id, name) in campaign.timings
-    ]
-    if timings:
-        print_sheet(time_sheet(timings, study.work), format_)
+
+    def go_on(begin: str) -> str:
+        other = "" if resume else f", --since {begin} in the place of --again"
+        return f" the same command{other}"
+
+    wanted = Wanted(project, study, combinations, timing, run, resume, stored.since)
+    found = measure(wanted, progress, failures, go_on)
+    need_one_model(found, format_)
+    names = dict.fromkeys(each.problem.name for each in combinations)
+    for each in found:
+        keys = [(version.id, name) for version in versions for name in names]
+        timings = [each.timings[key] for key in keys if key in each.timings]
+        if timings:
+            print_sheet(time_sheet(timings, study.work), format_)
     failures.finish()
-    if not timings:
+    if not any(each.timings for each in found):
         raise MissingError("nothing was timed", "Name a version that can run here.")
 
 

@@ -10,7 +10,7 @@ from workbench.commands.options import (
     format_option,
     instruction_limit_option,
     named_options,
-    run_options,
+    shared_run_options,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @instruction_limit_option
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
-@run_options
+@shared_run_options
 @format_option
 def command(
     named: Named,
@@ -58,14 +58,16 @@ def command(
     from workbench.commands.progress import Progress
     from workbench.engines.choice import choose
     from workbench.engines.host.presence import need_sanitizer
-    from workbench.errors import KernelError, MissingError
+    from workbench.errors import KernelError, MissingError, UsageError
     from workbench.measure.campaign import Failures, runnable
     from workbench.measure.experiment import Experiment
 
     project, study, versions = named.pick()
     progress = Progress()
     run = msgspec.structs.replace(run, instruction_limit=limit)
-    taken = choose("gpu" if sanitize else engine, project, run, progress.say)
+    if run.gpus and engine == "emulator":
+        raise UsageError("the emulator needs no GPU", "Leave out --gpus or --engine emulator.")
+    taken = choose("gpu" if sanitize or run.gpus else engine, project, run, progress.say)
     program = need_sanitizer() if sanitize else ""
     if taken.verify_line:
         progress.say(taken.verify_line)

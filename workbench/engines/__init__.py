@@ -44,6 +44,8 @@ class RunOptions(Record, frozen=True):
         timeout_s: Time limit of a version on a problem, in seconds.
         arch: What to compile for; empty: what the GPU here needs.
         launcher: Command before every other, as for a shell.
+        gpus: Which GPUs of this host share the work: ``all``, or numbers and UUIDs with
+            commas between them; empty: the first.
         instruction_limit: Instructions of one thread after which the emulator gives a
             kernel up; None: its own limit.
     """
@@ -52,6 +54,7 @@ class RunOptions(Record, frozen=True):
     timeout_s: float = 300.0
     arch: str = ""
     launcher: str = ""
+    gpus: str = ""
     instruction_limit: int | None = None
 
 

@@ -82,6 +82,23 @@ def on_gpu(
     return GpuEngine(project, where, seed=options.seed, ncu=ncu, say=say)
 
 
+def on_gpus(project: Project, options: RunOptions, say: Say = silent) -> list[GpuEngine]:
+    """An engine for each model among the GPUs that are asked for; only to verify and time.
+
+    Raises:
+        MissingError, UsageError: see `workbench.engines.host.presence.choose_hosts`.
+    """
+    from workbench.engines.host import presence
+    from workbench.engines.ncu.engine import GpuEngine
+
+    wheres = presence.choose_hosts(options)
+    engines = [GpuEngine(project, where, seed=options.seed, say=say) for where in wheres]
+    for where in wheres if options.gpus else ():
+        count = len(where.gpus)
+        say(f"{count} GPU{'s' if count > 1 else ''}: {where.device} ({', '.join(where.gpus)})")
+    return engines
+
+
 def _can_compile() -> bool:
     from workbench.compile import compilers
 

@@ -161,16 +161,34 @@ def work(jobs: Sequence[Job], done: Callable[[Sequence[Result]], None]) -> list[
     try:
         with session:
             for job in jobs:
+                if not _claimed(job):
+                    results.append(Result(task=job.task, elsewhere=True))
+                    continue
+                if results and results[-1].elsewhere:
+                    done(results)  # so that whoever reads them knows which job is at work
                 results.append(_one(session, benches, job))
                 done(results)
                 failure = results[-1].failure
                 if failure and (failure.kind in _FATAL or not session.alive()):
                     break
                 session.release()
+            if results[-1].elsewhere:
+                done(results)
     except WorkerError as error:  # the device could not even be opened
         results.append(Result(task=jobs[0].task, failure=error.failure))
         done(results)
     return results
+
+
+def _claimed(job: Job) -> bool:
+    """Whether this worker is the one to do a job that others have as well."""
+    if not job.claim:
+        return True
+    try:
+        os.close(os.open(job.claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _one(session: Session, benches: Benches, job: Job) -> Result:

@@ -212,6 +212,8 @@ class Campaign:
         where = self._runner.gpu.where
         if where.launcher:
             return describe(self._runner.project, where).slug
+        if where.device:
+            return device_slug(where.device)
         return device_slug(presence.need_gpu().name)
 
     # --- measuring ---------------------------------------------------------------------

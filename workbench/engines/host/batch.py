@@ -14,6 +14,7 @@ from workbench.engines.host.client import run_jobs
 from workbench.engines.host.failures import failure_error, hang, vanished
 from workbench.engines.host.job import Job, Result
 from workbench.engines.host.presence import Where
+from workbench.engines.host.process import Stop
 from workbench.errors import KernelError, WorkbenchError
 from workbench.project import Project
 
@@ -40,10 +41,12 @@ def run_batch(
     where: Where,
     tell: Callable[[int, Ending], None],
     begin: Callable[[int], None] = lambda _place: None,
+    stop: Stop | None = None,
 ) -> None:
     """Run jobs, in order, in as few workers as their faults allow.
 
     A version that hangs is not tried on further problems: each would cost the time limit.
+    Jobs that another worker has claimed have no ending here.
 
     Args:
         project: Its root is the workers' working folder.
@@ -52,6 +55,7 @@ def run_batch(
         tell: Called once for every job with its place in `jobs`, as the ending comes; from
             another thread.
         begin: Called with the place of a job that is begun.
+        stop: Ends all from another thread.
 
     Raises:
         MissingError: no worker can start here, or it finds no GPU; jobs without an
@@ -65,14 +69,14 @@ def run_batch(
         batch = left
 
         def on_result(place: int, result: Result, batch: list[int] = batch) -> None:
-            if not _nowhere(result):
+            if not _nowhere(result) and not result.elsewhere:
                 tell(batch[place], _judged(jobs[batch[place]], result))
             if place + 1 < len(batch):
                 begin(batch[place + 1])
 
         begin(batch[0])
         results, finished = run_jobs(
-            project, [jobs[place] for place in batch], where, on_result=on_result
+            project, [jobs[place] for place in batch], where, on_result=on_result, stop=stop
         )
         if results and results[-1].failure and _nowhere(results[-1]):
             raise failure_error(jobs[batch[len(results) - 1]], results[-1].failure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -21,7 +22,7 @@ from workbench.engines.host.job import (
     read_results,
 )
 from workbench.engines.host.presence import Where
-from workbench.engines.host.process import Finished, run_group
+from workbench.engines.host.process import Finished, Stop, run_group
 from workbench.engines.host.workspace import workspace
 from workbench.errors import MissingError
 from workbench.model import Device
@@ -98,6 +99,7 @@ def run_jobs(
     *,
     wrapper: Sequence[str] = (),
     on_result: Callable[[int, Result], None] | None = None,
+    stop: Stop | None = None,
 ) -> tuple[list[Result], Finished]:
     """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
 
@@ -110,13 +112,17 @@ def run_jobs(
         wrapper: What stands before the worker's own command line.
         on_result: Called with each result and its place among the jobs as it comes, from
             another thread; also with those that came before an interruption.
+        stop: Ends it from another thread.
 
     Returns:
         The worker's results, as many as it came to, and how it ended.
 
     Raises:
         MissingError: it cannot be started, or there is no room to write to.
+        StoppedError: it was stopped.
     """
+    # By its UUID: numbers mean another GPU to CUDA than to NVML, and to a job of a cluster.
+    seen = {"CUDA_VISIBLE_DEVICES": where.gpus[0]} if where.gpus else {}
     with workspace(project.root, run_name(jobs[0])) as folder:
         stage(project.root, folder, jobs)
         target = project.root / folder / RESULT
@@ -126,6 +132,8 @@ def run_jobs(
                 cwd=project.root,
                 timeout_s=where.timeout_s,
                 moved=lambda: inbox.moved,
+                env={**os.environ, **seen},
+                stop=stop,
             )
         return read_results(target), finished
 

@@ -90,6 +90,7 @@ class Job(Record, frozen=True):
     baseline: Executable | None = None
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version
+    claim: str = ""  # a file: of several workers that have this job, who makes it does it
     time: TimeOptions = TimeOptions()
 
 
@@ -162,9 +163,13 @@ class Times(Record, frozen=True):
 
 
 class Result(Record, frozen=True):
-    """What the worker says when it ends. `failure` None means that all went well."""
+    """What the worker says when it ends. `failure` None means that all went well.
+
+    `elsewhere`: another worker has claimed the job, and nothing was done here.
+    """
 
     task: Task
+    elsewhere: bool = False
     failure: Failure | None = None
     device: Device | None = None
     check: Check | None = None

@@ -183,12 +183,75 @@ class Where(Record, frozen=True):
     """Where and for how long the worker may run.
 
     `launcher` stands before every command (``srun --gres=gpu:1``); `arch` is what
-    versions are compiled for.
+    versions are compiled for. `gpus` are the UUIDs of those that share the work, all of one
+    model (`device`); none: the first that CUDA sees.
     """
 
     arch: str
     launcher: tuple[str, ...] = ()
     timeout_s: float = 300.0
+    gpus: tuple[str, ...] = ()
+    device: str = ""
+
+
+def choose_gpus(text: str) -> list[Gpu]:
+    """GPUs of this host by number or UUID, in the order of their numbers.
+
+    Args:
+        text: ``all``, or ``0,2``, or the beginnings of UUIDs.
+
+    Raises:
+        MissingError: there is none at all.
+        UsageError: one of them is not here.
+    """
+    need_gpu()
+    found, _ = find_gpus()
+    chosen: dict[str, Gpu] = {}
+    for word in [part.strip() for part in text.split(",")]:
+        match = [
+            gpu
+            for gpu in found
+            if word in ("all", str(gpu.index)) or (len(word) > 4 and gpu.uuid.startswith(word))
+        ]
+        if not match:
+            known = ", ".join(f"{gpu.index} ({gpu.name}, {gpu.uuid})" for gpu in found)
+            raise UsageError(
+                f"--gpus {text}: no GPU {word or 'without a number'} is here",
+                f"Write `all`, or numbers with commas between them. Here are: {known}.",
+            )
+        chosen |= {gpu.uuid: gpu for gpu in match}
+    return sorted(chosen.values(), key=lambda gpu: gpu.index)
+
+
+def choose_hosts(options: RunOptions) -> list[Where]:
+    """Where to run on several GPUs of this host: one entry a model, in their order.
+
+    A model is measured by itself: its times are kept in a folder of their own.
+
+    Raises:
+        MissingError, UsageError: as `choose_where` and `choose_gpus`.
+    """
+    if not options.gpus:
+        return [choose_where(options)]
+    if options.launcher:
+        raise UsageError(
+            "--gpus and --launcher cannot stand together",
+            "--gpus is for the GPUs of this host; leave one of them out.",
+        )
+    models: dict[tuple[str, tuple[int, int]], list[str]] = {}
+    chosen = choose_gpus(options.gpus)
+    need_pycuda()
+    for gpu in chosen:
+        models.setdefault((gpu.name, gpu.compute_capability), []).append(gpu.uuid)
+    return [
+        Where(
+            arch=options.arch or arch_of(next(gpu for gpu in chosen if gpu.uuid == uuids[0])),
+            timeout_s=options.timeout_s,
+            gpus=tuple(uuids),
+            device=name,
+        )
+        for (name, _), uuids in models.items()
+    ]
 
 
 def choose_where(options: RunOptions, *, known: bool = False) -> Where:
@@ -204,6 +267,15 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
         UsageError: a launcher that is no command; or no `arch`, and no GPU here to read
             it from.
     """
+    if options.gpus:
+        hosts = choose_hosts(options)
+        if len(hosts) > 1:
+            raise UsageError(
+                f"--gpus {options.gpus}: GPUs of {len(hosts)} models, and versions are compiled "
+                "for one",
+                f"Name those of one model: {', '.join(host.device for host in hosts)}.",
+            )
+        return hosts[0]
     try:
         words = tuple(shlex.split(options.launcher))
     except ValueError as error:

@@ -36,6 +36,33 @@ class Finished(Record, frozen=True):
     seconds: float
 
 
+class StoppedError(Exception):
+    """A program was ended because its `Stop` said so."""
+
+
+class Stop:
+    """Ends programs that other threads wait for, which no signal reaches."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        self.said = False
+
+    def fileno(self) -> int:
+        """What can be polled: it hangs up when the word comes."""
+        return self._reading
+
+    def say(self) -> None:
+        """End them: every `run_group` with this stop raises `StoppedError`."""
+        if not self.said:
+            self.said = True
+            os.close(self._writing)
+
+    def close(self) -> None:
+        """Give the handles back, after nobody waits any more."""
+        self.say()
+        os.close(self._reading)
+
+
 class Interrupts:
     """Lets SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that children end.
 
@@ -81,14 +108,17 @@ class Interrupts:
             raise SystemExit(128 + number)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> None:
-    """Wait for the end of a process.
+def _wait(
+    process: subprocess.Popen[bytes], timeout_s: float | None, stop: Stop | None = None
+) -> None:
+    """Wait for the end of a process, or for the word to stop.
 
     `Popen.wait` with a time limit looks every 50 ms; the kernel can wake us (pidfd,
     Linux 5.3 and later).
 
     Raises:
         subprocess.TimeoutExpired: it still runs.
+        StoppedError: so does it then.
     """
     try:
         handle = os.pidfd_open(process.pid)
@@ -98,30 +128,38 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> None:
     try:
         watch = select.poll()
         watch.register(handle, select.POLLIN)
+        if stop is not None:
+            watch.register(stop, select.POLLIN)
         ended = watch.poll(None if timeout_s is None else 1e3 * timeout_s)
     finally:
         os.close(handle)
+    if stop is not None and stop.said:
+        raise StoppedError
     if not ended:
         raise subprocess.TimeoutExpired(process.args, timeout_s or 0.0)
     process.wait()
 
 
 def _wait_while_moving(
-    process: subprocess.Popen[bytes], timeout_s: float | None, moved: Callable[[], float] | None
+    process: subprocess.Popen[bytes],
+    timeout_s: float | None,
+    moved: Callable[[], float] | None,
+    stop: Stop | None,
 ) -> None:
     """Wait for the end; the time limit begins anew with every sign of progress.
 
     Raises:
         subprocess.TimeoutExpired: it still runs, and `timeout_s` passed without progress.
+        StoppedError: it still runs, and `stop` has said so.
     """
     if timeout_s is None or moved is None:
-        _wait(process, timeout_s)
+        _wait(process, timeout_s, stop)
         return
     begin = time.monotonic()
     while True:
         left = max(begin, moved()) + timeout_s - time.monotonic()
         try:
-            _wait(process, max(0.0, left))
+            _wait(process, max(0.0, left), stop)
         except subprocess.TimeoutExpired:
             if max(begin, moved()) + timeout_s <= time.monotonic():
                 raise
@@ -137,6 +175,7 @@ def run_group(
     moved: Callable[[], float] | None = None,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
+    stop: Stop | None = None,
 ) -> Finished:
     """Run a program in a session of its own and wait for it.
 
@@ -147,9 +186,11 @@ def run_group(
         moved: When it last made progress, by `time.monotonic`; `timeout_s` counts from there.
         env: Its environment; None: ours.
         on_line: Called with every line that it prints, as it comes.
+        stop: Ends it from another thread.
 
     Raises:
         MissingError: the program cannot be started.
+        StoppedError: it was stopped.
     """
     begin = time.monotonic()
     lines: deque[str] = deque(maxlen=KEPT_LINES)
@@ -170,7 +211,7 @@ def run_group(
             interrupts.release()
             reader = threading.Thread(target=pump, args=(process.stdout,), daemon=True)
             reader.start()
-            _wait_while_moving(process, timeout_s, moved)
+            _wait_while_moving(process, timeout_s, moved, stop)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:

@@ -9,11 +9,12 @@ import msgspec
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
 from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, fresh_seed, now, silent
-from workbench.engines.host.batch import Ending, run_batch
+from workbench.engines.host.batch import Ending
 from workbench.engines.host.client import run_jobs
 from workbench.engines.host.job import Executable, Job, Result, Task, TimeOptions
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
+from workbench.engines.host.spread import run_spread
 from workbench.engines.ncu.assemble import (
     fold_repeats,
     library_notices,
@@ -109,7 +110,7 @@ class GpuEngine(Engine):
             tell(place, Verdict(subjects[place].problem, check, ending.error))
 
         jobs = [self.job("verify", subject) for subject in subjects]
-        run_batch(self.project, jobs, self.where, one, begin)
+        run_spread(self.project, jobs, self.where, one, begin)
 
     def verify_under(
         self, subjects: Sequence[Subject], wrapper: Sequence[str]
@@ -150,7 +151,7 @@ class GpuEngine(Engine):
             else:
                 tell(place, self._timing(*pairs[place], jobs[place], ending.result))
 
-        run_batch(self.project, jobs, self.where, one, begin)
+        run_spread(self.project, jobs, self.where, one, begin)
 
     def _timing(
         self, subject: Subject, baseline: Subject | None, job: Job, result: Result

@@ -5,10 +5,13 @@
 ``crash``, ``crash-later`` (from the third launch on), ``hang``, ``die`` (the process ends),
 ``slow``, ``oom``, ``add`` (y += 2·x), ``table`` (y = x times the sum of the symbol ``table``,
 two floats). With a version behind it (``crash v1``) only that version's does.
+`FAKE_LOG` is a file that every launch is written to, `FAKE_NAMES` the devices' names by UUID
+and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES has it.
 Calls are checked as the driver would: a launch needs a context and a live module.
 """
 
 import ctypes
+import json
 import os
 import struct
 import time
@@ -66,6 +69,12 @@ _ATTRIBUTES = {"sms": 4, "clock": 1_000_000, "memory": 2_000_000, "bus": 64, "l2
 def init() -> None:
     if os.environ.get("FAKE_DEVICES") == "0":
         raise LogicError("cuInit failed: no CUDA-capable device is detected")
+    if _visible() == os.environ.get("FAKE_LOST"):
+        raise LogicError("cuInit failed: the device has fallen off the bus")
+
+
+def _visible() -> str:
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "")
 
 
 class Context:
@@ -94,7 +103,8 @@ class Device:
         return Context()
 
     def name(self) -> str:
-        return "NVIDIA Stand-In 1"
+        names = json.loads(os.environ.get("FAKE_NAMES", "{}"))
+        return str(names.get(_visible(), "NVIDIA Stand-In 1"))
 
     def compute_capability(self) -> tuple[int, int]:
         return (9, 0)
@@ -215,6 +225,10 @@ class Function:
         if mode == "slow":
             time.sleep(1.5)
         x, y, n = struct.unpack("@PPi", parameters)
+        if log := os.environ.get("FAKE_LOG"):
+            row = {"gpu": _visible(), "version": self._version, "n": n}
+            with open(log, "a") as file:  # noqa: PTH123 - one write, which appends whole
+                file.write(json.dumps(row) + "\n")
         if mode == "crash" or (mode == "crash-later" and _launches > 2):
             _lost = True
             return

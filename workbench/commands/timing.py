@@ -1,0 +1,96 @@
+"""Timing combinations on the GPUs that were asked for: what `time` and `sweep` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from workbench.commands.progress import Progress
+    from workbench.engines import RunOptions
+    from workbench.engines.host.job import TimeOptions
+    from workbench.measure.campaign import Failures
+    from workbench.measure.plan import Combination, Gap, Key
+    from workbench.model import Timing
+    from workbench.project import Project
+    from workbench.study.folder import Study
+
+
+class Wanted(NamedTuple):
+    """What is to be timed, and how.
+
+    Attributes:
+        resume: What is stored of the same sources is taken from there.
+        since: ISO time; what was stored before it is measured again.
+    """
+
+    project: Project
+    study: Study
+    combinations: Sequence[Combination]
+    timing: TimeOptions
+    run: RunOptions
+    resume: bool
+    since: str
+
+
+class Timed(NamedTuple):
+    """What there is of a plan on one model of GPU: times, and why others are missing."""
+
+    timings: dict[Key, Timing]
+    gaps: dict[Key, Gap]
+
+
+def measure(
+    wanted: Wanted, progress: Progress, failures: Failures, go_on: Callable[[str], str]
+) -> list[Timed]:
+    """Time combinations, or take them from the store; an entry for each model of GPU.
+
+    Args:
+        wanted: What is to be timed.
+        progress: Where it is said what is done.
+        failures: Keeps the errors of single combinations.
+        go_on: Gives the words behind "go on with" for an interruption, from the time at which
+            this began.
+
+    Raises:
+        MissingError: there is no GPU to run on.
+        UsageError: GPUs that are not here.
+    """
+    from workbench.engines import now
+    from workbench.engines.choice import on_gpus
+    from workbench.measure.campaign import Campaign
+    from workbench.measure.experiment import Experiment
+
+    begin = now()
+    out: list[Timed] = []
+    project, study, combinations = wanted.project, wanted.study, wanted.combinations
+    for engine in on_gpus(project, wanted.run, progress.say):
+        runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
+        campaign = Campaign(runner, wanted.timing, progress, failures)
+        try:
+            if wanted.resume:
+                campaign.take(combinations, wanted.since)
+            campaign.measure(combinations)
+        except (KeyboardInterrupt, SystemExit):
+            progress.say(
+                f"{len(campaign.timings)} of {len(combinations)} combinations are measured and "
+                f"kept; go on with{go_on(begin)}"
+            )
+            raise
+        out.append(Timed(campaign.timings, campaign.gaps))
+    return out
+
+
+def need_one_model(found: Sequence[Timed], format_: str) -> None:
+    """Refuse to print two documents where a program reads one.
+
+    Raises:
+        UsageError: times of several models of GPU, and a format for programs.
+    """
+    from workbench.errors import UsageError
+
+    if len(found) > 1 and format_ in ("json", "csv"):
+        raise UsageError(
+            f"--format {format_} is one document, and the GPUs are of {len(found)} models",
+            "All times are kept. Name the GPUs of one model with --gpus for its document.",
+        )
