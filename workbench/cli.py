@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "sweep": ("sweep", "Time every version of a study at every size, and store the times."),
     "verify": ("verify", "Check a version against the float64 reference."),
+    "jobs": ("jobs", "What was sent to a cluster with --on, and how far it is."),
     "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
     "new": ("new", "Start a new version (or study) from the one before it."),

@@ -188,6 +188,12 @@ def named_options(problem_help: str) -> Decorator:
 def _run_options(**given: Any) -> RunOptions:
     from workbench.engines import RunOptions
 
+    places = [f"--{name}" for name in ("launcher", "gpus", "on") if given.get(name)]
+    if len(places) > 1:
+        raise UsageError(
+            f"{' and '.join(places)} cannot stand together",
+            "Each says where the work runs; leave all but one of them out.",
+        )
     return RunOptions(**given)
 
 
@@ -214,6 +220,12 @@ _RUN = (
         "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: fresh)."
     ),
 )
+_on_option = click.option(
+    "--on",
+    type=click.Choice(["slurm"]),
+    default="",
+    help="Send the work to a cluster as one array of jobs, and wait for it.",
+)
 _gpus_option = click.option(
     "--gpus",
     default="",
@@ -221,9 +233,9 @@ _gpus_option = click.option(
     help="Share the work among these GPUs of this host, one measurement a GPU.",
 )
 #: Where and how versions run: `workbench.engines.RunOptions`.
-run_options = folded("run", _run_options, *_RUN)
+run_options = folded("run", _run_options, *_RUN, _on_option)
 #: The same where several GPUs can share the work.
-shared_run_options = folded("run", _run_options, *_RUN, _gpus_option)
+shared_run_options = folded("run", _run_options, *_RUN, _gpus_option, _on_option)
 
 
 def _time_options(warm: bool, limit_s: float) -> TimeOptions:

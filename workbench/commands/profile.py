@@ -17,6 +17,7 @@ from workbench.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from workbench.cluster.campaign import Outcome
     from workbench.commands.progress import Progress
     from workbench.commands.targets import Named
     from workbench.engines import ProfileOptions, RunOptions
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from workbench.measure.campaign import Failures
     from workbench.measure.experiment import Experiment
     from workbench.measure.plan import Combination
-    from workbench.model import Notice, Profile
+    from workbench.model import Notice
 
 
 def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> ProfileOptions:
@@ -129,6 +130,9 @@ def command(
 
     run = msgspec.structs.replace(run, instruction_limit=limit)
     options = msgspec.structs.replace(options, blocks=blocks)
+    if run.on and not dry_run:
+        _on_cluster(named, engine, options, run, timed=timed)
+        return
     if dry_run:
         _print_commands(named, engine, options, run)
         return
@@ -141,7 +145,8 @@ def command(
         click.echo(f"note: of no effect in the {taken.name}: {', '.join(unheard)}", err=True)
     versions = runnable(taken, versions, named.every, progress.say)
     runner = Experiment(project, study, taken, say=progress.say, step=progress.step)
-    counting, denied = runner, ()
+    counting = runner
+    denied: tuple[Notice, ...] = ()
     failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
     profiled: list[Combination] = []
     for version in versions:
@@ -174,16 +179,15 @@ def _profile(
     progress: Progress,
 ) -> None:
     """Profile one version, and say where its profile is kept."""
+    from workbench.measure.experiment import report_lines
+
     version, root = one.version, runner.project.root
     if refused := runner.engine.refuses(version) if notices else "":
         progress.say(f"{version.id}: timed, and not counted: {refused}")
         return
     profile, path = runner.profile(runner.subject(*one), options, notices)
     shown = path.relative_to(root) if path.is_relative_to(root) else path
-    click.echo(f"{_summary(profile)} {runner.engine.under} -> {shown.as_posix()}")
-    for notice in profile.notices:
-        if notice.code != "emulated" and notice not in notices:  # said before
-            progress.say(f"note: {version.id}: {notice.message}")
+    _tell(report_lines(profile, runner.engine, shown.as_posix(), notices), progress)
 
 
 def _told(error: CountersDeniedError, progress: Progress) -> Notice:
@@ -194,6 +198,43 @@ def _told(error: CountersDeniedError, progress: Progress) -> Notice:
     progress.say("counters are the emulator's from here on; times are measured on the GPU")
     message = f"{error.message}: counted in the emulator, its time measured on a GPU"
     return Notice(code=COUNTERS_DENIED, message=message)
+
+
+def _on_cluster(
+    named: Named, engine: str, options: ProfileOptions, run: RunOptions, *, timed: bool
+) -> None:
+    """Profile in jobs of a cluster; a line comes as each is done."""
+    from workbench.cluster.campaign import Counting
+    from workbench.cluster.fleet import Fleet
+    from workbench.commands.oncluster import able, carry_out, ordered
+    from workbench.commands.progress import Progress
+    from workbench.errors import MissingError
+    from workbench.measure.campaign import Failures
+    from workbench.measure.plan import chosen
+
+    project, study, versions = named.pick()
+    progress = Progress()
+    versions = able(engine, project, run, versions, named.every, progress.say)
+    failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
+    combinations: list[Combination] = []
+    for version in versions:
+        with failures.of(version.id, version):
+            combinations += chosen(study, version, named.problem, "profile")[:1]
+    order = ordered(
+        "profile", study, run, engine=engine, counting=Counting.of(options), timed=timed
+    )
+    told = 0
+
+    def tell(outcome: Outcome) -> None:
+        nonlocal told
+        if outcome.told:
+            told += 1
+            _tell(outcome.told, progress)
+
+    carry_out(Fleet(project, study, progress), study, order, combinations, failures, tell)
+    failures.finish()
+    if not told:
+        raise MissingError("nothing was profiled", "Name a version that can run here.")
 
 
 def _print_commands(named: Named, engine: str, options: ProfileOptions, run: RunOptions) -> None:
@@ -236,13 +277,8 @@ def _time(
         print_sheet(time_sheet(list(campaign.timings.values()), runner.study.work), "table")
 
 
-def _summary(profile: Profile) -> str:
-    from workbench.units import digits3, quantity
-
-    kernels = ", ".join(dict.fromkeys(launch.kernel for launch in profile.launches))
-    check = profile.verification
-    error = f", error {digits3(check.error)}, seed {check.seed}" if check else ""
-    return (
-        f"{profile.version} {profile.problem}: {kernels}{error}, "
-        f"{quantity(profile.capture.wall_s, 's')}"
-    )
+def _tell(lines: Sequence[str], progress: Progress) -> None:
+    """A profile's line as an answer, its notes beside it."""
+    click.echo(lines[0])
+    for note in lines[1:]:
+        progress.say(note)

@@ -152,6 +152,7 @@ def _go_on(
         "--seed": run.seed,
         "--launcher": run.launcher,
         "--gpus": run.gpus,
+        "--on": run.on,
         "--arch": run.arch,
         "--format": format_,
         "--warm": timing.cache == "warm",

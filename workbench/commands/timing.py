@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from workbench.cluster.campaign import Outcome
     from workbench.commands.progress import Progress
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
@@ -61,6 +62,8 @@ def measure(
     from workbench.measure.campaign import Campaign
     from workbench.measure.experiment import Experiment
 
+    if wanted.run.on:
+        return _on_cluster(wanted, progress, failures)
     begin = now()
     out: list[Timed] = []
     project, study, combinations = wanted.project, wanted.study, wanted.combinations
@@ -79,6 +82,46 @@ def measure(
             raise
         out.append(Timed(campaign.timings, campaign.gaps))
     return out
+
+
+def _on_cluster(wanted: Wanted, progress: Progress, failures: Failures) -> list[Timed]:
+    """The same by jobs of a cluster: what they store is read back from there."""
+    from workbench.cluster.fleet import Fleet
+    from workbench.commands.oncluster import carry_out, ordered
+    from workbench.engines import now
+    from workbench.measure.plan import Gap, recorded
+
+    project, study = wanted.project, wanted.study
+    since = wanted.since if wanted.resume else now()
+    order = ordered("time", study, wanted.run, timing=wanted.timing, since=since)
+    keys = [each.key for each in wanted.combinations]
+    cache, count = wanted.timing.cache, 0
+    gaps: dict[Key, Gap] = {}
+    fleet = Fleet(project, study, progress)
+    stored: set[Key] = set()
+    for device in fleet.devices if wanted.resume else ():
+        stored |= recorded(project, study, keys, device, cache, since).current.keys()
+    if stored:
+        progress.say(
+            f"{len(stored)} of {len(keys)} are taken from the store "
+            f"({', '.join(fleet.devices)}, same sources); --again measures all"
+        )
+    todo = [each for each in wanted.combinations if each.key not in stored]
+
+    def tell(outcome: Outcome) -> None:
+        nonlocal count
+        count += 1
+        if outcome.fault is not None:
+            gaps[outcome.key] = Gap(kind="failed", why=outcome.fault.message.splitlines()[0])
+            return
+        found = recorded(project, study, [outcome.key], outcome.device, cache).current
+        for timing in found.values():
+            progress.timing(f"[{count}/{len(todo)}]", timing, study.work)
+
+    if todo:
+        order = carry_out(fleet, study, order, todo, failures, tell)
+    found = [recorded(project, study, keys, each, cache, order.since) for each in fleet.devices]
+    return [Timed(dict(each.current), gaps) for each in found if each.current] or [Timed({}, gaps)]
 
 
 def need_one_model(found: Sequence[Timed], format_: str) -> None:

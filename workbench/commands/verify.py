@@ -16,12 +16,14 @@ from workbench.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from workbench.cluster.campaign import Outcome
     from workbench.commands.targets import Named
     from workbench.engines import RunOptions, Subject, Verdict
     from workbench.measure.campaign import Failures
     from workbench.measure.experiment import Experiment
     from workbench.measure.sanitizer import Finding
     from workbench.specs import Version
+    from workbench.study.folder import Study
     from workbench.views.sheets.verify import VerifyRow
 
     Pair = tuple[Subject, Verdict]
@@ -62,11 +64,19 @@ def command(
     from workbench.measure.campaign import Failures, runnable
     from workbench.measure.experiment import Experiment
 
-    project, study, versions = named.pick()
-    progress = Progress()
     run = msgspec.structs.replace(run, instruction_limit=limit)
+    if run.on:
+        if sanitize:
+            raise UsageError(
+                "--sanitize does not run on a cluster",
+                "Leave out --on, or run this command inside of a job.",
+            )
+        _on_cluster(named, engine, run, format_)
+        return
     if run.gpus and engine == "emulator":
         raise UsageError("the emulator needs no GPU", "Leave out --gpus or --engine emulator.")
+    project, study, versions = named.pick()
+    progress = Progress()
     taken = choose("gpu" if sanitize or run.gpus else engine, project, run, progress.say)
     program = need_sanitizer() if sanitize else ""
     if taken.verify_line:
@@ -81,12 +91,13 @@ def command(
         runner.verify(subjects, verdicts.__setitem__)
     except KeyboardInterrupt:
         progress.clear()
-        _print(runner, _judged(subjects, verdicts, failures), format_)  # what is checked by then
+        # What is checked by then.
+        _print(study, taken.seed, _judged(subjects, verdicts, failures), format_)
         raise
     pairs = _judged(subjects, verdicts, failures)
     findings = _findings(runner, pairs, program, failures) if sanitize else None
     progress.clear()
-    _print(runner, pairs, format_, findings)
+    _print(study, taken.seed, pairs, format_, findings)
     _raise_worst(pairs, failures)
     if not pairs:
         raise MissingError("nothing was verified", "Name a version that can run here.")
@@ -96,6 +107,46 @@ def command(
             f"compute-sanitizer has {total} finding{'s' if total > 1 else ''}",
             "Each stands above with its source line.",
         )
+
+
+def _on_cluster(named: Named, engine: str, run: RunOptions, format_: str) -> None:
+    """Verify in jobs of a cluster; the table is the same."""
+    from workbench.cluster.fleet import Fleet
+    from workbench.commands.oncluster import able, carry_out, ordered
+    from workbench.commands.progress import Progress
+    from workbench.engines import Subject, Verdict
+    from workbench.errors import MissingError
+    from workbench.measure.campaign import Failures
+    from workbench.measure.plan import Combination, chosen
+
+    project, study, versions = named.pick()
+    progress = Progress()
+    versions = able(engine, project, run, versions, named.every, progress.say)
+    failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)
+    combinations: list[Combination] = []
+    for version in versions:
+        with failures.of(version.id, version):
+            combinations += chosen(study, version, named.problem, "verify")
+    places = {each.key: place for place, each in enumerate(combinations)}
+    subjects = [Subject(study=study, version=v, problem=p, built=None) for v, p in combinations]
+    verdicts: dict[int, Verdict] = {}
+
+    def tell(outcome: Outcome) -> None:
+        error = outcome.fault.error if outcome.fault else None
+        problem = study.problem(outcome.problem)
+        verdicts[places[outcome.key]] = Verdict(problem, outcome.check, error)
+
+    # An error of a piece is told in the table, as everywhere.
+    silent = Failures(lambda _line: None, alone=False, every=False)
+    order = ordered("verify", study, run, engine=engine)
+    fleet = Fleet(project, study, progress)
+    order = carry_out(fleet, study, order, combinations, silent, tell)
+    progress.clear()
+    pairs = _judged(subjects, verdicts, failures)
+    _print(study, order.run.seed or 0, pairs, format_)
+    _raise_worst(pairs, failures)
+    if not pairs:
+        raise MissingError("nothing was verified", "Name a version that can run here.")
 
 
 def _subjects(
@@ -158,7 +209,8 @@ def _findings(
 
 
 def _print(
-    runner: Experiment,
+    study: Study,
+    seed: int,
     pairs: Sequence[Pair],
     format_: str,
     findings: Sequence[tuple[str, Finding]] | None = None,
@@ -173,8 +225,7 @@ def _print(
     texts = {source.path: source.text or "" for each in built for source in each.sources}
     tools = () if findings is None else TOOLS
     if rows:
-        study, seed = runner.study.name, runner.engine.seed
-        print_sheet(verify_sheet(study, seed, rows, findings or (), tools, texts), format_)
+        print_sheet(verify_sheet(study.name, seed, rows, findings or (), tools, texts), format_)
 
 
 def _row(subject: Subject, verdict: Verdict) -> VerifyRow:

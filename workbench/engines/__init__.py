@@ -46,6 +46,7 @@ class RunOptions(Record, frozen=True):
         launcher: Command before every other, as for a shell.
         gpus: Which GPUs of this host share the work: ``all``, or numbers and UUIDs with
             commas between them; empty: the first.
+        on: The cluster whose jobs do the work (``slurm``); empty: this machine.
         instruction_limit: Instructions of one thread after which the emulator gives a
             kernel up; None: its own limit.
     """
@@ -55,6 +56,7 @@ class RunOptions(Record, frozen=True):
     arch: str = ""
     launcher: str = ""
     gpus: str = ""
+    on: str = ""
     instruction_limit: int | None = None
 
 

@@ -24,6 +24,27 @@ from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
+from workbench.units import digits3, quantity
+
+
+def report_lines(
+    profile: Profile, engine: Engine, path: str, said: Sequence[Notice] = ()
+) -> tuple[str, ...]:
+    """What is said of a kept profile: one line, and one for each notice that was not `said` yet.
+
+    ``v3 n1024: sgemm, error 2.1e-07, seed 7, 12.3 s under ncu -> profiles/…``
+    """
+    kernels = ", ".join(dict.fromkeys(launch.kernel for launch in profile.launches))
+    check = profile.verification
+    error = f", error {digits3(check.error)}, seed {check.seed}" if check else ""
+    seconds = quantity(profile.capture.wall_s, "s")
+    head = f"{profile.version} {profile.problem}: {kernels}{error}, {seconds}"
+    notes = [
+        f"note: {profile.version}: {notice.message}"
+        for notice in profile.notices
+        if notice.code != "emulated" and notice not in said  # the engine's first line says it
+    ]
+    return f"{head} {engine.under} -> {path}", *notes
 
 
 class Experiment:

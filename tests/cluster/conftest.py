@@ -1,0 +1,60 @@
+"""A Slurm for all tests of this folder, and a desk in front of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.desk import Desk
+from tests.cluster.slurm import Slurm, lacking, slurm
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Slurm]:
+    if why := lacking():
+        pytest.skip(f"no Slurm can be started here: {why}")
+    with slurm(Path(tempfile.mkdtemp(prefix="wslurm", dir="/tmp")) / "s") as running:
+        yield running
+
+
+@pytest.fixture
+def desk(cluster: Slurm) -> Iterator[Desk]:
+    folder = Path(tempfile.mkdtemp(prefix="wdesk", dir="/tmp"))
+    (folder / "project").mkdir()
+    made = Desk(folder / "project", cluster)
+    made.book.touch()
+    try:
+        yield made
+    finally:
+        for row in made.rows("PENDING,RUNNING"):
+            cluster.run("scancel", row["id"], check=False)
+        for node in ("node1", "node2"):
+            cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def collected(desk: Desk) -> Iterator[Callable[[], dict[str, list[dict[str, Any]]]]]:
+    """What was seen in ``begun`` and ``done`` while the test ran, each file once."""
+    seen: dict[str, dict[str, dict[str, Any]]] = {"begun": {}, "done": {}}
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            for kind, found in seen.items():
+                for piece in desk.pieces(kind):
+                    found[f"{piece['number']}.{piece.get('begun', piece.get('at'))}"] = piece
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield lambda: {kind: list(found.values()) for kind, found in seen.items()}
+    finally:
+        over.set()
+        thread.join()

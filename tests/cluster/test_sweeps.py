@@ -1,0 +1,181 @@
+"""``--on slurm`` on a real Slurm: two nodes with two fake GPUs each, stand-ins on them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.cluster.desk import Desk
+from tests.processes import until
+from workbench.store import Store
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+QUICK = ("--limit", "0.1")
+Collected = Callable[[], dict[str, list[dict[str, Any]]]]
+SIZES = tuple(range(1000, 2000, 100))
+
+#: Writes one stored time again and again, as a job on another node would.
+_WRITER = """
+import sys, time
+from pathlib import Path
+from workbench.store import Store
+store = Store(Path(sys.argv[1]))
+(timing,) = store.timings(version="v0", problem="n1000")
+for _ in range(40):
+    store.save_timing(timing)
+print("written")
+"""
+
+
+def keys(desk: Desk) -> list[tuple[str, str]]:
+    """What is stored; a file that cannot be read is an error."""
+    return [(each.version, each.problem) for each in Store(desk.root / "profiles").timings()]
+
+
+def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: Collected) -> None:
+    desk.study(5, SIZES)
+    desk.settings(cap=4)
+    sweep = desk.start("sweep", "--on", "slurm", *QUICK)
+    most = 0
+
+    def running() -> list[dict[str, str]]:
+        nonlocal most
+        rows = desk.rows("RUNNING")
+        most = max(most, len(rows))
+        return rows
+
+    until(lambda: len(collected()["done"]) >= 6 and len(running()) >= 2, 90)
+    until(lambda: any(desk.kill(row) for row in running()), 30)
+    writers = [
+        _srun(desk, node, "-c", _WRITER, str(desk.root / "profiles")) for node in ("node1", "node2")
+    ]
+    until(lambda: bool(_requeue(desk, running())), 30)
+    until(lambda: any(row["node"] == "node2" for row in running()), 30)
+    desk.cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=fan broken")
+    drained = time.time()
+    out, err = sweep.communicate(timeout=200)
+    for writer in writers:
+        told, errors = writer.communicate(timeout=60)
+        assert told == "written\n", errors
+    assert sweep.returncode == 0, err
+    # 60 results, none twice, none half.
+    assert sorted(keys(desk)) == sorted({*keys(desk)}) and len(keys(desk)) == 60, err
+    twice = [key for key, times in Counter(desk.measured()).items() if times > 1]
+    assert len(twice) <= 2, f"more than the killed and the requeued one: {twice}"
+    assert err.count("[60/60]") == 1 and "fewer" not in err
+    assert "was put back into the queue (it ran on node" in err
+    assert "node node2 is drain" in err and "(fan broken): what waits goes to others" in err
+    assert "queued" in err and " running, " in err
+    assert most == 4
+    done = collected()["done"]
+    assert len(done) > 50 and not any(each["fault"] for each in done)
+    after = [each for each in collected()["begun"] if each["at"] > drained + 1]
+    assert after and {each["node"] for each in after} == {"node1"}
+    _isolated(done)
+    assert not list(desk.root.glob("profiles/**/.workbench-*")), "half written files are left"
+    begun = len(desk.book.read_text())
+    code, again, err = desk.run("sweep", "--on", "slurm", *QUICK)
+    assert code == 0 and "60 of 60 are taken from the store" in err and "sent" not in err
+    assert len(desk.book.read_text()) == begun, "something ran again"
+    assert again == out
+    assert not list(desk.root.glob(".workbench/jobs/*/order.json")), "files of it are left"
+
+
+def _srun(desk: Desk, node: str, *words: str) -> Any:
+    import subprocess
+
+    return subprocess.Popen(
+        ["srun", "-J", "other", "-w", node, "-n1", sys.executable, *words],
+        env=desk.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _requeue(desk: Desk, rows: list[dict[str, str]]) -> str:
+    for row in rows:
+        if desk.payload(row):
+            desk.cluster.run("scontrol", "requeue", row["id"])
+            return row["id"]
+    return ""
+
+
+def _isolated(done: list[dict[str, Any]]) -> None:
+    """No GPU had two pieces at one time; all four had some."""
+    gpus: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for each in done:
+        gpus.setdefault((each["node"], each["gpus"]), []).append((each["begun"], each["ended"]))
+    assert set(gpus) == {(node, gpu) for node in ("node1", "node2") for gpu in ("0", "1")}
+    for spans in gpus.values():
+        assert all(before[1] <= after[0] for before, after in pairwise(sorted(spans)))
+
+
+def test_ctrl_c_leaves_the_jobs_and_the_same_command_comes_back(desk: Desk) -> None:
+    desk.study(1, (1000, 1100, 1200), pause=1.0)
+    desk.settings(cap=1)
+    sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
+    until(lambda: bool(desk.rows("RUNNING")), 60)
+    sweep.send_signal(signal.SIGINT)
+    _, err = sweep.communicate(timeout=30)
+    assert sweep.returncode == 130 and "workbench jobs time-" in err, err
+    assert desk.rows("RUNNING,PENDING")
+    code, out, err = desk.run("jobs", "--format", "json")
+    (jobs,) = json.loads(out)["jobs"]
+    assert code == 0 and jobs["words"].startswith("workbench sweep v0 --on slurm")
+    assert jobs["queued"] + jobs["running"] + jobs["done"] == 3 and jobs["failed"] == 0
+    code, out, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    assert code == 0 and f"joining {jobs['name']}" in err and "sent" not in err, err
+    assert len(desk.measured()) == len(keys(desk)) == 3
+
+
+def test_jobs_that_are_cancelled_are_gone(desk: Desk) -> None:
+    desk.study(1, (1000, 1100), pause=30.0)
+    sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
+    until(lambda: len(desk.rows("RUNNING")) == 2, 60)
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=30)
+    code, _, err = desk.run("jobs", "--cancel")
+    assert code == 0 and "ended; 0 were done by then" in err
+    until(lambda: not desk.rows("RUNNING,PENDING"), 30)
+    code, _, err = desk.run("jobs")
+    assert code == 0 and "no jobs were sent" in err
+
+
+def test_a_node_without_its_gpu_is_named_and_its_work_goes_to_others(desk: Desk) -> None:
+    desk.study(1, (1000, 1100, 1200))
+    (desk.root.parent / "broken.node1").touch()
+    code, _, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    assert code == 0, err
+    assert "node node1 failed: no NVIDIA GPU can be used here" in err
+    assert err.count("node node1 failed") == 1 and len(keys(desk)) == 3
+
+
+def test_times_have_their_node_for_themselves_and_verifying_does_not(
+    desk: Desk, collected: Collected
+) -> None:
+    desk.study(1, (1000, 1100, 1200, 1300))
+    desk.settings(exclusive=True)
+    code, _, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    assert code == 0, err
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for each in collected()["done"]:
+        spans.setdefault(each["node"], []).append((each["begun"], each["ended"]))
+    assert all(a[1] <= b[0] for rows in spans.values() for a, b in pairwise(sorted(rows)))
+
+
+def test_a_refused_array_says_why(desk: Desk) -> None:
+    desk.study(1, (1000,))
+    path = desk.root / "workbench.toml"
+    path.write_text(path.read_text().replace('"gpus"', '"nowhere"'))
+    code, _, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    assert code == 3 and "Slurm refuses the jobs" in err and "nvalid partition" in err, err
+    assert not list(desk.root.glob(".workbench/jobs/*/order.json"))

@@ -1,0 +1,344 @@
+"""A campaign on a cluster: files that login node and jobs share, each written whole.
+
+Below ``.workbench/jobs/NAME/`` of the project::
+
+    order.json        what is asked
+    pieces.json       versions on problems, by their numbers
+    arrays/K.json     what was sent: which element does which pieces
+    begun/…json       a job has begun a piece: where, and on which GPU
+    done/N.json       what became of piece N
+
+Nobody else writes a piece's file than the job that does it, and only the watcher of a
+campaign writes the others; so nothing has to be locked across nodes but the watching.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from workbench.captures.shelf import FOLDER
+from workbench.disk.limits import FACTS, read_regular
+from workbench.disk.lock import locked
+from workbench.disk.writing import replace_file
+from workbench.engines import ProfileOptions, RunOptions
+from workbench.engines.host.job import Check, TimeOptions
+from workbench.engines.ncu.collection import Collection
+from workbench.engines.ncu.raw import Keep
+from workbench.errors import (
+    DataError,
+    InconclusiveError,
+    KernelError,
+    MissingError,
+    UsageError,
+    WorkbenchError,
+)
+from workbench.measure.plan import Key
+from workbench.model import Record
+
+JOBS = f"{FOLDER}/jobs"
+LOG = "log"
+_NAME = re.compile(r"[\w.=-]{1,120}")
+_DEVICES = "devices.json"
+_ERRORS: dict[int, type[WorkbenchError]] = {
+    each.exit_code: each
+    for each in (UsageError, MissingError, KernelError, DataError, InconclusiveError)
+}
+_R = TypeVar("_R")
+
+
+class Counting(Record, frozen=True):
+    """What is asked of profiles: `ProfileOptions`, which know their types only by name."""
+
+    collection: Collection | None = None
+    repeats: int = 1
+    keep_raw: Keep = "auto"
+    blocks: int | None = None
+
+    @classmethod
+    def of(cls, options: ProfileOptions) -> Counting:
+        """The same as a record that can be read back."""
+        return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
+
+    @property
+    def options(self) -> ProfileOptions:
+        """The options again."""
+        return ProfileOptions(**{name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class Order(Record, frozen=True):
+    """What is asked of all pieces.
+
+    Attributes:
+        words: The command line, for people.
+        submitted: When, in ISO 8601.
+        timed: With ``profile``: take times as well.
+        since: Times that were stored since then are not taken anew.
+    """
+
+    kind: Literal["time", "verify", "profile"]
+    study: str
+    words: str
+    submitted: str
+    run: RunOptions
+    engine: str = "auto"
+    timing: TimeOptions = TimeOptions()
+    counting: Counting = Counting()
+    timed: bool = False
+    since: str = ""
+
+    def same_as(self, other: Order) -> bool:
+        """Whether another command asks the same, perhaps at another time."""
+
+        def timeless(order: Order) -> Order:
+            run = msgspec.structs.replace(order.run, seed=None)
+            return msgspec.structs.replace(order, words="", submitted="", since="", run=run)
+
+        return timeless(self) == timeless(other)
+
+
+class Array(Record, frozen=True):
+    """An array that was sent: its name in the queue, and the pieces of each element."""
+
+    name: str
+    works: tuple[tuple[int, ...], ...]
+    job: str = ""
+
+
+class Begun(Record, frozen=True):
+    """A job has begun a piece."""
+
+    node: str
+    gpus: str
+    job: str
+    at: float
+
+
+class Fault(Record, frozen=True):
+    """An error of a piece, as it crosses from the job to the login node."""
+
+    code: int
+    message: str
+    hint: str = ""
+
+    @classmethod
+    def of(cls, error: WorkbenchError) -> Fault:
+        """What can be written of an error."""
+        return cls(code=error.exit_code, message=error.message, hint=error.hint)
+
+    @property
+    def error(self) -> WorkbenchError:
+        """The error again."""
+        return _ERRORS.get(self.code, WorkbenchError)(self.message, self.hint)
+
+
+class Outcome(Record, frozen=True):
+    """What became of a piece.
+
+    Attributes:
+        begun, ended: Seconds since 1970, by the node's clock.
+        device: Slug of the GPU that a time or profile was taken on.
+        taken: It was stored already, and nothing was measured.
+        told: Lines to print: a profile's.
+        source_hash: Of the version that was run.
+    """
+
+    version: str
+    problem: str
+    node: str
+    gpus: str = ""
+    job: str = ""
+    begun: float = 0.0
+    ended: float = 0.0
+    device: str = ""
+    taken: bool = False
+    check: Check | None = None
+    told: tuple[str, ...] = ()
+    source_hash: str = ""
+    fault: Fault | None = None
+
+    @property
+    def key(self) -> Key:
+        """Version and problem."""
+        return self.version, self.problem
+
+
+class Campaign:
+    """One campaign's files.
+
+    Args:
+        root: The project's root.
+        name: The campaign's.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root = root
+        self.name = name
+        self.folder = root / JOBS / name
+
+    # --- what is asked ---------------------------------------------------------------
+
+    @property
+    def order(self) -> Order:
+        """What is asked.
+
+        Raises:
+            DataError: its file is damaged.
+        """
+        return _read(self.folder / "order.json", Order)
+
+    @property
+    def pieces(self) -> list[Key]:
+        """Versions on problems, by their numbers."""
+        return _read(self.folder / "pieces.json", list[Key])
+
+    def add(self, keys: Sequence[Key]) -> list[int]:
+        """Add pieces; their numbers."""
+        there = self.pieces if (self.folder / "pieces.json").exists() else []
+        self._write("pieces.json", [*there, *keys])
+        return list(range(len(there), len(there) + len(keys)))
+
+    # --- what was sent ------------------------------------------------------------------
+
+    @property
+    def arrays(self) -> list[Array]:
+        """Arrays in the order in which they were sent."""
+        paths = sorted((self.folder / "arrays").glob("*.json"), key=lambda path: int(path.stem))
+        return [_read(path, Array) for path in paths]
+
+    def plan_array(self, works: Sequence[tuple[int, ...]]) -> Array:
+        """Write down an array before it is sent: it is found again by its name."""
+        number = len(self.arrays)
+        array = Array(name=f"workbench-{self.name}-{number}", works=tuple(works))
+        self._write(f"arrays/{number}.json", array)
+        return array
+
+    def sent(self, array: Array, job: str) -> None:
+        """Write down the queue's own name of an array."""
+        number = array.name.rpartition("-")[2]
+        self._write(f"arrays/{number}.json", msgspec.structs.replace(array, job=job))
+
+    def unsent(self, array: Array) -> None:
+        """Forget an array that the queue refused."""
+        (self.folder / "arrays" / f"{array.name.rpartition('-')[2]}.json").unlink()
+
+    # --- what became of it ------------------------------------------------------------
+
+    def begin(self, number: int, begun: Begun) -> None:
+        """A job has begun a piece; each beginning is kept."""
+        self._write(f"begun/{number}.{begun.job}.{int(begun.at * 1e3)}.json", begun)
+
+    def begun(self, number: int) -> list[Begun]:
+        """The beginnings of a piece, in the order of time."""
+        paths = (self.folder / "begun").glob(f"{number}.*.json")
+        return sorted((_read(path, Begun) for path in paths), key=lambda each: each.at)
+
+    def finish(self, number: int, outcome: Outcome) -> None:
+        """Write down what became of a piece."""
+        self._write(f"done/{number}.json", outcome)
+
+    def outcome(self, number: int) -> Outcome | None:
+        """What became of a piece; None: nothing yet."""
+        path = self.folder / "done" / f"{number}.json"
+        return _read(path, Outcome) if path.exists() else None
+
+    def reopen(self, number: int) -> None:
+        """Forget what became of a piece, so that it is done again."""
+        (self.folder / "done" / f"{number}.json").unlink(missing_ok=True)
+
+    # --- the end ----------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether somebody was told how it ended."""
+        return (self.folder / "closed").exists()
+
+    def close(self, *, keep: bool) -> None:
+        """It is over, and was told; its files stay only where something is to be looked up."""
+        if keep:
+            self._write("closed", {})
+        else:
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove all its files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Nobody else watches it for the length of the block.
+
+        Raises:
+            BusyError: somebody does.
+        """
+        with locked(self.root, 0.0, f"{JOBS}/{self.name}", keep=True):
+            yield
+
+    def _write(self, name: str, record: object) -> None:
+        data = msgspec.json.format(msgspec.json.encode(record), indent=1)
+        replace_file(self.root, f"{JOBS}/{self.name}/{name}", data, durable=True)
+
+
+def _read(path: Path, kind: type[_R]) -> _R:
+    try:
+        return msgspec.json.decode(read_regular(path, FACTS), type=kind)
+    except (msgspec.DecodeError, OSError) as error:
+        raise DataError(
+            f"{path} cannot be read: {error}", f"Remove its campaign: {path.parents[1]}."
+        ) from error
+
+
+# --- all of a project -----------------------------------------------------------------------
+
+
+def campaigns(root: Path) -> list[Campaign]:
+    """A project's campaigns, the oldest first."""
+    paths = [path.parent for path in (root / JOBS).glob("*/order.json")]
+    return [Campaign(root, path.name) for path in sorted(paths, key=lambda path: path.name)]
+
+
+def find(root: Path, name: str) -> Campaign:
+    """A campaign by its name.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    found = Campaign(root, name)
+    if not _NAME.fullmatch(name) or not (found.folder / "order.json").exists():
+        known = ", ".join(each.name for each in campaigns(root))
+        raise UsageError(f"no jobs are called {name}", f"There are: {known or 'none'}.")
+    return found
+
+
+def begin(root: Path, order: Order) -> Campaign:
+    """A new campaign without pieces."""
+    stamp = re.sub(r"\D", "", order.submitted)[:14]
+    name = f"{order.kind}-{stamp}-{os.urandom(2).hex()}"
+    campaign = Campaign(root, name)
+    if not (root / JOBS / ".gitignore").exists():
+        replace_file(root, f"{JOBS}/.gitignore", b"*\n")
+    campaign._write("order.json", order)
+    return campaign
+
+
+def known_devices(root: Path, where: str) -> list[str]:
+    """Slugs of the devices that jobs of these settings were given so far."""
+    path = root / JOBS / _DEVICES
+    return _read(path, dict[str, list[str]]).get(where, []) if path.exists() else []
+
+
+def learn_devices(root: Path, where: str, slugs: Sequence[str]) -> None:
+    """Remember which devices jobs were given."""
+    path = root / JOBS / _DEVICES
+    known = _read(path, dict[str, list[str]]) if path.exists() else {}
+    every = sorted({*known.get(where, []), *slugs})
+    if every != known.get(where):
+        data = msgspec.json.encode({**known, where: every})
+        replace_file(root, f"{JOBS}/{_DEVICES}", data)

@@ -1,0 +1,186 @@
+"""Slurm: arrays through submitit, and Slurm's own commands for what becomes of them.
+
+submitit writes the batch script, pickles the work, and puts a job that reaches its time
+limit back into the queue. States are not asked of it: it reads them from the accounting
+alone, and calls every job that has ended UNKNOWN where there is none. ``squeue`` knows
+ended jobs as well, for some minutes; after that the accounting is asked, if there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from workbench.cluster import Element, Phase, Place, Queue
+from workbench.cluster.campaign import LOG
+from workbench.cluster.payload import Work
+from workbench.cluster.settings import SlurmSettings
+from workbench.errors import MissingError
+
+_QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
+_RUNNING = {
+    *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
+}
+#: Seconds that one of Slurm's commands may take; a busy controller needs some.
+_ANSWER_S = 60.0
+#: How often a job may reach its time limit before it is given up.
+_TIMEOUTS = 10
+
+
+class SlurmQueue(Queue):
+    """The Slurm whose login node this is.
+
+    Args:
+        settings: How jobs are asked for.
+        root: The project's root, which jobs find at the same path.
+
+    Raises:
+        MissingError: no Slurm, or no submitit.
+    """
+
+    def __init__(self, settings: SlurmSettings, root: Path) -> None:
+        if shutil.which("sbatch") is None:
+            raise MissingError(
+                "sbatch is not on PATH: this is no node that jobs can be sent from",
+                "Run this on the cluster's login node.",
+            )
+        try:
+            import submitit  # noqa: F401 - a long import, and here it is only looked for
+        except ImportError as error:
+            raise MissingError(
+                "submitit is not installed, and jobs are sent through it",
+                "Install it: pip install '.[cluster]' in workbench's checkout, or "
+                "pip install submitit.",
+            ) from error
+        self._settings = settings
+        self._root = root
+
+    def submit(
+        self,
+        name: str,
+        works: Sequence[tuple[int, ...]],
+        folder: Path,
+        *,
+        exclusive: bool,
+        avoid: Sequence[str],
+    ) -> str:
+        """See `Queue.submit`."""
+        import submitit
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+        settings = self._settings
+        executor = submitit.SlurmExecutor(folder=folder / LOG, max_num_timeout=_TIMEOUTS)
+        nodes = [part for part in (settings.exclude, *avoid) if part]
+        asked = {
+            "partition": settings.partition,
+            "account": settings.account,
+            "qos": settings.qos,
+            "constraint": settings.constraint,
+            "gres": settings.gres,
+            "mem": settings.mem,
+            "cpus_per_task": settings.cpus_per_task,
+            "exclude": ",".join(nodes),
+            "setup": list(settings.setup),
+        }
+        executor.update_parameters(
+            job_name=name,
+            time=settings.minutes,
+            array_parallelism=settings.array_parallelism,
+            exclusive=(exclusive and settings.exclusive) or None,
+            stderr_to_stdout=True,
+            # A node that fails must not take the work with it, whatever the cluster's default.
+            additional_parameters={"requeue": True},
+            **{key: value for key, value in asked.items() if value},
+        )
+        payloads = [Work(str(self._root), folder.name, work) for work in works]
+        try:
+            jobs = executor.submit_array(payloads)
+        except (FailedJobError, FailedSubmissionError, OSError) as error:
+            told = [line for line in str(error).splitlines() if "error" in line.lower()]
+            raise MissingError(
+                f"Slurm refuses the jobs: {(told or [str(error).strip()])[-1].strip()}",
+                "The settings are in [cluster.slurm] of workbench.toml or pyproject.toml.",
+            ) from error
+        return str(jobs[0].job_id).partition("_")[0]
+
+    def elements(self, names: Sequence[str]) -> dict[Place, Element] | None:
+        """See `Queue.elements`."""
+        if not names:
+            return {}
+        rows = _ask(
+            "squeue", "-h", "-r", "-t", "all", f"--name={','.join(names)}", "-o", "%j|%K|%T|%N|%r"
+        )
+        if rows is None:
+            return None
+        found: dict[Place, Element] = {}
+        for row in rows:
+            name, number, word, node, reason = (part.strip() for part in row.split("|", 4))
+            found[_place(name, number)] = _element(word, node, reason)
+        if gone := [name for name in names if not any(place.array == name for place in found)]:
+            found |= self._accounted(gone)
+        return found
+
+    def _accounted(self, names: Sequence[str]) -> dict[Place, Element]:
+        """What the accounting says of arrays that the controller has forgotten."""
+        rows = _ask(
+            *("sacct", "-n", "-X", "-P", f"--name={','.join(names)}"),
+            *("--format=JobName,JobID,State,NodeList", "-S", "now-30days"),
+        )
+        found: dict[Place, Element] = {}
+        for row in rows or ():
+            name, job, word, node = row.split("|")
+            if name in names and "[" not in job:
+                found[_place(name, job.partition("_")[2] or "0")] = _element(
+                    word.split()[0], node, ""
+                )
+        return found
+
+    def cancel(self, names: Sequence[str]) -> None:
+        """See `Queue.cancel`."""
+        for name in names:
+            _ask("scancel", f"--name={name}")
+
+    def end(self, place: Place) -> None:
+        """See `Queue.end`."""
+        rows = _ask("squeue", "-h", "-r", f"--name={place.array}", "-o", "%A|%K")
+        for row in rows or ():
+            job, number = row.split("|")
+            if _place(place.array, number) == place:
+                _ask("scancel", job)
+
+    def troubled(self) -> Mapping[str, str]:
+        """See `Queue.troubled`."""
+        states = "down,drained,draining,fail,failing,no_respond,inval"
+        rows = _ask("sinfo", "-h", "-N", "-t", states, "-o", "%N|%T|%E")
+        found = {}
+        for row in rows or ():
+            node, state, reason = row.split("|", 2)
+            why = "" if reason == "none" else f" ({reason})"
+            found[node] = f"{state.rstrip('*')}{why}"
+        return found
+
+
+def _place(name: str, number: str) -> Place:
+    # A single job is no array: Slurm has no number for it.
+    return Place(name, int(number) if re.fullmatch(r"\d+", number) else 0)
+
+
+def _element(word: str, node: str, reason: str) -> Element:
+    phase: Phase = "queued" if word in _QUEUED else "running" if word in _RUNNING else "ended"
+    known = node if re.fullmatch(r"[\w.-]+", node) else ""
+    return Element(phase=phase, word=word, node=known, reason=reason)
+
+
+def _ask(*words: str) -> list[str] | None:
+    """The lines that one of Slurm's commands prints; None where it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        # Names that the controller does not know any more are no failure of its.
+        return [] if "Invalid job" in done.stderr else None
+    return [line for line in done.stdout.splitlines() if line.strip()]

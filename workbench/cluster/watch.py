@@ -1,0 +1,286 @@
+"""Sending a campaign's pieces out, and waiting until each is done, wherever that takes it.
+
+The truth about a piece is its own file; the queue is asked only where there is none yet.
+An element that has ended and left a piece undone is *lost*: its pieces are sent again, up to
+three times, and not to a node that has failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from workbench.cluster import Element, Place, Queue
+from workbench.cluster.campaign import LOG, Array, Campaign, Fault, Outcome
+from workbench.cluster.settings import SlurmSettings
+from workbench.errors import MissingError
+from workbench.measure.campaign import Display
+from workbench.measure.plan import Key
+
+#: How often a piece is sent at most.
+TRIES = 3
+#: An array has so many elements at most: Slurm's own default limit is 1,001.
+MOST_ELEMENTS = 1000
+#: Seconds between two looks: at first, and after some minutes.
+_SOON_S, _LATE_S = 1.0, 5.0
+#: Seconds between two looks at the nodes, and between two lines about progress.
+_NODES_S, _TOLD_S = 5.0, 10.0
+#: What befalls a node and not a job.
+_NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
+#: An exit code that says that nothing can run there.
+_NOWHERE = 3
+
+
+class Watch:
+    """One campaign, sent and waited for.
+
+    Args:
+        campaign: Its files; its lock is held by the caller.
+        queue: Where it is sent to.
+        settings: How.
+        display: Where it is said what happens.
+        tell: Called with each outcome that is final, once.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        queue: Queue,
+        settings: SlurmSettings,
+        display: Display,
+        tell: Callable[[Outcome], None],
+    ) -> None:
+        self._campaign = campaign
+        self._queue = queue
+        self._settings = settings
+        self._display = display
+        self._tell = tell
+        self._pieces: list[Key] = campaign.pieces
+        self._final: dict[int, Outcome] = {}
+        self._avoid: dict[str, str] = {}
+        self._missing: dict[Place, float] = {}
+        self._ended: dict[int, str] = {}
+        self._was: dict[Place, Element] = {}
+        self._seen: set[str] = set()
+        self._named: dict[str, str] = {}
+        self._next_nodes = 0.0
+        self._next_line = 0.0
+        self._last_line = ""
+
+    def run(self) -> None:
+        """Send what was not sent yet, and wait for all.
+
+        Raises:
+            MissingError: the queue refuses the jobs, at the first time.
+        """
+        begin = time.monotonic()
+        sent = self._tries()
+        self._send([number for number in range(len(self._pieces)) if not sent[number]])
+        with self._display.counting(len(self._pieces)):
+            while True:
+                self._look()
+                if len(self._final) == len(self._pieces):
+                    return
+                time.sleep(_SOON_S if time.monotonic() - begin < 120 else _LATE_S)
+
+    # --- sending -------------------------------------------------------------------------
+
+    def _send(self, numbers: Sequence[int]) -> None:
+        if not numbers:
+            return
+        size = max(self._settings.per_job, -(-len(numbers) // MOST_ELEMENTS))
+        works = [tuple(numbers[at : at + size]) for at in range(0, len(numbers), size)]
+        order = self._campaign.order
+        array = self._campaign.plan_array(works)
+        try:
+            job = self._queue.submit(
+                array.name,
+                works,
+                self._campaign.folder,
+                exclusive=order.kind == "time" or order.timed,
+                avoid=list(self._avoid),
+            )
+        except MissingError:
+            self._campaign.unsent(array)
+            raise
+        self._campaign.sent(array, job)
+        jobs = f"{len(works)} job{'s' if len(works) > 1 else ''}"
+        self._display.say(f"sent {jobs} for {len(numbers)} combinations: Slurm's array {job}")
+
+    def _tries(self) -> Counter[int]:
+        """How often each piece was sent."""
+        arrays = self._campaign.arrays
+        return Counter(number for array in arrays for work in array.works for number in work)
+
+    def _again(self, lost: dict[int, str]) -> None:
+        """Send lost pieces once more, or say that it was the last time."""
+        tries = self._tries()
+        again = []
+        for number, why in lost.items():
+            if tries[number] < TRIES and not why.startswith("CANCELLED"):
+                again.append(number)
+            else:
+                self._give_up(number, why, tries[number])
+        try:
+            self._send(again)
+        except MissingError as error:
+            for number in again:
+                self._give_up(number, f"{lost[number]}; {error.message}", tries[number])
+
+    def _give_up(self, number: int, why: str, tries: int) -> None:
+        version, problem = self._pieces[number]
+        left = self._campaign.outcome(number)  # that nothing can run there
+        times = f"after {tries} tries " if tries > 1 else ""
+        fault = Fault(
+            code=_NOWHERE,
+            message=f"{version} has no result on {problem} {times}({why})",
+            hint=f"The jobs' own words are in {self._shown}/{LOG}. The same command tries again.",
+        )
+        node = left.node if left else ""
+        self._settle(number, Outcome(version=version, problem=problem, node=node, fault=fault))
+
+    @property
+    def _shown(self) -> str:
+        return self._campaign.folder.relative_to(self._campaign.root).as_posix()
+
+    # --- looking --------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        # First the queue, then the files: what ended in between has its file.
+        arrays = self._campaign.arrays
+        elements = self._queue.elements([array.name for array in arrays])
+        lost = self._read()
+        if elements is None:
+            self._once("Slurm does not answer; waiting until it does")
+        else:
+            self._notice(elements)
+            lost |= self._lost(arrays, elements)
+        if lost:
+            self._again(lost)
+        self._look_at_nodes()
+        self._progress(elements or {})
+
+    def _read(self) -> dict[int, str]:
+        """Take in new outcomes; those are lost that say that nothing can run on their node."""
+        lost: dict[int, str] = {}
+        for number in range(len(self._pieces)):
+            if number in self._final:
+                continue
+            outcome = self._campaign.outcome(number)
+            if outcome is None:
+                continue
+            if self._elsewhere(outcome):
+                assert outcome.fault is not None
+                self._fail_node(outcome.node, outcome.fault.message)
+                self._campaign.reopen(number)
+                lost[number] = f"{outcome.node}: {outcome.fault.message}"
+            else:
+                self._settle(number, outcome)
+        return lost
+
+    def _elsewhere(self, outcome: Outcome) -> bool:
+        """Whether an error may be the node's: then another one is asked, if there was none yet."""
+        if outcome.fault is None or outcome.fault.code != _NOWHERE or not outcome.node:
+            return False
+        return not self._avoid or outcome.node in self._avoid
+
+    def _settle(self, number: int, outcome: Outcome) -> None:
+        self._final[number] = outcome
+        self._tell(outcome)
+        self._display.done(len(self._final))
+
+    def _lost(self, arrays: Sequence[Array], elements: dict[Place, Element]) -> dict[int, str]:
+        """Pieces without outcome whose element is over, and the queue's word for that."""
+        lost: dict[int, str] = {}
+        latest = {
+            number: (Place(array.name, at), work)
+            for array in arrays
+            for at, work in enumerate(array.works)
+            for number in work
+        }
+        now = time.monotonic()
+        for number, (place, _) in latest.items():
+            if number in self._final or number in lost:
+                continue
+            element = elements.get(place)
+            if element is not None and element.stuck:
+                self._queue.end(place)
+                self._fail_node(self._was[place].node if place in self._was else "", element.reason)
+                lost[number] = element.reason
+            elif element is not None and element.phase != "ended":
+                self._missing.pop(place, None)
+            elif now - self._missing.setdefault(place, now) >= self._patience(element):
+                lost[number] = self._word(element)
+        return lost
+
+    def _patience(self, element: Element | None) -> float:
+        """How long a file may still come from another node."""
+        if element is not None and element.word not in ("COMPLETED", "UNKNOWN"):
+            return min(_SOON_S, self._settings.patience)  # it had no time to write one
+        return self._settings.patience
+
+    def _word(self, element: Element | None) -> str:
+        if element is None:
+            return "ended without a word"
+        if element.word in _NODE_WORDS:
+            self._fail_node(element.node, element.word)
+        return f"{element.word} on {element.node}" if element.node else element.word
+
+    # --- saying ------------------------------------------------------------------------------
+
+    def _notice(self, elements: dict[Place, Element]) -> None:
+        """Say what was put back into the queue, and remember where things run."""
+        for place, element in elements.items():
+            before = self._was.get(place)
+            if element.node:
+                self._seen.add(element.node)
+            if before is None or not before.node or element.phase != "queued":
+                if element.node or before is None:
+                    self._was[place] = element
+                continue
+            self._was[place] = element
+            names = ", ".join(self._labels(place))
+            self._display.say(f"{names}: was put back into the queue (it ran on {before.node})")
+
+    def _labels(self, place: Place) -> Iterator[str]:
+        for array in self._campaign.arrays:
+            if array.name == place.array:
+                for number in array.works[place.number]:
+                    if number not in self._final:
+                        yield " ".join(self._pieces[number])
+
+    def _fail_node(self, node: str, why: str) -> None:
+        if node and node not in self._avoid:
+            self._avoid[node] = why
+            self._display.say(f"node {node} failed: {why}; its work goes to others")
+
+    def _look_at_nodes(self) -> None:
+        """Say once of each node that did work of ours that it takes none any more."""
+        if time.monotonic() < self._next_nodes:
+            return
+        self._next_nodes = time.monotonic() + _NODES_S
+        for node, why in self._queue.troubled().items():
+            if node in self._seen and self._named.get(node) != why:
+                self._named[node] = why
+                self._display.say(f"node {node} is {why}: what waits goes to others")
+
+    def _once(self, line: str) -> None:
+        if line != self._last_line:
+            self._last_line = line
+            self._display.say(line)
+
+    def _progress(self, elements: dict[Place, Element]) -> None:
+        phases: Counter[str] = Counter()
+        for place, element in elements.items():
+            if element.phase != "ended":
+                phases[element.phase] += sum(1 for _ in self._labels(place))
+        failed = sum(outcome.fault is not None for outcome in self._final.values())
+        line = (
+            f"{phases['queued']} queued, {phases['running']} running, "
+            f"{len(self._final) - failed} done, {failed} failed"
+        )
+        self._display.step(line)
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _TOLD_S
+            self._once(line)
