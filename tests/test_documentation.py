@@ -78,7 +78,7 @@ LINES = [line for page in PAGES for line in commands(page)]
 def parsed(arguments: list[str]) -> click.Context:
     """Parse as click would, without running; what is wrong raises what a user would meet."""
     group = click.Context(cli.app, info_name="workbench")
-    if arguments[0] == "--debug":
+    if arguments[0] in ("--debug", "--json-errors"):
         arguments = arguments[1:]
     name, command, rest = cli.app.resolve_command(group, arguments)
     assert command is not None and name is not None

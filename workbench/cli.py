@@ -7,6 +7,7 @@ import contextlib
 import errno
 import importlib
 import io
+import itertools
 import os
 import sys
 from typing import NoReturn
@@ -36,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("jobs", "What was sent to a cluster with --on, and how far it is."),
     "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
+    "schema": ("schema", "The JSON schema of what a command prints with --format json."),
     "new": ("new", "Start a new version (or study) from the one before it."),
     "init": ("init", "Make this folder a workbench project."),
 }
@@ -78,6 +80,9 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="workbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option(
+    "--json-errors", is_flag=True, expose_value=False, help="Print an error as one line of JSON."
+)
 @click.pass_context
 def app(ctx: click.Context, debug: bool) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
@@ -88,7 +93,23 @@ def app(ctx: click.Context, debug: bool) -> None:
     ctx.obj = {"debug": debug}
 
 
-def _print_error(error: WorkbenchError) -> None:
+def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool = False) -> None:
+    """Message and hint on standard error; `plain`: as JSON, with the exit code.
+
+    Args:
+        error: What happened.
+        code: The exit code where it is not the error's own.
+        plain: A program reads it.
+    """
+    if plain:
+        import msgspec
+
+        from workbench.views.shapes import ErrorDocument, ErrorFacts
+
+        facts = ErrorFacts(code=code or error.exit_code, message=error.message, hint=error.hint)
+        with contextlib.suppress(OSError, ValueError):
+            click.echo(msgspec.json.encode(ErrorDocument(error=facts)), err=True)
+        return
     # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
     from workbench.views.text.escaping import visible  # names in it may be somebody else's
 
@@ -158,6 +179,8 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
+    # Options of ours stand before the command; behind it they may be another program's.
+    plain = "--json-errors" in itertools.takewhile(lambda each: each.startswith("-"), arguments)
     _ready_streams()
     try:
         # Not click's own standalone mode: it would turn Ctrl-C into exit code 1.
@@ -169,15 +192,21 @@ def main(argv: list[str] | None = None) -> int:
                 sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
+        if plain:
+            hint = "`workbench --help` lists commands, `workbench COMMAND --help` options."
+            wrong = WorkbenchError(error.format_message(), hint)
+            _print_error(wrong, code=error.exit_code, plain=True)
+        else:
+            error.show()
         sys.exit(error.exit_code)
     except WorkbenchError as error:
         if debug:
             raise
-        _print_error(error)
+        _print_error(error, plain=plain)
         _leave(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _print_error(WorkbenchError("interrupted", "What was finished before is kept."))
+        stopped = WorkbenchError("interrupted", "What was finished before is kept.")
+        _print_error(stopped, code=130, plain=plain)
         sys.exit(130)
     except BrokenPipeError:
         # `workbench list | head`: the reader has left, which is no error of ours.
@@ -188,13 +217,15 @@ def main(argv: list[str] | None = None) -> int:
             raise
         known = _unwritten(error) if isinstance(error, OSError) else None
         if known is not None:
-            _print_error(known)
+            _print_error(known, plain=plain)
             _leave(known.exit_code)
         _print_error(
             WorkbenchError(
                 f"a fault in workbench itself: {type(error).__name__}: {error}",
                 "Run the same command as `workbench --debug …` and report what it prints.",
-            )
+            ),
+            code=INTERNAL,
+            plain=plain,
         )
         sys.exit(INTERNAL)
 

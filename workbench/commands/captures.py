@@ -125,10 +125,11 @@ def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: 
         return
     steps = kernel_steps(difference, (before.detail, after.detail), force=force)
     if format_ == "json":
+        from workbench.views.sheets.program import difference_document
         from workbench.views.text.documents import dumps
-        from workbench.views.text.step import steps_document
+        from workbench.views.text.step import steps_of
 
-        click.echo(dumps({**sheet.document, "steps": steps_document(steps)}), nl=False)
+        click.echo(dumps(difference_document(difference, steps_of(steps)).plain()), nl=False)
     elif format_ == "markdown":
         from workbench.views.text.markdown import steps_markdown
         from workbench.views.text.sheets import sheet_text

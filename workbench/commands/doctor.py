@@ -36,6 +36,8 @@ def command(strict: bool, format_: str) -> None:
 
 def doctor_sheet(rows: Sequence[Equipment]) -> Sheet:
     """The table of `survey`'s rows, and below it what each one lacks."""
+    from workbench.views.shapes import shaped
+    from workbench.views.shapes.listed import DoctorDocument, EquipmentFacts
     from workbench.views.sheets import Sheet
 
     notes = []
@@ -47,13 +49,12 @@ def doctor_sheet(rows: Sequence[Equipment]) -> Sheet:
             notes.append(f"  how to get it: {row.remedy}")
         if row.without:
             notes.append(f"  works without it: {row.without}")
-    facts = tuple(asdict(row) for row in rows)
     return Sheet(
         header=("what", "state", "detail"),
         shown=tuple(
             (row.what, row.state, row.detail if row.state == "ok" else "see below") for row in rows
         ),
-        raw=facts,
-        document={"checks": facts},
+        raw=tuple(asdict(row) for row in rows),
+        document=DoctorDocument(checks=[shaped(row, EquipmentFacts) for row in rows]).plain(),
         notes=tuple(notes),
     )

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from msgspec.structs import asdict
-
 from workbench.analysis.gates import Gate, overall
 from workbench.units import count
+from workbench.views.shapes import Json
+from workbench.views.shapes.listed import CheckDocument, GateFacts
 
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
@@ -25,12 +25,21 @@ def summary(gates: Sequence[Gate]) -> str:
     return ", ".join(parts) or "nothing was checked"
 
 
-def check_document(gates: Sequence[Gate]) -> dict[str, object]:
+def check_document(gates: Sequence[Gate]) -> Json:
     """The JSON document."""
-    return {
-        "status": overall(gates),
-        "gates": [asdict(gate) | {"line": gate.line or None} for gate in gates],
-    }
+    return CheckDocument(status=overall(gates), gates=[_gate(gate) for gate in gates]).plain()
+
+
+def _gate(gate: Gate) -> GateFacts:
+    return GateFacts(
+        version=gate.version,
+        kind=gate.kind,
+        name=gate.name,
+        status=gate.status,
+        message=gate.message,
+        file=gate.file,
+        line=gate.line or None,
+    )
 
 
 def junit(gates: Sequence[Gate]) -> str:

@@ -10,13 +10,21 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
 
 from workbench.errors import UsageError
 from workbench.measure.ladder import Ladder, Rung
 from workbench.measure.records import RecordedProfile
 from workbench.model import Timing
 from workbench.study.folder import Study
+from workbench.views.shapes import Json
+from workbench.views.shapes.listed import (
+    ListDocument,
+    ListedProfile,
+    ListedStudy,
+    ListedTime,
+    ListedVersion,
+)
 
 #: Versions on a page of a table.
 PAGE = 500
@@ -96,38 +104,50 @@ class StudyList:
         return [ladder.rungs[version] for ladder in self.ladders if version in ladder.rungs]
 
 
-def list_document(lists: list[StudyList], default_study: str) -> dict[str, Any]:
+def list_document(lists: list[StudyList], default_study: str) -> Json:
     """``workbench list --format json``."""
-    return {
-        "default_study": default_study,
-        "studies": [
-            {
-                "name": each.study.name,
-                "title": each.study.title,
-                "problems": list(each.study.problems),
-                "versions": [_version(each, rung) for rung in each.rungs],
-            }
+    return ListDocument(
+        default_study=default_study,
+        studies=[
+            ListedStudy(
+                name=each.study.name,
+                title=each.study.title,
+                problems=list(each.study.problems),
+                versions=[_version(each, rung) for rung in each.rungs],
+            )
             for each in lists
         ],
-    }
+    ).plain()
 
 
-def _version(of: StudyList, rung: Rung) -> dict[str, Any]:
+def _version(of: StudyList, rung: Rung) -> ListedVersion:
     version = of.study.versions[rung.id]
-    return {
-        "id": version.id,
-        "title": version.title,
-        "baseline": version.baseline,
-        "parent": version.parent,
-        "profiles": [msgspec.to_builtins(record) for record in of.profiles(rung.id)],
-        "times": [
-            {
-                "problem": timing.problem,
-                "device": timing.device.name,
-                "seconds": timing.time.value,
-                "low": timing.time.low,
-                "high": timing.time.high,
-            }
+    return ListedVersion(
+        id=version.id,
+        title=version.title,
+        baseline=version.baseline,
+        parent=version.parent,
+        profiles=[_profile(record) for record in of.profiles(rung.id)],
+        times=[
+            ListedTime(
+                problem=timing.problem,
+                device=timing.device.name,
+                seconds=timing.time.value,
+                low=timing.time.low,
+                high=timing.time.high,
+            )
             for timing in of.timings(rung.id)
         ],
-    }
+    )
+
+
+def _profile(record: RecordedProfile) -> ListedProfile:
+    return ListedProfile(
+        problem=record.problem,
+        engine=record.engine,
+        device=record.device,
+        captured=record.captured,
+        stale=record.stale,
+        duration=UNSET if record.duration is None else record.duration,
+        counts=record.counts or UNSET,
+    )

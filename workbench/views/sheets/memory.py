@@ -9,6 +9,16 @@ from workbench import units
 from workbench.analysis.memory.chart import LineAmount, MemoryChart, Transfer, memory, shown
 from workbench.errors import UsageError
 from workbench.model import Profile, Record
+from workbench.views.shapes import Document, shaped
+from workbench.views.shapes.show import (
+    FlowLine,
+    MemoryDocument,
+    MemoryFlow,
+    MemoryLevel,
+    MemoryPair,
+    MemorySide,
+    MemoryStepDocument,
+)
 from workbench.views.sheets import Sheet
 
 #: Source lines that a row names.
@@ -137,14 +147,17 @@ def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str])
         if any(level.busy):
             none = ("",) * len(sides)
             rows.append((f"{level.title} throughput", "", *none, *blank, arrow(level.busy), ""))
-    parts = [_document(*each) for each in zip(profiles, sides, strict=True)]
+    parts = [_side(*each) for each in zip(profiles, sides, strict=True)]
+    document: Document = MemoryDocument(memory=parts[0])
+    if two:
+        document = MemoryStepDocument(memory=MemoryPair(old=parts[0], new=parts[1]))
     amounts = tuple(labels) if two else ("amount",)
     return Sheet(
         title=title,
         header=("flow", "way", *amounts, *(("change",) if two else ()), "of peak", "lines"),
         shown=tuple(rows),
         raw=tuple(_raw(flows) for flows in shown(sides)),
-        document={"memory": dict(zip(("old", "new"), parts, strict=True)) if two else parts[0]},
+        document=document.plain(),
         notes=(
             *(f"— {row.title}: {row.why}" for row in flow_rows(sides) if row.why),
             *_several(profiles, labels),
@@ -186,37 +199,30 @@ def _raw(flows: Sequence[Transfer]) -> dict[str, Any]:
     return row
 
 
-def _document(profile: Profile, side: MemoryChart) -> dict[str, Any]:
-    def line(of: LineAmount) -> dict[str, Any]:
-        known = 0 <= of.key[0] < len(profile.sources)
-        file = profile.sources[of.key[0]].path if known else ""
-        return {"file": file, "line": of.key[1], "amount": of.amount, "share": of.share}
+def _side(profile: Profile, side: MemoryChart) -> MemorySide:
+    return MemorySide(
+        levels=[shaped(level, MemoryLevel) for level in side.levels],
+        flows=[_flow(profile, flow) for flow in side.flows if flow.shown],
+    )
 
-    return {
-        "levels": [
-            {
-                "place": level.place,
-                "title": level.title,
-                "hit_rate": level.hit_rate,
-                "throughput": level.throughput,
-            }
-            for level in side.levels
-        ],
-        "flows": [
-            {
-                "id": flow.id,
-                "from": flow.start,
-                "to": flow.end,
-                "unit": flow.unit,
-                "amount": flow.amount,
-                "share": flow.share,
-                "ncu": flow.ncu,
-                "peak": flow.peak,
-                "missing": flow.missing,
-                "line_metric": flow.line_metric,
-                "lines": [line(each) for each in flow.lines],
-            }
-            for flow in side.flows
-            if flow.shown
-        ],
-    }
+
+def _flow(profile: Profile, flow: Transfer) -> MemoryFlow:
+    return MemoryFlow(
+        id=flow.id,
+        start=flow.start,
+        end=flow.end,
+        unit=flow.unit,
+        amount=flow.amount,
+        share=flow.share,
+        ncu=flow.ncu,
+        peak=flow.peak,
+        missing=flow.missing,
+        line_metric=flow.line_metric,
+        lines=[_line(profile, each) for each in flow.lines],
+    )
+
+
+def _line(profile: Profile, of: LineAmount) -> FlowLine:
+    known = 0 <= of.key[0] < len(profile.sources)
+    file = profile.sources[of.key[0]].path if known else ""
+    return FlowLine(file=file, line=of.key[1], amount=of.amount, share=of.share)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.launches.titles import shortened
@@ -13,6 +14,18 @@ from workbench.analysis.program.difference import ProgramDifference, WorkChange,
 from workbench.captures.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
 from workbench.units import count, listed, quantity, relative, several, signed
+from workbench.views.shapes import shaped
+from workbench.views.shapes.program import (
+    KernelFate,
+    KernelRow,
+    NoticeFacts,
+    ProgramDocument,
+    ProgramsDocument,
+    ProgramSide,
+    ProgramStep,
+    ProgramTime,
+    RunFacts,
+)
 from workbench.views.sheets import Sheet, when
 
 #: Rows that people are shown unless they ask for all; programs get every row.
@@ -78,7 +91,7 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         ),
         shown=tuple(shown),
         raw=tuple(raw),
-        document=_document(capture, whole, raw),
+        document=_document(capture, whole, raw).plain(),
         title=_title(capture, whole),
         notes=tuple(notes),
         extra=("block", "grid", "shortest – longest", "NVTX range", "profiled"),
@@ -136,29 +149,29 @@ def _range(row: dict[str, Any]) -> str:
     if not row["ranges"]:
         return ""
     others = row["range_count"] - 1
-    return _short(row["ranges"][0]["range"]) + (f" + {others}" if others else "")
+    return shortened(row["ranges"][0]["range"]) + (f" + {others}" if others else "")
 
 
 def _document(
     capture: ProgramCapture, whole: Estimate, kernels: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        **side_document(capture, whole),
-        "runs": [
-            {
-                "wall_s": run.wall_s,
-                "busy_s": 1e-9 * run.busy_ns,
-                "span_s": 1e-9 * run.span_ns,
-                "processes": run.processes,
-            }
+) -> ProgramDocument:
+    return ProgramDocument(
+        **_side_fields(capture, whole),
+        runs=[
+            RunFacts(
+                wall_s=run.wall_s,
+                busy_s=1e-9 * run.busy_ns,
+                span_s=1e-9 * run.span_ns,
+                processes=run.processes,
+            )
             for run in capture.survey.runs
         ],
-        "kernels": list(kernels),
-        "notices": [{"code": x.code, "message": x.message} for x in capture.notices],
-    }
+        kernels=[msgspec.convert(kernel, KernelRow) for kernel in kernels],
+        notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
+    )
 
 
-def side_document(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
+def _side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
     """What every document says of a capture."""
     return {
         "capture": capture.name,
@@ -169,20 +182,20 @@ def side_document(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
         "device": capture.device.name if capture.device else None,
         "survey": capture.survey.way,
         "nvtx": capture.survey.nvtx or None,
-        "time": estimate_document(whole),
+        "time": _time(whole),
         "tools": capture.tools,
     }
 
 
-def estimate_document(estimate: Estimate) -> dict[str, Any]:
+def _time(estimate: Estimate) -> ProgramTime:
     """Seconds with their interval; null where one run gives none."""
     known = estimate.n > 1
-    return {
-        "seconds": estimate.value,
-        "low": estimate.low if known else None,
-        "high": estimate.high if known else None,
-        "runs": estimate.n,
-    }
+    return ProgramTime(
+        seconds=estimate.value,
+        low=estimate.low if known else None,
+        high=estimate.high if known else None,
+        runs=estimate.n,
+    )
 
 
 def _title(capture: ProgramCapture, whole: Estimate) -> str:
@@ -271,7 +284,7 @@ def difference_sheet(
         header=("", "kernel", "before", "after", "change", "share of change", "launches"),
         shown=tuple(shown),
         raw=tuple(_raw(difference, row, names[n]) for n, row in enumerate(rows)),
-        document=difference_document(difference),
+        document=difference_document(difference).plain(),
         title=headline(difference),
         notes=tuple(f"note: {warning}" for warning in difference.warnings),
         extra=("share of change", "launches"),
@@ -370,16 +383,20 @@ def _raw(difference: ProgramDifference, row: WorkChange, name: str) -> dict[str,
     }
 
 
-def difference_document(difference: ProgramDifference) -> dict[str, Any]:
-    """The JSON document, without the steps of kernels."""
+def difference_document(
+    difference: ProgramDifference, steps: Sequence[ProgramStep] = ()
+) -> ProgramsDocument:
+    """The JSON document, with the steps of kernels where these are told."""
     old, new = difference.totals
     names = row_names(difference)
-    return {
-        "old": side_document(difference.old, old),
-        "new": side_document(difference.new, new),
-        "comparable": not difference.reasons,
-        "warnings": [*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
-        "change": estimate_document(difference.change_s),
-        "moved": difference.moved,
-        "kernels": [_raw(difference, row, names[n]) for n, row in enumerate(difference.rows)],
-    }
+    rows = [_raw(difference, row, names[n]) for n, row in enumerate(difference.rows)]
+    return ProgramsDocument(
+        old=ProgramSide(**_side_fields(difference.old, old)),
+        new=ProgramSide(**_side_fields(difference.new, new)),
+        comparable=not difference.reasons,
+        warnings=[*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
+        change=_time(difference.change_s),
+        moved=difference.moved,
+        kernels=[msgspec.convert(row, KernelFate) for row in rows],
+        steps=list(steps),
+    )

@@ -10,8 +10,16 @@ from workbench.analysis.roofline import Work, rate, rate_unit
 from workbench.measure.plan import Gap, Key
 from workbench.model import Record, Timing
 from workbench.units import digits3, factor, quantity, symbol
+from workbench.views.shapes import Json
+from workbench.views.shapes.measured import (
+    SweepDocument,
+    SweptGap,
+    SweptProblem,
+    SweptTime,
+    SweptVersion,
+)
 from workbench.views.sheets import when
-from workbench.views.sheets.time import flat, timing_document
+from workbench.views.sheets.time import flat, timed_fields
 
 _BEST, _STALE, _WIDE = "*", "†", "±"
 _HOLE = {"refused": "—", "unavailable": "—", "failed": "failed", "missing": "·"}
@@ -203,32 +211,31 @@ def raw(sweep: Sweep) -> Iterator[dict[str, Any]]:
                 yield {"status": gap.kind, "reason": gap.why, **where}
 
 
-def document(sweep: Sweep) -> dict[str, Any]:
+def document(sweep: Sweep) -> Json:
     """``workbench sweep --format json``."""
     problems = {timing.problem: timing for timing in sweep.ordered}
-    return {
-        "study": sweep.study,
-        "device": sweep.device,
-        "cache": sweep.cache,
-        "problems": [
-            {
-                "name": name,
-                **{
-                    field: getattr(problems[name], field) if name in problems else None
-                    for field in ("parameters", "flops", "bytes")
-                },
-            }
-            for name in sweep.problems
-        ],
-        "versions": [{"id": v, "baseline": v in sweep.baselines} for v in sweep.versions],
-        "times": [
-            {**timing_document(timing), "stale": (timing.version, timing.problem) in sweep.stale}
+    return SweepDocument(
+        study=sweep.study,
+        device=sweep.device,
+        cache=sweep.cache,
+        problems=[_problem(name, problems.get(name)) for name in sweep.problems],
+        versions=[SweptVersion(id=v, baseline=v in sweep.baselines) for v in sweep.versions],
+        times=[
+            SweptTime(**timed_fields(timing), stale=(timing.version, timing.problem) in sweep.stale)
             for timing in sweep.ordered
         ],
-        "gaps": [
-            {"version": version, "problem": problem, "kind": gap.kind, "why": gap.why}
+        gaps=[
+            SweptGap(version=version, problem=problem, kind=gap.kind, why=gap.why)
             for (version, problem), gap in sweep.gaps.items()
         ],
-        "best": sweep.best,
-        "warnings": warnings(sweep),
-    }
+        best=sweep.best,
+        warnings=warnings(sweep),
+    ).plain()
+
+
+def _problem(name: str, timing: Timing | None) -> SweptProblem:
+    if timing is None:
+        return SweptProblem(name=name, parameters=None, flops=None, bytes=None)
+    return SweptProblem(
+        name=name, parameters=timing.parameters, flops=timing.flops, bytes=timing.bytes
+    )

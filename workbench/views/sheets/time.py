@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec.structs import asdict
-
 from workbench.analysis import growth
-from workbench.model import DeviceState, Estimate, Timing
+from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity, symbol
+from workbench.views.shapes import shaped
+from workbench.views.shapes.measured import (
+    ClockState,
+    MedianFacts,
+    TimeDocument,
+    TimedVersion,
+)
+from workbench.views.shapes.program import NoticeFacts
 from workbench.views.sheets import Sheet, notices_text, when
 
 _METHODS = {"events": "CUDA events", "graph": "CUDA graph replay"}
@@ -117,23 +123,26 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
         shown=tuple(tuple(row[name] for name in header) for row in rows),
         extra=("samples", "how", "first launch"),
         raw=tuple(flat(timing) for timing in timings),
-        document={"study": first.study, "times": [timing_document(t) for t in timings]},
+        document=TimeDocument(
+            study=first.study, times=[timing_document(timing) for timing in timings]
+        ).plain(),
         notes=tuple(notes),
     )
 
 
-def timing_document(timing: Timing) -> dict[str, Any]:
-    """One timing as the JSON of `time` and `sweep` shows it."""
+def timing_document(timing: Timing) -> TimedVersion:
+    """One timing as the JSON of `time` shows it."""
+    return TimedVersion(**timed_fields(timing))
 
-    def whole(record: Estimate | DeviceState | None) -> dict[str, Any] | None:
-        return asdict(record) if record is not None else None
 
+def timed_fields(timing: Timing) -> dict[str, Any]:
+    """The fields of a `TimedVersion`, for it and what has more of them."""
     return {
         "version": timing.version,
         "problem": timing.problem,
         "device": timing.device.name,
         "captured": timing.captured,
-        "seconds": whole(timing.time),
+        "seconds": shaped(timing.time, MedianFacts),
         "cache": timing.cache,
         "method": timing.method,
         "converged": timing.converged,
@@ -142,8 +151,12 @@ def timing_document(timing: Timing) -> dict[str, Any]:
         "flops": timing.flops,
         "bytes": timing.bytes,
         "baseline": timing.baseline or None,
-        "baseline_seconds": whole(timing.baseline_time),
-        "ratio": whole(timing.ratio),
-        "state": whole(timing.state),
-        "notices": [asdict(notice) for notice in timing.notices],
+        "baseline_seconds": _median(timing.baseline_time),
+        "ratio": _median(timing.ratio),
+        "state": shaped(timing.state, ClockState) if timing.state is not None else None,
+        "notices": [shaped(notice, NoticeFacts) for notice in timing.notices],
     }
+
+
+def _median(estimate: Estimate | None) -> MedianFacts | None:
+    return shaped(estimate, MedianFacts) if estimate is not None else None

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import asdict
 
 from workbench.measure.sanitizer import Finding, describe
 from workbench.model import Record
 from workbench.units import count, digits3, factor, quantity
+from workbench.views.shapes import shaped
+from workbench.views.shapes.measured import (
+    FindingPlace,
+    SanitizerFinding,
+    VerifiedProblem,
+    VerifyDocument,
+)
 from workbench.views.sheets import Sheet
 
 #: Of ``--format csv``.
@@ -68,13 +74,13 @@ def verify_sheet(
         shown=tuple(_cells(row) for row in rows),
         raw=tuple({"study": study, "seed": seed, **asdict(row)} for row in rows),
         columns=_COLUMNS,
-        document={
-            "study": study,
-            "seed": seed,
-            "results": [asdict(row) for row in rows],
-            "sanitized": list(sanitized),
-            "findings": [_finding(version, finding) for version, finding in findings],
-        },
+        document=VerifyDocument(
+            study=study,
+            seed=seed,
+            results=[shaped(row, VerifiedProblem) for row in rows],
+            sanitized=list(sanitized),
+            findings=[_finding(version, finding) for version, finding in findings],
+        ).plain(),
         notes=tuple(notes),
     )
 
@@ -97,17 +103,17 @@ def _once(rows: Sequence[VerifyRow]) -> list[str]:
     return notes
 
 
-def _finding(version: str, finding: Finding) -> dict[str, Any]:
-    return {
-        "version": version,
-        "tool": finding.tool,
-        "message": finding.message,
-        "count": finding.count,
-        "thread": finding.thread,
-        "block": finding.block,
-        "places": [asdict(place) for place in finding.places],
-        "details": finding.details,
-    }
+def _finding(version: str, finding: Finding) -> SanitizerFinding:
+    return SanitizerFinding(
+        version=version,
+        tool=finding.tool,
+        message=finding.message,
+        count=finding.count,
+        thread=list(finding.thread) if finding.thread else None,
+        block=list(finding.block) if finding.block else None,
+        places=[shaped(place, FindingPlace) for place in finding.places],
+        details=list(finding.details),
+    )
 
 
 def _cells(row: VerifyRow) -> tuple[str, ...]:

@@ -1,16 +1,14 @@
 """The JSON document of ``show``, and what all documents share; docs/json.md describes them.
 
-The shapes are a stable interface: keys are never renamed or removed, and a value
-that is not known is null, an empty list or an entry in ``missing``, never zero.
+The shapes (`workbench.views.shapes`) are a stable interface: keys are never renamed or removed,
+and a value that is not known is null, an empty list or an entry in ``missing``, never zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 from workbench.analysis.headroom import Panel, Way
 from workbench.analysis.headroom.panel import line_at, panel_of, waited_most
@@ -18,18 +16,28 @@ from workbench.analysis.limit import Limit
 from workbench.analysis.remarks import remarks
 from workbench.counters import Missing, read_all
 from workbench.model import Build, Launch, LineKey, Profile, Timing, line_counters
-
-Json = dict[str, Any]
+from workbench.views.shapes import Json, shaped
+from workbench.views.shapes.show import (
+    BuildFacts,
+    BuiltKernel,
+    Headroom,
+    HottestLine,
+    LimitFacts,
+    LineCounters,
+    LoadShare,
+    ReadingValue,
+    RuleFinding,
+    ShowDocument,
+    ShownLaunch,
+    SourcePlace,
+    TimeFacts,
+    WayToTry,
+)
 
 
 def dumps(document: Json) -> str:
     """Pretty JSON with a final newline, keys in their documented order."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-
-
-def picked(record: object, fields: str) -> Json:
-    """Some fields of a record, in this order; their names stand with blanks between them."""
-    return {field: getattr(record, field) for field in fields.split()}
 
 
 def show_document(
@@ -40,121 +48,134 @@ def show_document(
     notes: Sequence[str] = (),
 ) -> Json:
     """One profile: every launch with its counters, lines and rules."""
-    return {
-        **picked(profile, "study version problem engine"),
-        "device": profile.device.name,
-        "launches": [_launch(profile, launch) for launch in profile.launches],
-        "build": _build(profile.build),
-        "time": _time(timing),
-        "captured": profile.captured,
-        "stale": stale,
-        "parameters": profile.parameters,
-        "tools": profile.tools,
-        "notices": [*notes, *remarks(profile)],
-        "seed": None if profile.verification is None else profile.verification.seed,
-        "headroom": headroom_document(profile, panel_of(profile)),
-    }
+    return ShowDocument(
+        study=profile.study,
+        version=profile.version,
+        problem=profile.problem,
+        engine=profile.engine,
+        device=profile.device.name,
+        launches=[_launch(profile, launch) for launch in profile.launches],
+        build=_build(profile.build),
+        time=_time(timing),
+        captured=profile.captured,
+        stale=stale,
+        parameters=profile.parameters,
+        tools=profile.tools,
+        notices=[*notes, *remarks(profile)],
+        seed=None if profile.verification is None else profile.verification.seed,
+        headroom=headroom_of(profile, panel_of(profile)),
+    ).plain()
 
 
-def headroom_document(profile: Profile, panel: Panel | None) -> Json | None:
+def headroom_of(profile: Profile, panel: Panel | None) -> Headroom | None:
     """What limits a profile, its hottest line, and what can be tried."""
     if panel is None:
         return None
-    hot, stall = panel.hot, waited_most(panel.hot) if panel.hot is not None else None
-    return {
-        "limit": limit_document(panel.limit),
-        "hottest": None
-        if hot is None
-        else {
-            **_line_of(profile, hot.key),
-            "share": 100.0 * hot.share,
-            "stall": stall[0].id if stall is not None else None,
-        },
-        "ways": [_way(profile, way) for way in panel.ways],
-    }
+    return Headroom(
+        limit=limit_of(panel.limit),
+        hottest=_hottest(profile, panel),
+        ways=[_way(profile, way) for way in panel.ways],
+    )
 
 
-def limit_document(limit: Limit | None) -> Json | None:
+def _hottest(profile: Profile, panel: Panel) -> HottestLine | None:
+    if panel.hot is None:
+        return None
+    path, text = line_at(profile, panel.hot.key)
+    stall = waited_most(panel.hot)
+    return HottestLine(
+        file=path,
+        line=panel.hot.key[1],
+        text=text,
+        share=100.0 * panel.hot.share,
+        stall=stall[0].id if stall is not None else None,
+    )
+
+
+def limit_of(limit: Limit | None) -> LimitFacts | None:
     """A limit, with the other resources that are full."""
     if limit is None:
         return None
-    others = [{"id": o.resource.id, "share": o.active} for o in limit.others]
-    return {**picked(limit, "id words share"), "others": others}
+    others = [LoadShare(id=each.resource.id, share=each.active) for each in limit.others]
+    return LimitFacts(id=limit.id, words=limit.words, share=limit.share, others=others)
 
 
-def _way(profile: Profile, way: Way) -> Json:
-    return {
-        **picked(way, "kind words saves speedup because effort counter"),
-        "line": _line_of(profile, way.line) if way.line is not None else None,
-    }
+def _way(profile: Profile, way: Way) -> WayToTry:
+    return WayToTry(
+        kind=way.kind,
+        words=way.words,
+        saves=way.saves,
+        speedup=way.speedup,
+        because=way.because,
+        effort=way.effort,
+        counter=way.counter,
+        line=_line_of(profile, way.line) if way.line is not None else None,
+    )
 
 
-def _line_of(profile: Profile, key: LineKey) -> Json:
+def _line_of(profile: Profile, key: LineKey) -> SourcePlace:
     path, text = line_at(profile, key)
-    return {"file": path, "line": key[1], "text": text}
+    return SourcePlace(file=path, line=key[1], text=text)
 
 
-def _launch(profile: Profile, launch: Launch) -> Json:
-    counters: dict[str, Json] = {}
+def _launch(profile: Profile, launch: Launch) -> ShownLaunch:
+    counters: dict[str, ReadingValue] = {}
     missing: dict[str, str] = {}
     for name, reading in read_all(launch).items():
         if isinstance(reading, Missing):
             missing[name] = reading.reason
         else:
-            counters[name] = {"value": reading.value, "unit": reading.unit, "ncu": reading.ncu}
-    return {
-        "kernel": launch.kernel,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "counters": counters,
-        "missing": missing,
-        "lines": _lines(profile, launch),
-        "rules": [
-            asdict(rule) | {"focus": [asdict(focus) for focus in rule.focus]}
-            for rule in launch.rules
-        ],
-        "index": launch.index,
-        "workload": launch.workload,
-        "profiled": launch.profiled,
-        "signature": launch.signature or launch.kernel,
-    }
+            counters[name] = ReadingValue(value=reading.value, unit=reading.unit, ncu=reading.ncu)
+    return ShownLaunch(
+        kernel=launch.kernel,
+        grid=list(launch.grid),
+        block=list(launch.block),
+        counters=counters,
+        missing=missing,
+        lines=_lines(profile, launch),
+        rules=[shaped(rule, RuleFinding) for rule in launch.rules],
+        index=launch.index,
+        workload=launch.workload,
+        profiled=launch.profiled,
+        signature=launch.signature or launch.kernel,
+    )
 
 
-def _lines(profile: Profile, launch: Launch) -> list[Json]:
+def _lines(profile: Profile, launch: Launch) -> list[LineCounters]:
     texts = [(file.path, (file.text or "").splitlines()) for file in profile.sources]
     out = []
     for (index, line), counters in sorted(line_counters(launch).items()):
         path, text = texts[index] if 0 <= index < len(texts) else ("", [])
-        out.append(
-            {
-                "file": path,
-                "line": line,
-                "text": text[line - 1] if 0 < line <= len(text) else "",
-                "counters": counters,
-            }
-        )
+        shown = text[line - 1] if 0 < line <= len(text) else ""
+        out.append(LineCounters(file=path, line=line, text=shown, counters=counters))
     return out
 
 
-def _build(build: Build | None) -> Json:
+def _build(build: Build | None) -> BuildFacts:
     if build is None:
-        return {}
-    return {
-        "compiler": build.compiler,
-        "arch": build.arch,
-        "flags": list(build.flags),
-        "kernels": [asdict(kernel) for kernel in build.resources],
-    }
+        return BuildFacts()
+    return BuildFacts(
+        compiler=build.compiler,
+        arch=build.arch,
+        flags=list(build.flags),
+        kernels=[shaped(kernel, BuiltKernel) for kernel in build.resources],
+    )
 
 
-def _time(timing: Timing | None) -> Json:
+def _time(timing: Timing | None) -> TimeFacts:
     if timing is None:
-        return {}
-    return {
-        "seconds": timing.time.value,
-        "low": timing.time.low,
-        "high": timing.time.high,
-        "n": timing.time.n,
-        **picked(timing, "cache method converged captured flops bytes baseline"),
-        "ratio": timing.ratio.value if timing.ratio else None,
-    }
+        return TimeFacts()
+    return TimeFacts(
+        seconds=timing.time.value,
+        low=timing.time.low,
+        high=timing.time.high,
+        n=timing.time.n,
+        cache=timing.cache,
+        method=timing.method,
+        converged=timing.converged,
+        captured=timing.captured,
+        flops=timing.flops,
+        bytes=timing.bytes,
+        baseline=timing.baseline,
+        ratio=timing.ratio.value if timing.ratio else None,
+    )

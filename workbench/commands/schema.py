@@ -1,0 +1,22 @@
+"""``workbench schema``: the JSON schemas of all documents."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("of", metavar="[COMMAND]", required=False)
+def command(of: str | None) -> None:
+    """The JSON schema of what COMMAND prints with --format json; without it, of all.
+
+    `workbench schema error` is that of errors, which `workbench --json-errors` prints on
+    standard error.
+    """
+    from workbench.errors import UsageError, did_you_mean
+    from workbench.views.shapes.schema import SHAPES, schema_of, schemas
+    from workbench.views.text.documents import dumps
+
+    if of is not None and of not in SHAPES:
+        raise UsageError(f"{of!r} prints no JSON document", did_you_mean(of, SHAPES, "documents"))
+    click.echo(dumps(schemas() if of is None else schema_of(of)), nl=False)

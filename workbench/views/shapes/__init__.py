@@ -1,0 +1,49 @@
+"""The shape of every JSON document, as records: what ``--format json`` prints, key by key.
+
+The texts and sheets build their documents of these records, and `workbench.views.shapes.schema`
+makes a JSON schema of them, so that neither can say what the other does not. The order of the
+fields is the order of the keys. A key is never renamed or removed; new ones come last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+Json = dict[str, Any]
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON object: every field is a key of it, also where the value is null."""
+
+    def plain(self) -> Json:
+        """As dictionaries and lists, keys in their documented order."""
+        built: Json = msgspec.to_builtins(self)
+        return built
+
+
+_Shape = TypeVar("_Shape", bound=Document)
+
+
+def shaped(record: object, shape: type[_Shape]) -> _Shape:
+    """The fields of `shape` as `record` has them as attributes, those of its parts included.
+
+    Raises:
+        msgspec.ValidationError: the record lacks one, or has it of another type.
+    """
+    return msgspec.convert(record, shape, from_attributes=True)
+
+
+class ErrorFacts(Document, frozen=True):
+    """What happened and where, what to do next, and the exit code of docs/exit-codes.md."""
+
+    code: int
+    message: str
+    hint: str
+
+
+class ErrorDocument(Document, frozen=True):
+    """What stands on standard error, in one line, with ``workbench --json-errors``."""
+
+    error: ErrorFacts

@@ -1,0 +1,93 @@
+"""``list``, ``check`` and ``doctor``: what there is, what holds, and what can be done here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from workbench.views.shapes import Document
+
+
+class ListedProfile(Document, frozen=True):
+    """A recorded profile: seconds under the profiler, or what the emulator counted instead."""
+
+    problem: str
+    engine: str
+    device: str
+    captured: str
+    stale: bool
+    duration: float | UnsetType = UNSET
+    counts: dict[str, float] | UnsetType = UNSET
+
+
+class ListedTime(Document, frozen=True):
+    """A recorded time, in seconds, with its 95% interval."""
+
+    problem: str
+    device: str
+    seconds: float
+    low: float
+    high: float
+
+
+class ListedVersion(Document, frozen=True):
+    """A version; `parent` is null for the first."""
+
+    id: str
+    title: str
+    baseline: bool
+    parent: str | None
+    profiles: list[ListedProfile]
+    times: list[ListedTime]
+
+
+class ListedStudy(Document, frozen=True):
+    """A study, its problems and its versions."""
+
+    name: str
+    title: str
+    problems: list[str]
+    versions: list[ListedVersion]
+
+
+class ListDocument(Document, frozen=True):
+    """Studies, versions, and what is recorded of them; the default study first."""
+
+    default_study: str
+    studies: list[ListedStudy]
+
+
+class GateFacts(Document, frozen=True):
+    """One thing that was checked; `line` is null where the whole file is meant."""
+
+    version: str
+    kind: str
+    name: str
+    status: Literal["pass", "fail", "inconclusive"]
+    message: str
+    file: str
+    line: int | None
+
+
+class CheckDocument(Document, frozen=True):
+    """All gates, and what they come to."""
+
+    status: Literal["pass", "fail", "inconclusive"]
+    gates: list[GateFacts]
+
+
+class EquipmentFacts(Document, frozen=True):
+    """One thing that is here, or is not, and how to get it."""
+
+    what: str
+    state: Literal["ok", "limited", "missing"]
+    detail: str
+    remedy: str
+    without: str
+
+
+class DoctorDocument(Document, frozen=True):
+    """What this machine can do."""
+
+    checks: list[EquipmentFacts]

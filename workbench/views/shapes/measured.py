@@ -1,0 +1,147 @@
+"""``verify``, ``time`` and ``sweep``: what was run, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workbench.views.shapes import Document
+from workbench.views.shapes.program import NoticeFacts
+
+
+class VerifiedProblem(Document, frozen=True):
+    """One version on one problem; `error` is null where it could not be computed."""
+
+    version: str
+    problem: str
+    ok: bool
+    error: float | None
+    tolerance: float
+    worst: str
+    compared: int
+    unwritten: int
+    sampled: int
+    message: str
+
+
+class FindingPlace(Document, frozen=True):
+    """A line that a finding names; 0 where the build has no line information."""
+
+    kernel: str
+    file: str
+    line: int
+    access: str
+
+
+class SanitizerFinding(Document, frozen=True):
+    """One mistake that compute-sanitizer found."""
+
+    version: str
+    tool: str
+    message: str
+    count: int
+    thread: list[int] | None
+    block: list[int] | None
+    places: list[FindingPlace]
+    details: list[str]
+
+
+class VerifyDocument(Document, frozen=True):
+    """Versions against the float64 reference."""
+
+    study: str
+    seed: int
+    results: list[VerifiedProblem]
+    sanitized: list[str]
+    findings: list[SanitizerFinding]
+
+
+class MedianFacts(Document, frozen=True):
+    """A median (seconds, or a ratio) with its 95% interval over `n` samples."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class ClockState(Document, frozen=True):
+    """Clocks (hertz), power (watts) and temperature (°C) while timing: lowest, highest."""
+
+    sm_clock: list[float]
+    memory_clock: list[float]
+    power: list[float]
+    temperature: list[float]
+
+
+class TimedVersion(Document, frozen=True):
+    """How long a version takes on a problem, outside of any profiler."""
+
+    version: str
+    problem: str
+    device: str
+    captured: str
+    seconds: MedianFacts
+    cache: Literal["cold", "warm"]
+    method: Literal["events", "graph"]
+    converged: bool
+    first_launch: float
+    launches: dict[str, float]
+    flops: int
+    bytes: int
+    baseline: str | None
+    baseline_seconds: MedianFacts | None
+    ratio: MedianFacts | None
+    state: ClockState | None
+    notices: list[NoticeFacts]
+
+
+class TimeDocument(Document, frozen=True):
+    """Times of one study."""
+
+    study: str
+    times: list[TimedVersion]
+
+
+class SweptTime(TimedVersion, frozen=True):
+    """A time of a sweep; `stale`: of an older source."""
+
+    stale: bool
+
+
+class SweptProblem(Document, frozen=True):
+    """A size; null where no version has a time."""
+
+    name: str
+    parameters: dict[str, int] | None
+    flops: int | None
+    bytes: int | None
+
+
+class SweptVersion(Document, frozen=True):
+    """A version of the table."""
+
+    id: str
+    baseline: bool
+
+
+class SweptGap(Document, frozen=True):
+    """Why there is no time."""
+
+    version: str
+    problem: str
+    kind: Literal["refused", "unavailable", "failed", "missing"]
+    why: str
+
+
+class SweepDocument(Document, frozen=True):
+    """Every version at every size: each is in `times` or in `gaps`."""
+
+    study: str
+    device: str
+    cache: str
+    problems: list[SweptProblem]
+    versions: list[SweptVersion]
+    times: list[SweptTime]
+    gaps: list[SweptGap]
+    best: dict[str, str]
+    warnings: list[str]

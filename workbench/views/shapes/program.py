@@ -1,0 +1,125 @@
+"""``show @NAME`` and ``diff @OLD @NEW``: a captured program, and the difference of two."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workbench.model import Number
+from workbench.views.shapes import Document
+from workbench.views.shapes.code import StepDocument
+
+FateName = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]
+
+
+class ProgramTime(Document, frozen=True):
+    """Seconds of all kernels of one run; the interval is null where there was but one."""
+
+    seconds: float
+    low: float | None
+    high: float | None
+    runs: int
+
+
+class ProgramSide(Document, frozen=True):
+    """What is said of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``."""
+
+    capture: str
+    command: list[str]
+    captured: str
+    commit: str | None
+    clean: bool
+    device: str | None
+    survey: Literal["trace", "ncu"]
+    nvtx: str | None
+    time: ProgramTime
+    tools: dict[str, str]
+
+
+class RunFacts(Document, frozen=True):
+    """One run of the program, in seconds."""
+
+    wall_s: float
+    busy_s: float
+    span_s: float
+    processes: int
+
+
+class RangeRow(Document, frozen=True):
+    """An NVTX range in which a kernel was launched, and its part of one run."""
+
+    range: str
+    launches: float
+    seconds: float
+
+
+class KernelRow(Document, frozen=True):
+    """A kernel of a program; seconds and launches are of one run, `share` 0 to 1.
+
+    `ranges` are those with most of its time, of `range_count`.
+    """
+
+    kernel: str
+    kind: Literal["kernel", "copy", "fill"]
+    symbol: str
+    seconds: float
+    share: float
+    launches: float
+    mean_s: float
+    shortest_s: float
+    longest_s: float
+    grid: list[int] | None
+    block: list[int] | None
+    graph: bool
+    ranges: list[RangeRow]
+    range_count: int
+    profiled: int
+
+
+class NoticeFacts(Document, frozen=True):
+    """A warning that travels with a record."""
+
+    code: str
+    message: str
+
+
+class ProgramDocument(ProgramSide, frozen=True):
+    """A captured program, or a large report seen as one."""
+
+    runs: list[RunFacts]
+    kernels: list[KernelRow]
+    notices: list[NoticeFacts]
+
+
+class KernelFate(Document, frozen=True):
+    """What became of a kernel; null on the side that lacks it."""
+
+    kernel: str
+    fate: FateName
+    old_s: float | None
+    new_s: float | None
+    change_s: float
+    share: float | None
+    old_launches: Number | None
+    new_launches: Number | None
+
+
+class ProgramStep(Document, frozen=True):
+    """One kernel's step, or null and why there is none."""
+
+    kernel: str
+    fate: FateName
+    step: StepDocument | None
+    missing: str | None
+
+
+class ProgramsDocument(Document, frozen=True):
+    """The difference of two captures."""
+
+    old: ProgramSide
+    new: ProgramSide
+    comparable: bool
+    warnings: list[str]
+    change: ProgramTime
+    moved: bool
+    kernels: list[KernelFate]
+    steps: list[ProgramStep]

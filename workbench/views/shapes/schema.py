@@ -1,0 +1,66 @@
+"""The JSON schema of every command's document, made of the records that the documents are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from workbench import __version__
+from workbench.views.shapes import Document, ErrorDocument, Json
+from workbench.views.shapes.code import StepDocument
+from workbench.views.shapes.listed import CheckDocument, DoctorDocument, ListDocument
+from workbench.views.shapes.measured import SweepDocument, TimeDocument, VerifyDocument
+from workbench.views.shapes.program import ProgramDocument, ProgramsDocument
+from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
+
+#: Command -> what ``--format json`` prints: one of these. ``error``: what ``--json-errors`` does.
+SHAPES: Mapping[str, tuple[type[Document], ...]] = {
+    "list": (ListDocument,),
+    "show": (ShowDocument, MemoryDocument, ProgramDocument),
+    "diff": (StepDocument, MemoryStepDocument, ProgramsDocument),
+    "check": (CheckDocument,),
+    "time": (TimeDocument,),
+    "sweep": (SweepDocument,),
+    "verify": (VerifyDocument,),
+    "doctor": (DoctorDocument,),
+    "error": (ErrorDocument,),
+}
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_of(command: str) -> Json:
+    """The schema of one command's document (a key of `SHAPES`)."""
+    refs, parts = _components(SHAPES[command])
+    return {
+        "$schema": _DIALECT,
+        "title": f"workbench {command} --format json",
+        "$comment": f"workbench {__version__}",
+        **_one_of(refs),
+        "$defs": parts,
+    }
+
+
+def schemas() -> Json:
+    """All of them as one document: ``#/$defs/show`` is the schema of ``show``."""
+    every = tuple(dict.fromkeys(shape for shapes in SHAPES.values() for shape in shapes))
+    refs, parts = _components(every)
+    at = dict(zip(every, refs, strict=True))
+    named = {
+        command: _one_of([at[shape] for shape in shapes]) for command, shapes in SHAPES.items()
+    }
+    return {
+        "$schema": _DIALECT,
+        "title": "workbench",
+        "$comment": f"workbench {__version__}",
+        "$defs": {**named, **parts},
+    }
+
+
+def _components(shapes: tuple[type[Document], ...]) -> tuple[list[Json], Json]:
+    refs, parts = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
+    return list(refs), dict(parts)
+
+
+def _one_of(refs: list[Json]) -> Json:
+    return refs[0] if len(refs) == 1 else {"anyOf": refs}

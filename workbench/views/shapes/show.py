@@ -1,0 +1,238 @@
+"""``show``: one profile, with what limits it; and its memory chart."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workbench.model import Number
+from workbench.views.shapes import Document
+
+
+class ReadingValue(Document, frozen=True):
+    """A counter's value; `ncu` is the metric or formula that it came from."""
+
+    value: Number
+    unit: str
+    ncu: str
+
+
+class SourcePlace(Document, frozen=True):
+    """A line of source; line 0 is no line."""
+
+    file: str
+    line: int
+    text: str
+
+
+class LineCounters(SourcePlace, frozen=True):
+    """A line with its counters, by ncu's names."""
+
+    counters: dict[str, Number]
+
+
+class FocusMetric(Document, frozen=True):
+    """A metric that a rule asks to look at."""
+
+    metric: str
+    value: Number | None
+    info: str
+
+
+class RuleFinding(Document, frozen=True):
+    """One finding of ncu's rules; `speedup` is its estimate in percent."""
+
+    id: str
+    section: str
+    name: str
+    kind: Literal["ok", "note", "optimization", "warning", "error"]
+    title: str
+    message: str
+    speedup: float | None
+    scope: Literal["global", "local", "unknown"]
+    focus: list[FocusMetric]
+
+
+class ShownLaunch(Document, frozen=True):
+    """One launch: every counter of the catalog is in `counters` or in `missing`."""
+
+    kernel: str
+    grid: list[int]
+    block: list[int]
+    counters: dict[str, ReadingValue]
+    missing: dict[str, str]
+    lines: list[LineCounters]
+    rules: list[RuleFinding]
+    index: int
+    workload: str
+    profiled: bool
+    signature: str
+
+
+class BuiltKernel(Document, frozen=True):
+    """What the compiler gave one kernel; sizes in bytes."""
+
+    name: str
+    registers: int
+    static_shared: int
+    constant: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    implied_shared: int
+    implied_args: int
+
+
+class BuildFacts(Document, frozen=True):
+    """How it was compiled; an empty object where that is not known."""
+
+    compiler: str | UnsetType = UNSET
+    arch: str | UnsetType = UNSET
+    flags: list[str] | UnsetType = UNSET
+    kernels: list[BuiltKernel] | UnsetType = UNSET
+
+
+class TimeFacts(Document, frozen=True):
+    """The recorded time, in seconds; an empty object where there is none."""
+
+    seconds: float | UnsetType = UNSET
+    low: float | UnsetType = UNSET
+    high: float | UnsetType = UNSET
+    n: int | UnsetType = UNSET
+    cache: Literal["cold", "warm"] | UnsetType = UNSET
+    method: Literal["events", "graph"] | UnsetType = UNSET
+    converged: bool | UnsetType = UNSET
+    captured: str | UnsetType = UNSET
+    flops: int | UnsetType = UNSET
+    bytes: int | UnsetType = UNSET
+    baseline: str | UnsetType = UNSET
+    ratio: float | UnsetType | None = UNSET
+
+
+class LoadShare(Document, frozen=True):
+    """Another resource that is as good as full, in % of its peak."""
+
+    id: str
+    share: float
+
+
+class LimitFacts(Document, frozen=True):
+    """What limits a kernel: the resource nearest its peak, in % of that."""
+
+    id: str
+    words: str
+    share: float
+    others: list[LoadShare]
+
+
+class HottestLine(SourcePlace, frozen=True):
+    """The line with most of the time (`share`, in %), and what its warps wait for."""
+
+    share: float
+    stall: str | None
+
+
+class WayToTry(Document, frozen=True):
+    """One thing to try; it saves at most this part (0 to 1) of the duration."""
+
+    kind: str
+    words: str
+    saves: float
+    speedup: float
+    because: str
+    effort: int
+    counter: str
+    line: SourcePlace | None
+
+
+class Headroom(Document, frozen=True):
+    """What limits the launch that takes most of the time, and what can be tried."""
+
+    limit: LimitFacts | None
+    hottest: HottestLine | None
+    ways: list[WayToTry]
+
+
+class ShowDocument(Document, frozen=True):
+    """One profile: every launch with its counters, lines and rules."""
+
+    study: str
+    version: str
+    problem: str
+    engine: Literal["ncu", "emulator"]
+    device: str
+    launches: list[ShownLaunch]
+    build: BuildFacts
+    time: TimeFacts
+    captured: str
+    stale: bool
+    parameters: dict[str, int]
+    tools: dict[str, str]
+    notices: list[str]
+    seed: int | None
+    headroom: Headroom | None
+
+
+# --- --memory ----------------------------------------------------------------------------
+
+
+class MemoryLevel(Document, frozen=True):
+    """A place of the memory chart; both rates in %."""
+
+    place: str
+    title: str
+    hit_rate: Number | None
+    throughput: Number | None
+
+
+class FlowLine(Document, frozen=True):
+    """A line that asked for a flow."""
+
+    file: str
+    line: int
+    amount: Number
+    share: float
+
+
+class MemoryFlow(Document, frozen=True):
+    """What went one way; `share` is 0 to 1 of `peak`."""
+
+    id: str
+    start: str = msgspec.field(name="from")
+    end: str = msgspec.field(name="to")
+    unit: str
+    amount: Number | None
+    share: float | None
+    ncu: str
+    peak: str
+    missing: str
+    line_metric: str
+    lines: list[FlowLine]
+
+
+class MemorySide(Document, frozen=True):
+    """The memory chart of one profile."""
+
+    levels: list[MemoryLevel]
+    flows: list[MemoryFlow]
+
+
+class MemoryPair(Document, frozen=True):
+    """The memory charts of both sides."""
+
+    old: MemorySide
+    new: MemorySide
+
+
+class MemoryDocument(Document, frozen=True):
+    """``show --memory``."""
+
+    memory: MemorySide
+
+
+class MemoryStepDocument(Document, frozen=True):
+    """``diff --memory``."""
+
+    memory: MemoryPair

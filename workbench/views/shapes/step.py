@@ -1,0 +1,345 @@
+"""``diff``: what moved from one version to another, and the story of the step."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workbench.model import Number
+from workbench.views.shapes import Document
+from workbench.views.shapes.show import LimitFacts
+
+LinkName = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
+
+
+class StepSide(Document, frozen=True):
+    """One side of a comparison."""
+
+    version: str
+    label: str
+    study: str
+    problem: str
+    engine: str
+    device: str
+    captured: str
+    kernels: list[str]
+    stale: bool
+
+
+class TimeRatio(Document, frozen=True):
+    """Median times in seconds, and old over new with its interval."""
+
+    old_s: float
+    new_s: float
+    speedup: float
+    low: float
+    high: float
+
+
+class CounterMove(Document, frozen=True):
+    """One counter of the catalog on both sides; null where it is missing."""
+
+    id: str
+    ncu: str
+    unit: str
+    old: Number | None
+    new: Number | None
+    delta: Number | None
+    better: Literal["lower", "higher", ""]
+    moved: bool
+    verdict: Literal["better", "worse", "changed", "same", "missing"]
+
+
+class EditedHunk(Document, frozen=True):
+    """One block of the source diff; an empty range is [n + 1, n]."""
+
+    id: int
+    old: list[int]
+    new: list[int]
+    kind: Literal["code", "moved", "renamed", "comment", "whitespace", "front-matter"]
+    symbols: list[str]
+    old_file: str
+    new_file: str
+
+
+class LineDelta(Document, frozen=True):
+    """A line's share of a part; null on the side that lacks it."""
+
+    old: int | None
+    new: int | None
+    old_file: str
+    new_file: str
+    delta: Number
+    via: list[str]
+
+
+class CounterPart(Document, frozen=True):
+    """What one link explains of a counter's change."""
+
+    link: LinkName
+    hunk: int | None
+    symbol: str | None
+    delta: Number
+    shared: bool
+    note: str
+    lines: list[LineDelta]
+    hunks: list[int]
+    symbols: list[str]
+
+
+class AttributedCounter(Document, frozen=True):
+    """A counter's change, split over what was edited: the parts add up to `delta`."""
+
+    counter: str
+    old: Number
+    new: Number
+    delta: Number
+    parts: list[CounterPart]
+    ncu: str
+    unit: str
+    chip_old: Number | None
+    chip_new: Number | None
+
+
+class JudgedExpectation(Document, frozen=True):
+    """What the author predicted, and what became of it."""
+
+    counter: str
+    expected: str
+    observed: str
+    verdict: Literal["confirmed", "refuted", "inconclusive"]
+    reason: str
+    why: str
+    line: int | None
+    learned: str
+
+
+class StripStop(Document, frozen=True):
+    """One word of the causal strip: its proof is a hunk, or a counter, or named by `kind`."""
+
+    text: str
+    hunk: int | None
+    counter: str
+    kind: Literal["edit", "counter", "stall", "time", "limit", "doubt"]
+
+
+class CauseProof(Document, frozen=True):
+    """What was edited moved this counter; `score` and `share` are 0 to 1."""
+
+    counter: str
+    beside: str | None
+    way: str
+    score: float
+    link: str
+    hunks: list[int]
+    share: float | None
+    by: str
+
+
+class StallChange(Document, frozen=True):
+    """A warp state over the whole kernel, in seconds."""
+
+    stall: str
+    old_s: float
+    new_s: float
+
+
+class WorkDoubt(Document, frozen=True):
+    """Why the two sides may not have done the same work."""
+
+    kind: str
+    words: str
+    certain: bool
+
+
+class CauseFacts(Document, frozen=True):
+    """Why the step took the time that it took; the best proof first."""
+
+    proofs: list[CauseProof]
+    stalls: list[StallChange]
+    limit_old: LimitFacts | None
+    limit_new: LimitFacts | None
+    doubts: list[WorkDoubt]
+
+
+class StallTime(Document, frozen=True):
+    """Seconds of one warp state, with their interval."""
+
+    id: str
+    delta_s: float
+    low_s: float
+    high_s: float
+
+
+class PathLine(Document, frozen=True):
+    """A line on either side; null: not there, 0: not known."""
+
+    old: int | None
+    new: int | None
+    file: str
+
+
+class BlamePath(Document, frozen=True):
+    """Time that warps waited on one line because of another."""
+
+    stall: str
+    waited: PathLine
+    blamed: PathLine
+    via: str
+    delta_s: float
+
+
+class TimeShare(Document, frozen=True):
+    """What one link explains of the change of time, in seconds."""
+
+    link: LinkName
+    hunk: int | None
+    symbol: str | None
+    delta_s: float
+    low_s: float
+    high_s: float
+    stalls: list[StallTime]
+    note: str
+    hunks: list[int]
+    symbols: list[str]
+    waited_s: float
+    paths: list[BlamePath]
+
+
+class TimeParts(Document, frozen=True):
+    """The change of the profiled duration, split by warp samples: an estimate."""
+
+    old_s: float
+    new_s: float
+    delta_s: float
+    samples: list[int]
+    method: str
+    parts: list[TimeShare]
+
+
+class OccupancyChange(Document, frozen=True):
+    """Theoretical occupancy in percent, and what changed it, in points."""
+
+    kernel: str
+    old: float
+    new: float
+    delta: float
+    causes: dict[str, float]
+
+
+class MatchedLaunch(Document, frozen=True):
+    """How a launch found its partner."""
+
+    old: str | None
+    new: str | None
+    how: Literal["name", "order", "added", "removed"]
+    changes: list[str]
+
+
+class RuleScore(Document, frozen=True):
+    """What a rule of ncu promised, and what the step gained; parts of the old duration."""
+
+    rule: str
+    title: str
+    kernel: str
+    promised: float
+    gained: float
+    still: float | None
+    verdict: Literal["kept", "partly", "not kept", "open"]
+
+
+class TriedWay(Document, frozen=True):
+    """One of the old side's ways of headroom, and what the step gained."""
+
+    rule: str
+    title: str
+    promised: float
+    gained: float
+    still: float | None
+    verdict: Literal["kept", "partly", "not kept", "open"]
+
+
+class ToldCounter(Document, frozen=True):
+    """A counter that a link moved; `weight` is relative to the larger value of it."""
+
+    counter: str
+    delta: Number
+    weight: float
+
+
+class ToldLink(Document, frozen=True):
+    """What one link did."""
+
+    link: LinkName
+    symbol: str | None
+    note: str
+    weight: float
+    time_s: float | None
+    stalls: list[str]
+    counters: list[ToldCounter]
+    hunks: list[int]
+    symbols: list[str]
+
+
+class Untold(Document, frozen=True):
+    """How much is too small to be told."""
+
+    symbols: int
+    numbers: int
+    share: float
+
+
+class ToldRest(Document, frozen=True):
+    """What no hunk explains, or not one alone."""
+
+    links: list[ToldLink]
+    left_out: Untold
+
+
+class ToldHunk(Document, frozen=True):
+    """What is told of one hunk."""
+
+    hunk: int
+    links: list[ToldLink]
+    left_out: Untold
+
+
+class StoryTold(Document, frozen=True):
+    """What terminal, Markdown and the page tell of the step."""
+
+    threshold: float
+    hunks: list[ToldHunk]
+    rest: ToldRest
+
+
+class ValueSpread(Document, frozen=True):
+    """How a value varied over launches."""
+
+    n: int
+    low: Number
+    median: Number
+    high: Number
+
+
+class FixedValue(Document, frozen=True):
+    """What compiler and launch fix, where the two sides differ."""
+
+    id: str
+    old: Number
+    new: Number
+
+
+class KernelMove(Document, frozen=True):
+    """What became of one kernel; seconds are of one launch, under the profiler."""
+
+    old: str | None
+    new: str | None
+    how: Literal["signature", "name", "renamed", "order", "added", "removed"]
+    launches: list[int]
+    old_s: float | None
+    new_s: float | None
+    spread_old: ValueSpread | None
+    spread_new: ValueSpread | None
+    moved: bool
+    weight: float
+    compared: bool
+    values: list[FixedValue]
