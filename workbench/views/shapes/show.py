@@ -155,6 +155,27 @@ class Headroom(Document, frozen=True):
     ways: list[WayToTry]
 
 
+class StallShare(Document, frozen=True):
+    """A warp state's part of a line's time, in %."""
+
+    id: str
+    share: float
+
+
+class HotSource(SourcePlace, frozen=True):
+    """A line with its part (in %) of the time, or of the instructions where nothing was sampled."""
+
+    share: float
+    stalls: list[StallShare]
+
+
+class HotLines(Document, frozen=True):
+    """The lines that most of the longest launch is spent on, the first of them first."""
+
+    by: Literal["samples", "instructions"]
+    lines: list[HotSource]
+
+
 class ShowDocument(Document, frozen=True):
     """One profile: every launch with its counters, lines and rules."""
 
@@ -173,6 +194,7 @@ class ShowDocument(Document, frozen=True):
     notices: list[str]
     seed: int | None
     headroom: Headroom | None
+    hot_lines: HotLines | None
 
 
 # --- --memory ----------------------------------------------------------------------------

@@ -10,17 +10,21 @@ from collections.abc import Sequence
 
 import msgspec
 
+from workbench.analysis.aggregate import main_launch
 from workbench.analysis.headroom import Panel, Way
 from workbench.analysis.headroom.panel import line_at, panel_of, waited_most
 from workbench.analysis.limit import Limit
 from workbench.analysis.remarks import remarks
-from workbench.counters import Missing, read_all
+from workbench.analysis.stalls import HotLine, sampled_lines
+from workbench.counters import Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Profile, Timing, line_counters
 from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.show import (
     BuildFacts,
     BuiltKernel,
     Headroom,
+    HotLines,
+    HotSource,
     HottestLine,
     LimitFacts,
     LineCounters,
@@ -30,9 +34,13 @@ from workbench.views.shapes.show import (
     ShowDocument,
     ShownLaunch,
     SourcePlace,
+    StallShare,
     TimeFacts,
     WayToTry,
 )
+
+#: Lines of `hot_lines`, as many as ``show --all`` prints.
+_HOT_LINES = 24
 
 
 def dumps(document: Json) -> str:
@@ -64,6 +72,7 @@ def show_document(
         notices=[*notes, *remarks(profile)],
         seed=None if profile.verification is None else profile.verification.seed,
         headroom=headroom_of(profile, panel_of(profile)),
+        hot_lines=_hot_lines(profile),
     ).plain()
 
 
@@ -110,6 +119,35 @@ def _way(profile: Profile, way: Way) -> WayToTry:
         effort=way.effort,
         counter=way.counter,
         line=_line_of(profile, way.line) if way.line is not None else None,
+    )
+
+
+def _hot_lines(profile: Profile) -> HotLines | None:
+    launch = main_launch(profile)
+    if launch is None:
+        return None
+    hot = [line for line in sampled_lines(launch) if line.telling][:_HOT_LINES]
+    if hot:
+        return HotLines(by="samples", lines=[_hot_line(profile, line) for line in hot])
+    name = line_metric(launch, catalog()["instructions"]) or ""
+    counted = {key: own.get(name, 0) for key, own in line_counters(launch).items()}
+    whole = sum(counted.values())
+    known = [key for key in counted if key[1] > 0 and counted[key]]
+    lines = [
+        _hot_line(profile, HotLine(key=key, samples=0, share=counted[key] / whole))
+        for key in sorted(known, key=lambda key: -counted[key])[:_HOT_LINES]
+    ]
+    return HotLines(by="instructions", lines=lines)
+
+
+def _hot_line(profile: Profile, line: HotLine) -> HotSource:
+    path, text = line_at(profile, line.key)
+    return HotSource(
+        file=path,
+        line=line.key[1],
+        text=text,
+        share=100.0 * line.share,
+        stalls=[StallShare(id=state.id, share=100.0 * share) for state, share in line.stalls],
     )
 
 
