@@ -247,12 +247,18 @@ class Estimate(Record, frozen=True):
 
 
 class DeviceState(Record, frozen=True):
-    """Clocks (hertz), power (watts) and temperature (°C) seen while timing."""
+    """Clocks (hertz), power (watts) and temperature (°C) seen while timing.
+
+    `waited` are the seconds of load until the clocks stood and no heat lowered them, before the
+    first time was taken (None: nobody could ask); `settled` is False where the wait ended first.
+    """
 
     sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
     memory_clock: tuple[float, float] = (0.0, 0.0)
     power: tuple[float, float] = (0.0, 0.0)
     temperature: tuple[float, float] = (0.0, 0.0)
+    waited: float | None = None
+    settled: bool = True
 
 
 class Timing(Record, frozen=True):

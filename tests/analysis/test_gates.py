@@ -43,8 +43,16 @@ def test_faster_step_passes() -> None:
 
 def test_slower_step_fails_beyond_its_interval_only() -> None:
     assert gates(step(200e-6, 210e-6))["duration"].status == "fail"
-    # 5% slower with intervals of ±5% is no regression that anybody has seen.
-    assert gates(step(200e-6, 210e-6, width=0.05))["duration"].status == "pass"
+    # 5% slower with intervals of ±5% is no regression that anybody has seen, and none excluded.
+    wide = gates(step(200e-6, 210e-6, width=0.05))["duration"]
+    assert wide.status == "inconclusive" and "neither within 2.50% nor beyond" in wide.message
+
+
+def test_a_pass_excludes_a_slow_down_of_the_resolution() -> None:
+    equal = step(200e-6, 200e-6, width=0.006)  # the ratio is known to ±1.2%
+    assert gates(equal)["duration"].status == "pass"
+    finer = read_rules({"check": {"resolution": "0.5%"}})
+    assert gates(equal, finer)["duration"].status == "inconclusive"
 
 
 def test_allowed_regression_must_be_left_by_the_interval() -> None:

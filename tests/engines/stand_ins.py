@@ -6,7 +6,9 @@ A plugin of tests/conftest.py: engines, measurements and commands are tested wit
 from __future__ import annotations
 
 import os
+import re
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,10 +140,12 @@ def put_in(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[str], Non
     def build(project: Project, version: Version, arch: str) -> BuildResult:
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
-        cubin = folder / f"{version.id}.cubin"
+        takes = re.search(r"// takes ([\d.]+)", version.text)
+        content = f"stand-in cubin, taking {takes[1] if takes else 1} of {version.id}"
+        cubin = folder / f"{version.id}-{zlib.crc32(content.encode())}.cubin"
         if not cubin.exists():  # whole or not at all: several commands may do this at once
             made = cubin.with_suffix(f".{os.getpid()}")
-            made.write_bytes(f"stand-in cubin of {version.id}".encode())
+            made.write_bytes(content.encode())
             made.replace(cubin)
         return BuildResult(
             cubin=cubin,

@@ -7,6 +7,8 @@ and is inconclusive where none fails but one could not be judged (exit code 6).
 Settings, in ``[tool.workbench.check]``:
 
 ``max_regression = "2%"``       slower by this much than the parent is allowed
+``resolution = "2%"``           what a pass excludes beyond that (`analysis.regression.verdict`)
+``baseline_runs = 20``          runs that a rolling baseline keeps (docs/how-to/ci.md)
 ``require_expectations = true`` every version with a parent must predict something
 ``counters = { id = "5%" }``    further counters that must not get worse by more
 ``limits = { id = "<= 0" }``    bounds on a counter of the version itself
@@ -16,25 +18,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Literal
 
 import msgspec
 
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, Verdict, find_counter, observed_change
+from workbench.analysis.regression.rolling import MAX_RUNS, MIN_RUNS, judge_run, judged_words
+from workbench.analysis.regression.turns import Turns
+from workbench.analysis.regression.verdict import RESOLUTION, Status, in_words, verdict
 from workbench.counters import catalog
 from workbench.errors import UsageError
-from workbench.model import Record
+from workbench.model import Estimate, Record, Timing
 from workbench.units import quantity, relative
 
-Status = Literal["pass", "fail", "inconclusive"]
 Kind = Literal["expectation", "regression", "limit", "comparable"]
 _STATUS: dict[Verdict, Status] = {
     "confirmed": "pass",
     "refuted": "fail",
     "inconclusive": "inconclusive",
 }
-_KEYS = ("max_regression", "require_expectations", "counters", "limits")
+_KEYS = (
+    "max_regression",
+    "resolution",
+    "baseline_runs",
+    "require_expectations",
+    "counters",
+    "limits",
+)
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
 
@@ -46,6 +58,8 @@ class Rules(Record, frozen=True):
     """
 
     max_regression: float = 0.0
+    resolution: float = RESOLUTION
+    baseline_runs: int = 20
     require_expectations: bool = False
     counters: dict[str, float] = msgspec.field(default_factory=dict)
     limits: dict[str, tuple[str, float]] = msgspec.field(default_factory=dict)
@@ -84,6 +98,12 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
             f"require_expectations must be true or false, not {require!r}",
             "Correct it in [tool.workbench.check].",
         )
+    runs = table.get("baseline_runs", Rules().baseline_runs)
+    if not isinstance(runs, int) or not MIN_RUNS <= runs <= MAX_RUNS:
+        raise UsageError(
+            f"baseline_runs must be a number from {MIN_RUNS} to {MAX_RUNS}, not {runs!r}",
+            "Correct it in [tool.workbench.check].",
+        )
     allowed = _table(table, "counters")
     bounds = _table(table, "limits")
     limits: dict[str, tuple[str, float]] = {}
@@ -97,6 +117,8 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
         limits[catalog()[name].id] = (match[1], float(match[2]))
     return Rules(
         max_regression=_percent(table.get("max_regression", "0%"), "max_regression"),
+        resolution=_percent(table.get("resolution", f"{RESOLUTION:g}%"), "resolution"),
+        baseline_runs=runs,
         require_expectations=require,
         counters={catalog()[name].id: _percent(text, name) for name, text in allowed.items()},
         limits=limits,
@@ -166,7 +188,7 @@ def check_step(
     if rules.require_expectations and not judgements:
         add("expectation", "expectations", "fail", "the version predicts nothing ([[expect]])")
     gated = {name: _regression(comparison[name], part) for name, part in rules.counters.items()}
-    times = {"duration": _time(comparison, rules.max_regression)} if rules.timed else {}
+    times = {"duration": _time(comparison, rules)} if rules.timed else {}
     for name, (status, text) in [*times.items(), *gated.items()]:
         said = _predicted(name, judgements) if status == "fail" else ""
         add("regression", name, status, text + said)
@@ -199,17 +221,20 @@ def _takes_a_clock(judgement: Judgement, comparison: Comparison) -> bool:
     return comparison[counter.id].delta is None
 
 
-def _time(comparison: Comparison, allowed: float) -> tuple[Status, str]:
+def _time(comparison: Comparison, rules: Rules) -> tuple[Status, str]:
     time = comparison.time
     if time is None:
-        return _regression(comparison["duration"], allowed)
+        return _regression(comparison["duration"], rules.max_regression)
     old, new = comparison.old.label, comparison.new.label
+    slowdown = Estimate(value=1 / time.speedup, low=1 / time.high, high=1 / time.low)
+    status = verdict(slowdown, rules.max_regression, rules.resolution)
     text = f"{quantity(time.old_s, 's')} ({old}) → {quantity(time.new_s, 's')} ({new}), "
     text += relative(time.old_s, time.new_s)
-    # The interval must leave the allowed regression, not only "equally fast".
-    if time.speedup < 1 and time.high < 1 / (1 + allowed / 100):
-        return "fail", f"slower than allowed ({allowed:g}%): {text}"
-    return "pass", text
+    if status == "fail":
+        text = f"slower than allowed ({rules.max_regression:g}%): {text}"
+    elif status == "inconclusive":
+        text += f"; {in_words(slowdown, status, rules.max_regression, rules.resolution)}"
+    return status, text
 
 
 def _regression(delta: Delta, allowed: float) -> tuple[Status, str]:
@@ -233,17 +258,67 @@ def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
     return ("pass" if holds[sign] else "fail"), text
 
 
+def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
+    """The gate of a version that was measured in turns with an earlier state of itself."""
+    allowed, resolution = rules.max_regression, rules.resolution
+    if turns.slowdown is None:
+        return inconclusive(label, file, f"{turns.problem}: {turns.silence}")
+    status = verdict(turns.slowdown, allowed, resolution)
+    before, after = (quantity(median(times), "s") for times in turns.samples)
+    words = in_words(turns.slowdown, status, allowed, resolution)
+    return Gate(
+        version=label,
+        kind="regression",
+        name=f"time on {turns.problem}",
+        status=status,
+        message=f"{turns.problem} on {turns.device}: {before} → {after}, {words}",
+        file=file,
+        line=0,
+    )
+
+
+def run_gate(
+    timing: Timing, runs: Sequence[Estimate], rules: Rules, *, label: str, file: str
+) -> Gate:
+    """The gate of a recorded time beside the runs of a baseline, which are from old to new."""
+    judged = judge_run(timing.time, runs, rules.max_regression, rules.resolution)
+    return Gate(
+        version=label,
+        kind="regression",
+        name=f"baseline of {timing.problem}",
+        status=judged.status,
+        message=f"{timing.problem} on {timing.device.name}: "
+        + judged_words(judged, timing.time, rules.max_regression, rules.resolution),
+        file=file,
+        line=0,
+    )
+
+
 def inconclusive(version: str, file: str, reason: str) -> Gate:
     """A step that could not be judged at all."""
+    return _whole(version, file, "inconclusive", reason)
+
+
+def _whole(version: str, file: str, status: Status, reason: str) -> Gate:
     return Gate(
         version=version,
         kind="comparable",
         name="comparable",
-        status="inconclusive",
+        status=status,
         message=reason,
         file=file,
         line=0,
     )
+
+
+def unchanged(version: str, file: str, reason: str) -> Gate:
+    """A version that cannot have become slower, since nothing of it is another."""
+    return _whole(version, file, "pass", reason)
+
+
+def broken(version: str, file: str, reason: str) -> Gate:
+    """A version that does not run any more."""
+    return _whole(version, file, "fail", reason)
 
 
 def overall(gates: Sequence[Gate]) -> Status:

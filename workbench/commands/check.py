@@ -3,22 +3,60 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.commands.options import force_option, selection_options
+from workbench.commands.options import folded, force_option, run_options, selection_options
 
 if TYPE_CHECKING:
     from workbench.analysis.gates import Gate, Rules
+    from workbench.commands.gating import Keeping, Past
     from workbench.commands.targets import Selection
+    from workbench.engines import RunOptions
 
+_FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
+
+
+def _keeping(run_name: str, **given: Any) -> Keeping:
+    from workbench.commands.gating import Keeping
+
+    return Keeping(run=run_name, **given)
 
 
 @click.command()
 @click.argument("versions", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="Every version that is recorded.")
+@click.option(
+    "--against",
+    default="",
+    metavar="DIR|REV",
+    help="Measure versions in turns with their state in a folder or at a Git revision "
+    "(without a GPU: count both).",
+)
+@click.option(
+    "--baseline",
+    is_flag=False,
+    flag_value="main",
+    default="",
+    metavar="[NAME]",
+    help="Compare recorded times with the last good runs that were kept under this name.",
+)
+@folded(
+    "keeping",
+    _keeping,
+    click.option("--keep", is_flag=True, help="Keep runs that do not fail in the baseline."),
+    click.option("--accept", is_flag=True, help="Begin the baseline anew with these runs."),
+    click.option(
+        "--run",
+        "run_name",
+        default="",
+        metavar="NAME",
+        help="Name of the kept runs; one of the same name is replaced (default: their time).",
+    ),
+)
 @selection_options
 @force_option
 @click.option(
@@ -30,36 +68,148 @@ _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["table", "json", "junit", "github"]),
+    type=click.Choice(_FORMATS),
     default="table",
     show_default=True,
     help="How to print the answer; github annotates the lines of a pull request.",
 )
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Write the same answer to a file, too; may be given several times.",
+)
+@run_options
 def command(
     versions: tuple[str, ...],
     all_: bool,
+    against: str,
+    baseline: str,
+    keeping: Keeping,
     selection: Selection,
     force: bool,
     timed: bool,
     format_: str,
+    also: tuple[str, ...],
+    run: RunOptions,
 ) -> None:
     """Check a step: expectations, regressions and limits.
 
     VERSIONS is OLD NEW as for diff (two captures too: @base @new), or one version, which
     is checked against its parent. Without any, and with --all, it is every recorded
-    version of the study. Ends with 1 where a gate fails and with 6 where one cannot be
-    judged. The rules stand in [tool.workbench.check].
+    version of the study. With --against or --baseline versions are checked against their own
+    past. Ends with 1 where a gate fails and with 6 where one cannot be judged. The rules
+    stand in [tool.workbench.check].
     """
     import msgspec
 
     from workbench.analysis.gates import overall, read_rules
-    from workbench.commands.captures import is_program, program_gates
-    from workbench.commands.targets import is_report
+    from workbench.commands.gating import Past
     from workbench.errors import UsageError
-    from workbench.project import find_project, require_project
+    from workbench.project import find_project
 
     if versions and all_:
         raise UsageError("--all checks every version", "Leave the versions out, or --all.")
+    if against and baseline:
+        raise UsageError("--against and --baseline are two gates", "Run the command once for each.")
+    if (keeping.keep or keeping.accept) and not baseline:
+        raise UsageError("--keep and --accept are about a baseline", "Add --baseline.")
+    files = [_target(each) for each in also]
+    project = find_project()
+    settings = project.settings if project is not None else {}
+    rules = msgspec.structs.replace(read_rules(settings), timed=timed)
+    if against or baseline:
+        past = _past(versions, against, baseline, selection, run, rules, keeping)
+    else:
+        past = Past(gates=tuple(_recorded(versions, selection, rules, force)))
+    for kind, path in files:
+        _write(path, _text(past, kind))
+    if format_ == "table":
+        from workbench.views.terminal.console import print_view
+        from workbench.views.terminal.tables import check_view
+
+        print_view(check_view(past.gates))
+    else:
+        click.echo(_text(past, format_), nl=False)
+    if not past.gates:
+        click.echo(f"  hint: {_nothing(selection, against or baseline)}", err=True)
+    sys.exit(_EXIT[overall(past.gates)])
+
+
+def _past(
+    versions: tuple[str, ...],
+    against: str,
+    baseline: str,
+    selection: Selection,
+    run: RunOptions,
+    rules: Rules,
+    keeping: Keeping,
+) -> Past:
+    from workbench.commands import gating
+
+    if against:
+        return gating.against(versions, against, selection, run, rules)
+    return gating.beside_baseline(versions, baseline, selection, rules, keeping)
+
+
+def _nothing(selection: Selection, past: str) -> str:
+    """Why nothing was checked."""
+    from workbench.project import require_project
+
+    name = selection.study or require_project().default_study
+    if past:
+        return f"Nothing of {name} is there to compare; `workbench time --all` takes times."
+    return (
+        f"No version of {name} is recorded together with its parent; `workbench "
+        f"list --study {name}` shows what is, `workbench profile` records more."
+    )
+
+
+def _target(text: str) -> tuple[str, Path]:
+    """``markdown=gate.md``.
+
+    Raises:
+        UsageError: it is none, or of an unknown format.
+    """
+    from workbench.errors import UsageError
+
+    kind, _, name = text.partition("=")
+    if kind not in _FORMATS[1:] or not name:
+        raise UsageError(
+            f"--also {text}: not FORMAT=FILE",
+            f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",
+        )
+    return kind, Path(name)
+
+
+def _write(path: Path, text: str) -> None:
+    from workbench.disk.writing import replace_file
+
+    whole = path.absolute()
+    replace_file(whole.parent, whole.name, text.encode())
+
+
+def _text(past: Past, kind: str) -> str:
+    from workbench.views.sheets import check
+    from workbench.views.text.documents import dumps
+
+    if kind == "json":
+        return dumps(check.check_document(past.gates, past.turns))
+    if kind == "markdown":
+        from workbench.views.text.gates import gates_markdown
+
+        return gates_markdown(past.gates)
+    return check.junit(past.gates) if kind == "junit" else check.github(past.gates)
+
+
+def _recorded(
+    versions: tuple[str, ...], selection: Selection, rules: Rules, force: bool
+) -> list[Gate]:
+    """The gates of what is recorded: versions and their parents, or two captures."""
+    from workbench.commands.captures import is_program, program_gates
+    from workbench.commands.targets import is_report
+    from workbench.errors import UsageError
+
     if len(versions) > 2:
         raise UsageError(
             f"check takes OLD NEW or one version, not {len(versions)}", "Or use --all."
@@ -70,36 +220,9 @@ def command(
             raise UsageError(
                 f"{text} is a report, which predicts nothing", "`workbench diff` compares reports."
             )
-    project = find_project() if programs else require_project()
-    settings = project.settings if project is not None else {}
-    rules = msgspec.structs.replace(read_rules(settings), timed=timed)
     if programs:
-        gates = program_gates(versions[0], versions[1], rules, force=force)
-    else:
-        gates = _gates(versions, selection, rules, force)
-    from workbench.views.sheets import check as checked
-
-    if format_ == "json":
-        from workbench.views.text.documents import dumps
-
-        click.echo(dumps(checked.check_document(gates)), nl=False)
-    elif format_ == "junit":
-        click.echo(checked.junit(gates), nl=False)
-    elif format_ == "github":
-        click.echo(checked.github(gates), nl=False)
-    else:
-        from workbench.views.terminal.console import print_view
-        from workbench.views.terminal.tables import check_view
-
-        print_view(check_view(gates))
-    if not gates:
-        name = selection.study or require_project().default_study
-        click.echo(
-            f"  hint: No version of {name} is recorded together with its parent; `workbench "
-            f"list --study {name}` shows what is, `workbench profile` records more.",
-            err=True,
-        )
-    sys.exit(_EXIT[overall(gates)])
+        return program_gates(versions[0], versions[1], rules, force=force)
+    return _gates(versions, selection, rules, force)
 
 
 def _gates(

@@ -138,8 +138,8 @@ def _time(
         else None
     )
     stopwatch = Stopwatch(session, job.time)
-    with Conditions(session.bus_id) as conditions:
-        times = stopwatch.measure(version, other)
+    with Conditions(session.bus_id, job.time.settle_s) as conditions:
+        times = stopwatch.measure(version, other, conditions.settle)
     notices.extend(stopwatch.notices)
     notices.extend(conditions.notices)
     return {"times": times, "baseline_check": rival_check, "state": conditions.state}

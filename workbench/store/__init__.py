@@ -59,7 +59,7 @@ def natural_key(text: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts))
 
 
-def _component(text: str, what: str) -> str:
+def component(text: str, what: str) -> str:
     """A name as one safe path component; odd characters become ``%XX``."""
     try:
         name = quote(text, safe="+,=@ ")
@@ -93,9 +93,9 @@ class Store:
     def _folder(self, device: str, study: str, version: str) -> Path:
         return (
             self.root
-            / _component(device, "device")
-            / _component(study, "study")
-            / _component(version, "version")
+            / component(device, "device")
+            / component(study, "study")
+            / component(version, "version")
         )
 
     def profile_path(self, profile: Profile) -> Path:
@@ -105,7 +105,7 @@ class Store:
             UsageError: study, version or problem is empty or too long.
         """
         folder = self._folder(profile.device.slug, profile.study, profile.version)
-        return folder / f"{_component(profile.problem, 'problem')}.{profile.engine}{_SUFFIX}"
+        return folder / f"{component(profile.problem, 'problem')}.{profile.engine}{_SUFFIX}"
 
     def raw_report(self, entry: Entry) -> Path | None:
         """The raw ``.ncu-rep.zst`` kept beside a profile, or None."""
@@ -240,7 +240,7 @@ class Store:
             UsageError, DataError, MissingError: as `save`.
         """
         folder = self._folder(timing.device.slug, timing.study, timing.version)
-        path = folder / f"{_component(timing.problem, 'problem')}.{_TIME}{_SUFFIX}"
+        path = folder / f"{component(timing.problem, 'problem')}.{_TIME}{_SUFFIX}"
         data = encode(timing, path)
         self._write({path: data})
         return path
@@ -301,7 +301,7 @@ class Store:
 
 def _folders(parent: Path, name: str | None) -> list[Path]:
     if name is not None:
-        child = parent / _component(name, "name")
+        child = parent / component(name, "name")
         return [child] if child.is_dir() else []
     if not parent.is_dir():
         return []

@@ -96,8 +96,11 @@ class Study:
                 )
 
     def tolerance_of(self, version: str) -> float:
-        """Largest accepted ‖out − ref‖ / ‖ref‖ of a version: its own, or else the study's."""
-        known = self.versions.get(version)
+        """Largest accepted ‖out − ref‖ / ‖ref‖ of a version: its own, or else the study's.
+
+        An earlier state of a version, ``v3@1a2b3c4``, is judged as the version is.
+        """
+        known = self.versions.get(version.partition("@")[0])
         own = known.tolerance if known is not None else None
         return self.tolerance if own is None else own
 

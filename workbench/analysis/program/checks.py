@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from workbench.analysis.gates import Gate, Rules, Status, check_step, inconclusive
+from workbench.analysis.gates import Gate, Rules, check_step, inconclusive
 from workbench.analysis.program.difference import ProgramDifference
 from workbench.analysis.program.steps import KernelStep
+from workbench.analysis.regression.verdict import Status
 from workbench.counters import catalog
 from workbench.units import quantity, relative, signed
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from workbench.model import DeviceState, Record
 
@@ -17,6 +20,8 @@ _REASONS = {
     0x0000000000000040: "thermal slowdown (hardware)",
     0x0000000000000080: "power brake",
 }
+#: Those of them that go away when the chip is left alone: heat, and what the board does for it.
+_HEAT = 0x8 | 0x20 | 0x40
 
 
 class Gpu(Record, frozen=True):
@@ -28,6 +33,21 @@ class Gpu(Record, frozen=True):
     driver: str
     compute_capability: tuple[int, int]
     memory_bytes: int
+
+
+class Look(NamedTuple):
+    """One look at the device: clocks in hertz, power in watts, °C; `reasons` as NVML's bits."""
+
+    sm_clock: float
+    memory_clock: float
+    power: float
+    temperature: float
+    reasons: int
+
+    @property
+    def hot(self) -> bool:
+        """Whether heat lowers the clocks."""
+        return bool(self.reasons & _HEAT)
 
 
 class NvmlError(Exception):
@@ -116,8 +136,7 @@ class Sampler:
     def __init__(self, bus_id: str, interval_s: float = 0.05) -> None:
         self._interval = interval_s
         self._done = threading.Event()
-        self._rows: list[tuple[float, float, float, float]] = []
-        self._reasons = 0
+        self._rows: list[Look] = []
         self._thread: threading.Thread | None = None
         self.problem = ""
         try:
@@ -146,36 +165,50 @@ class Sampler:
             self._thread.join()
         if not self._rows:
             return None
-        columns = list(zip(*self._rows, strict=True))
-        ranges = [(min(column), max(column)) for column in columns]
+        sm, memory, power, heat, _ = zip(*self._rows, strict=True)
         return DeviceState(
-            sm_clock=ranges[0], memory_clock=ranges[1], power=ranges[2], temperature=ranges[3]
+            sm_clock=_ends(sm),
+            memory_clock=_ends(memory),
+            power=_ends(power),
+            temperature=_ends(heat),
         )
+
+    def look(self) -> Look | None:
+        """One look now; None where NVML is not here, or does not say."""
+        if self._thread is None:
+            return None
+        nvml = self._nvml
+        try:
+            return Look(
+                nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM) * 1e6,
+                nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM) * 1e6,
+                nvml.nvmlDeviceGetPowerUsage(self._handle) * 1e-3,
+                float(nvml.nvmlDeviceGetTemperature(self._handle, nvml.NVML_TEMPERATURE_GPU)),
+                self._read_reasons(),
+            )
+        except nvml.NVMLError as error:
+            # Some boards lack a sensor; the rest of the measurement stands.
+            self.problem = str(error)
+            return None
+
+    def forget(self) -> None:
+        """Leave out what was sampled so far: it is not of what is measured from now on."""
+        del self._rows[:]
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
         """Why the chip lowered its clocks while we sampled; empty if it did not."""
-        return tuple(word for bit, word in _REASONS.items() if self._reasons & bit)
+        seen = functools.reduce(operator.or_, (row.reasons for row in self._rows), 0)
+        return tuple(word for bit, word in _REASONS.items() if seen & bit)
 
     def _run(self) -> None:
         while not self._done.wait(self._interval):
             self._sample()
 
     def _sample(self) -> None:
-        nvml = self._nvml
-        try:
-            self._rows.append(
-                (
-                    nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM) * 1e6,
-                    nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM) * 1e6,
-                    nvml.nvmlDeviceGetPowerUsage(self._handle) * 1e-3,
-                    float(nvml.nvmlDeviceGetTemperature(self._handle, nvml.NVML_TEMPERATURE_GPU)),
-                )
-            )
-            self._reasons |= int(self._read_reasons())
-        except nvml.NVMLError as error:
-            # Some boards lack a sensor; the rest of the measurement stands.
-            self.problem = str(error)
+        look = self.look()
+        if look is not None:
+            self._rows.append(look)
 
     def _read_reasons(self) -> int:
         # Renamed from "throttle" to "event" reasons in NVML 12.2; either may be missing.
@@ -187,3 +220,7 @@ class Sampler:
             if function is not None:
                 return int(function(self._handle))
         return 0
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)

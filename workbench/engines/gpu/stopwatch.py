@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from workbench.analysis.regression.turns import LEAST_PAIRS, slowdown
 from workbench.analysis.timing import (
     drifted,
     median_interval,
@@ -25,7 +26,7 @@ from workbench.engines.gpu.device import DeviceArray, Session, aligned, set_byte
 from workbench.engines.gpu.libcuda import CudaGraph, Driver, DriverError
 from workbench.engines.gpu.programs import Loaded, Step
 from workbench.engines.host.job import BufferSpec, TimeOptions, Times
-from workbench.model import Notice
+from workbench.model import Estimate, Notice
 from workbench.units import quantity
 
 #: More sets than this only cost time to prepare; buffers so small stay in the L2.
@@ -147,8 +148,18 @@ class Stopwatch:
         self._hold = 0
         self.notices: list[Notice] = []
 
-    def measure(self, version: Contestant, baseline: Contestant | None) -> Times:
+    def measure(
+        self,
+        version: Contestant,
+        baseline: Contestant | None,
+        settle: Callable[[Callable[[], None]], None] = lambda _load: None,
+    ) -> Times:
         """Warm up, choose the method, sample until the interval is narrow enough.
+
+        Args:
+            version: What is timed.
+            baseline: What takes turns with it.
+            settle: Waits for steady conditions, with the work that it is given as load.
 
         Raises:
             WorkerError: a launch failed.
@@ -161,6 +172,8 @@ class Stopwatch:
         with session.doing(f"timing {version.name}"):
             self._hold = session.arena(_HOLD_BYTES)
             long = self._warm_up(both) > _LONG_S
+            # A round of minutes has warmed the chip already.
+            settle((lambda: None) if long else lambda: self._round(both))
             first = [self._estimate(contestant, 1 if long else 5) for contestant in both]
             device, host = first[0]
             method: str = "events"
@@ -184,6 +197,8 @@ class Stopwatch:
             launches=kernels,
             baseline_time=median_interval(baseline.samples) if baseline else None,
             ratio=paired_ratio(baseline.samples, version.samples) if baseline else None,
+            samples=tuple(version.samples) if self._options.pairs else (),
+            baseline_samples=tuple(baseline.samples) if baseline and self._options.pairs else (),
         )
 
     # --- steps --------------------------------------------------------------------
@@ -198,6 +213,11 @@ class Stopwatch:
     def _hold_back(self) -> None:
         self._session.cuda.memset_d8_async(self._hold, 0, _HOLD_BYTES, self._stream)
 
+    def _round(self, both: Sequence[Contestant]) -> None:
+        for contestant in both:
+            self._next(contestant)
+        self._stream.synchronize()
+
     def _warm_up(self, both: Sequence[Contestant]) -> float:
         """Run all contestants in turns; the seconds that this took."""
         begin = time.perf_counter()
@@ -205,9 +225,7 @@ class Stopwatch:
         while (
             rounds < 1 or (took < _LONG_S and rounds < 2) or (took < _WARM_UP_S and rounds < 1000)
         ):
-            for contestant in both:
-                self._next(contestant)
-            self._stream.synchronize()
+            self._round(both)
             rounds += 1
             took = time.perf_counter() - begin
         return took
@@ -281,8 +299,8 @@ class Stopwatch:
                 self._hold_back()
                 events = [
                     (contestant, *self._once(contestant, method))
-                    for _ in range(min(batch, goal - len(both[0].samples)))
-                    for contestant in both
+                    for turn in range(min(batch, goal - len(both[0].samples)))
+                    for contestant in self._order(both, turn)
                 ]
                 self._stream.synchronize()
                 for contestant, start, stop in events:
@@ -290,14 +308,23 @@ class Stopwatch:
                 late = time.perf_counter() - begin > options.limit_s
                 if late and len(both[0].samples) >= minimum_samples():
                     break
-            intervals = [median_interval(contestant.samples) for contestant in both]
-            if all(relative_width(interval) <= options.width for interval in intervals):
+            if all(relative_width(each) <= options.width for each in self._intervals(both)):
                 return True
             if late or goal >= options.max_samples:
                 return False
             # Doubling keeps the number of looks small: every look is another chance to
             # stop on a lucky interval.
             goal = min(2 * goal, options.max_samples)
+
+    def _order(self, both: Sequence[Contestant], turn: int) -> Sequence[Contestant]:
+        """ABBA for two states of a kernel: neither is always the one that comes second."""
+        return both[::-1] if self._options.pairs and turn % 2 else both
+
+    def _intervals(self, both: Sequence[Contestant]) -> list[Estimate]:
+        """What has to become narrow."""
+        if self._options.pairs and len(both) > 1 and len(both[0].samples) >= LEAST_PAIRS:
+            return [slowdown(both[1].samples, both[0].samples)]
+        return [median_interval(contestant.samples) for contestant in both]
 
     def _kernels(self, version: Contestant) -> dict[str, float]:
         """Median seconds of each launch, where the version has several."""

@@ -68,7 +68,10 @@ class TimeOptions(Record, frozen=True):
 
     `width` is the wanted width of the 95% interval relative to the median;
     `limit_s` bounds the sampling of one version (and its baseline) in wall time.
-    `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`.
+    `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the
+    wait for clocks and heat before the first sample. `pairs`: version and baseline are two
+    states of one kernel, so that `width` is that of the interval of their ratio
+    (`workbench.analysis.regression.turns`), and the single times are handed back.
     """
 
     cache: Literal["cold", "warm"] = "cold"
@@ -77,6 +80,8 @@ class TimeOptions(Record, frozen=True):
     max_samples: int = 2560
     limit_s: float = 10.0
     graph_below_s: float = 20e-6
+    settle_s: float = 5.0
+    pairs: bool = False
 
 
 class Job(Record, frozen=True):
@@ -149,7 +154,11 @@ class Check(Record, frozen=True):
 
 
 class Times(Record, frozen=True):
-    """What the worker measured for one version (and the baseline beside it)."""
+    """What the worker measured for one version (and the baseline beside it).
+
+    `samples` and `baseline_samples` are the single times in seconds, pair by pair, where they
+    were asked for.
+    """
 
     time: Estimate
     method: Literal["events", "graph"]
@@ -160,6 +169,8 @@ class Times(Record, frozen=True):
     launches: dict[str, float] = msgspec.field(default_factory=dict)
     baseline_time: Estimate | None = None
     ratio: Estimate | None = None
+    samples: tuple[float, ...] = ()
+    baseline_samples: tuple[float, ...] = ()
 
 
 class Result(Record, frozen=True):

@@ -141,35 +141,49 @@ class GpuEngine(Engine):
         Raises:
             MissingError: no worker can run here.
         """
+
+        def one(place: int, outcome: Result | WorkbenchError) -> None:
+            if isinstance(outcome, Result):
+                tell(place, self._timing(*pairs[place], options, outcome))
+            else:
+                tell(place, outcome)
+
+        self.in_turns(pairs, options, one, begin)
+
+    def in_turns(
+        self,
+        pairs: Sequence[tuple[Subject, Subject | None]],
+        options: TimeOptions,
+        tell: Callable[[int, Result | WorkbenchError], None],
+        begin: Callable[[int], None] = lambda _place: None,
+    ) -> None:
+        """As `time`, with the worker's own results."""
         jobs = [
             self.job("time", subject, baseline=beside, time=options) for subject, beside in pairs
         ]
 
         def one(place: int, ending: Ending) -> None:
-            if ending.error is not None or ending.result is None:
-                tell(place, ending.error or KernelError("no result"))
-            else:
-                tell(place, self._timing(*pairs[place], jobs[place], ending.result))
+            tell(place, ending.error or ending.result or KernelError("no result"))
 
         run_spread(self.project, jobs, self.where, one, begin)
 
     def _timing(
-        self, subject: Subject, baseline: Subject | None, job: Job, result: Result
+        self, subject: Subject, baseline: Subject | None, options: TimeOptions, result: Result
     ) -> Timing:
         """The record of a job of task ``time`` that went well."""
         times, device, check = result.times, result.device, result.check
         assert times is not None and device is not None and check is not None
         beside = baseline.version if baseline and times.ratio else None
         return Timing(
-            study=job.study,
+            study=subject.study.name,
             version=subject.version.id,
-            problem=job.problem,
+            problem=subject.problem.name,
             device=device,
             captured=now(),
             time=times.time,
             parameters=result.parameters,
             source_hash=source_hash(self.project, subject.version),
-            cache=job.time.cache,
+            cache=options.cache,
             method=times.method,
             converged=times.converged,
             first_launch=times.first_launch,
@@ -180,7 +194,7 @@ class GpuEngine(Engine):
             baseline_hash=source_hash(self.project, beside) if beside else "",
             baseline_time=times.baseline_time,
             ratio=times.ratio,
-            verification=check.verification(job.problem, job.seed),
+            verification=check.verification(subject.problem.name, self.seed),
             state=result.state,
             tools={**result.tools, "workbench": __version__},
             notices=result.notices,

@@ -1,4 +1,4 @@
-"""``list``, ``check`` and ``doctor``: what there is, what holds, and what can be done here."""
+"""``list`` and ``doctor``: what there is, and what can be done here."""
 
 from __future__ import annotations
 
@@ -56,25 +56,6 @@ class ListDocument(Document, frozen=True):
 
     default_study: str
     studies: list[ListedStudy]
-
-
-class GateFacts(Document, frozen=True):
-    """One thing that was checked; `line` is null where the whole file is meant."""
-
-    version: str
-    kind: str
-    name: str
-    status: Literal["pass", "fail", "inconclusive"]
-    message: str
-    file: str
-    line: int | None
-
-
-class CheckDocument(Document, frozen=True):
-    """All gates, and what they come to."""
-
-    status: Literal["pass", "fail", "inconclusive"]
-    gates: list[GateFacts]
 
 
 class EquipmentFacts(Document, frozen=True):

@@ -1,8 +1,10 @@
-"""``verify``, ``time`` and ``sweep``: what was run, and what came of it."""
+"""``verify``, ``time``, ``sweep`` and ``check``: what was run, and what came of it."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from msgspec import UNSET, UnsetType
 
 from workbench.views.shapes import Document
 from workbench.views.shapes.program import NoticeFacts
@@ -65,12 +67,18 @@ class MedianFacts(Document, frozen=True):
 
 
 class ClockState(Document, frozen=True):
-    """Clocks (hertz), power (watts) and temperature (°C) while timing: lowest, highest."""
+    """Clocks (hertz), power (watts) and temperature (°C) while timing: lowest, highest.
+
+    `waited` are seconds of load before the first time was taken, null where nobody could ask;
+    `settled` is false where the clocks had not come to rest by then.
+    """
 
     sm_clock: list[float]
     memory_clock: list[float]
     power: list[float]
     temperature: list[float]
+    waited: float | None
+    settled: bool
 
 
 class TimedVersion(Document, frozen=True):
@@ -145,3 +153,37 @@ class SweepDocument(Document, frozen=True):
     gaps: list[SweptGap]
     best: dict[str, str]
     warnings: list[str]
+
+
+class GateFacts(Document, frozen=True):
+    """One thing that was checked; `line` is null where the whole file is meant."""
+
+    version: str
+    kind: str
+    name: str
+    status: Literal["pass", "fail", "inconclusive"]
+    message: str
+    file: str
+    line: int | None
+
+
+class MeasuredTurns(Document, frozen=True):
+    """Two states of a version in turns, in seconds, pair by pair; `silence`: why no slow-down."""
+
+    version: str
+    problem: str
+    device: str
+    slowdown: MedianFacts | None
+    silence: str | None
+    old_s: list[float]
+    new_s: list[float]
+    state: ClockState | None
+    notices: list[NoticeFacts]
+
+
+class CheckDocument(Document, frozen=True):
+    """All gates, and what they come to; `measured` where two states ran in turns."""
+
+    status: Literal["pass", "fail", "inconclusive"]
+    gates: list[GateFacts]
+    measured: list[MeasuredTurns] | UnsetType = UNSET

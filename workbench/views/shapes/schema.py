@@ -9,8 +9,13 @@ import msgspec
 from workbench import __version__
 from workbench.views.shapes import Document, ErrorDocument, Json
 from workbench.views.shapes.code import StepDocument
-from workbench.views.shapes.listed import CheckDocument, DoctorDocument, ListDocument
-from workbench.views.shapes.measured import SweepDocument, TimeDocument, VerifyDocument
+from workbench.views.shapes.listed import DoctorDocument, ListDocument
+from workbench.views.shapes.measured import (
+    CheckDocument,
+    SweepDocument,
+    TimeDocument,
+    VerifyDocument,
+)
 from workbench.views.shapes.program import ProgramDocument, ProgramsDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 

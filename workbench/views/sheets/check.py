@@ -1,4 +1,7 @@
-"""The result of ``workbench check`` in words, as JSON, JUnit XML or GitHub annotations."""
+"""The result of ``workbench check`` in words, as JSON, JUnit XML or GitHub annotations.
+
+As Markdown, for a comment, it is in `workbench.views.text.gates`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,20 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from msgspec import UNSET
+
 from workbench.analysis.gates import Gate, overall
+from workbench.analysis.regression.turns import Turns
 from workbench.units import count
-from workbench.views.shapes import Json
-from workbench.views.shapes.listed import CheckDocument, GateFacts
+from workbench.views.shapes import Json, shaped
+from workbench.views.shapes.measured import (
+    CheckDocument,
+    ClockState,
+    GateFacts,
+    MeasuredTurns,
+    MedianFacts,
+)
+from workbench.views.shapes.program import NoticeFacts
 
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
@@ -25,9 +38,13 @@ def summary(gates: Sequence[Gate]) -> str:
     return ", ".join(parts) or "nothing was checked"
 
 
-def check_document(gates: Sequence[Gate]) -> Json:
-    """The JSON document."""
-    return CheckDocument(status=overall(gates), gates=[_gate(gate) for gate in gates]).plain()
+def check_document(gates: Sequence[Gate], turns: Sequence[Turns] = ()) -> Json:
+    """The JSON document; `measured` are the pairs of ``--against`` on a GPU, in seconds."""
+    return CheckDocument(
+        status=overall(gates),
+        gates=[_gate(gate) for gate in gates],
+        measured=[_measured(each) for each in turns] or UNSET,
+    ).plain()
 
 
 def _gate(gate: Gate) -> GateFacts:
@@ -39,6 +56,21 @@ def _gate(gate: Gate) -> GateFacts:
         message=gate.message,
         file=gate.file,
         line=gate.line or None,
+    )
+
+
+def _measured(turns: Turns) -> MeasuredTurns:
+    old, new = turns.samples
+    return MeasuredTurns(
+        version=turns.version,
+        problem=turns.problem,
+        device=turns.device,
+        slowdown=shaped(turns.slowdown, MedianFacts) if turns.slowdown else None,
+        silence=turns.silence or None,
+        old_s=list(old),
+        new_s=list(new),
+        state=shaped(turns.state, ClockState) if turns.state else None,
+        notices=[shaped(notice, NoticeFacts) for notice in turns.notices],
     )
 
 
@@ -79,7 +111,7 @@ def github(gates: Sequence[Gate]) -> str:
         level = _LEVEL.get(gate.status)
         if level is None:
             continue
-        place = f"file={_property(gate.file)},line={max(1, gate.line)},"
+        place = f"file={_property(gate.file)},line={max(1, gate.line)}," if gate.file else ""
         title = _property(f"{gate.version}: {gate.name}")
         lines.append(f"::{level} {place}title={title}::{_data(gate.message)}")
     return "\n".join([*lines, summary(gates)]) + "\n"

@@ -7,12 +7,17 @@
 two floats). With a version behind it (``crash v1``) only that version's does.
 `FAKE_LOG` is a file that every launch is written to, `FAKE_NAMES` the devices' names by UUID
 and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES has it.
+With ``FAKE_CLOCK="0.001 0.02"`` events tell the time of a clock of its own: a launch takes a
+thousandth of a second (times what its cubin says it takes), with a noise of 2% that is slow in
+part, and now and then a delay.
 Calls are checked as the driver would: a launch needs a context and a live module.
 """
 
 import ctypes
 import json
+import math
 import os
+import random
 import struct
 import time
 
@@ -26,6 +31,10 @@ busied = 0  # bytes of asynchronous memsets: what a device is kept busy with
 _concerned = not ONLY  # whether the version at work is the one that misbehaves
 _table = ctypes.create_string_buffer(8)
 _begin = time.perf_counter()
+_pace = [float(word) for word in os.environ.get("FAKE_CLOCK", "").split()]
+_chance = random.Random(os.environ.get("FAKE_SEED", os.getpid()))
+_clock = 0.0  # of the device, where it has its own
+_wander = 0.0  # the slow part of its noise
 
 
 class Error(Exception):
@@ -191,16 +200,27 @@ class Stream:
 
 class Event:
     def record(self, stream: "Stream | None" = None) -> "Event":
-        self.time = time.perf_counter()
+        self.time = _clock if _pace else time.perf_counter()
         return self
 
     def time_since(self, other: "Event") -> float:
         return (self.time - other.time) * 1e3
 
 
+def _advance(takes: float) -> None:
+    global _clock, _wander
+    if not _pace:
+        return
+    seconds, noise = _pace
+    _wander = 0.98 * _wander + 0.2 * _chance.gauss(0, noise)
+    late = 1.5 if _chance.random() < 0.01 else 1.0
+    _clock += seconds * takes * late * math.exp(_wander + _chance.gauss(0, noise))
+
+
 class Function:
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, takes: float) -> None:
         self._version = version
+        self._takes = takes
 
     def set_attribute(self, attribute: str, value: int) -> None:
         assert attribute == "shared"
@@ -224,6 +244,7 @@ class Function:
             os._exit(77)
         if mode == "slow":
             time.sleep(1.5)
+        _advance(self._takes)
         x, y, n = struct.unpack("@PPi", parameters)
         if log := os.environ.get("FAKE_LOG"):
             row = {"gpu": _visible(), "version": self._version, "n": n}
@@ -252,13 +273,14 @@ class Function:
 
 
 class Module:
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, takes: float) -> None:
         self._version = version
+        self._takes = takes
 
     def get_function(self, name: str) -> Function:
         if name != "scale":
             raise LogicError("cuModuleGetFunction failed: named symbol not found")
-        return Function(self._version)
+        return Function(self._version, self._takes)
 
     def get_global(self, name: str) -> tuple[int, int]:
         if name != "table":
@@ -270,4 +292,5 @@ def module_from_buffer(data: bytes) -> Module:
     _need_context()
     if not data.startswith(b"stand-in cubin"):
         raise LogicError("cuModuleLoadDataEx failed: device kernel image is invalid")
-    return Module(data.decode().split()[-1])
+    *_, takes, _of, version = data.decode().split()
+    return Module(version, float(takes))

@@ -1,0 +1,207 @@
+"""Versions against their earlier state in Git: both states measured in turns, or both counted.
+
+The earlier state is a worktree of the revision, beside the working tree. On a GPU the two cubins
+of a version take turns in one process, on the inputs of today's study; without one, both are run
+in the emulator, on the same seed, and their counters are compared. Nothing is stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from workbench.analysis.compare import Comparison, compare
+from workbench.analysis.regression.turns import LEAST_PAIRS, Turns, slowdown
+from workbench.analysis.regression.verdict import RESOLUTION
+from workbench.engines import Engine, ProfileOptions, Subject
+from workbench.engines.host.job import Result, TimeOptions
+from workbench.engines.ncu.engine import GpuEngine
+from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
+from workbench.measure.plan import chosen
+from workbench.model import Profile
+from workbench.project import Project
+from workbench.specs import Version
+from workbench.study.discovery import load_versions
+from workbench.study.folder import Study
+from workbench.study.sources import source_hash
+
+#: Pairs enough for blocks of several, until the interval is a quarter of what a pass may miss.
+PAIRS = TimeOptions(pairs=True, min_samples=100, width=RESOLUTION / 100 / 4)
+
+
+class Before(NamedTuple):
+    """The earlier state: its project, and what it is called (``1a2b3c4``)."""
+
+    project: Project
+    label: str
+
+
+class Edited(NamedTuple):
+    """A version, and its earlier state: None where there was none; `same`: nobody changed it."""
+
+    version: Version
+    old: Version | None
+    same: bool
+
+
+Outcome = Turns | Comparison | WorkbenchError
+T = TypeVar("T")
+
+
+def changes(project: Project, study: Study, before: Before) -> list[Edited]:
+    """The versions of a study (not its libraries), each beside its earlier state.
+
+    Raises:
+        UsageError: the earlier state has a version that cannot be read.
+    """
+    there = (before.project.kernels / study.name).is_dir()
+    old = load_versions(before.project, study.name) if there else {}
+    found = []
+    for version in study.versions.values():
+        if version.baseline:
+            continue
+        earlier = old.get(version.id)
+        same = earlier is not None and (
+            source_hash(project, version) == source_hash(before.project, earlier)
+        )
+        found.append(Edited(version, earlier, same))
+    return found
+
+
+def measure(
+    engines: tuple[Engine, Engine],
+    study: Study,
+    wanted: Sequence[tuple[Version, Version]],
+    before: Before,
+    problem: str | None,
+) -> Iterator[tuple[Version, Outcome]]:
+    """Measure versions, each against its earlier state.
+
+    Args:
+        engines: The engine of the earlier project, and that of this one; with one seed.
+        study: The study as it is now.
+        wanted: The earlier state of each version, and the version.
+        before: What the earlier state is called.
+        problem: The problem; None: the first profiled one that the version can do.
+
+    Yields:
+        Every version with its times on a GPU, or its comparison of counters, or why there is none.
+
+    Raises:
+        MissingError: nothing can run here.
+    """
+    gpu = engines[1].gpu
+    if gpu is None:
+        for old, new in wanted:
+            work = partial(_counted, engines, study, (old, new), before, problem)
+            yield new, _caught(work)
+        return
+    pairs: list[tuple[Subject, Subject]] = []
+    for old, new in wanted:
+        pair = _caught(partial(_subjects, engines, study, (old, new), before, problem))
+        if isinstance(pair, WorkbenchError):
+            yield new, pair
+        else:
+            pairs.append(pair)
+    for (now, _), outcome in zip(pairs, _in_turns(gpu, pairs), strict=True):
+        if isinstance(outcome, Result):
+            yield now.version, _turns(now, outcome, before)
+        else:
+            yield now.version, outcome
+
+
+def _subjects(
+    engines: tuple[Engine, Engine],
+    study: Study,
+    states: tuple[Version, Version],
+    before: Before,
+    problem: str | None,
+) -> tuple[Subject, Subject]:
+    """Both states on one problem of today's study, compiled: the new one first."""
+    old, new = states
+    if new.kind == "python":
+        raise UsageError(
+            f"{new.id} is Python, whose kernels nobody but it can launch",
+            "Its earlier state cannot run beside it.",
+        )
+    ((_, chosen_problem), *_) = chosen(study, new, problem, "profile")
+    now = Subject.of(study, new, chosen_problem, engines[1].build(new))
+    with _earlier(before):
+        earlier = replace(old, id=f"{old.id}@{before.label}")
+        return now, Subject.of(study, earlier, chosen_problem, engines[0].build(old))
+
+
+def _in_turns(
+    gpu: GpuEngine, pairs: Sequence[tuple[Subject, Subject]]
+) -> list[Result | WorkbenchError]:
+    found: dict[int, Result | WorkbenchError] = {}
+
+    def tell(place: int, outcome: Result | WorkbenchError) -> None:
+        old = pairs[place][1].version.id
+        if isinstance(outcome, KernelError) and old in outcome.message:
+            outcome = InconclusiveError(outcome.message, outcome.hint)
+        found[place] = outcome
+
+    if pairs:
+        gpu.in_turns(pairs, PAIRS, tell)
+    return [found[place] for place in range(len(pairs))]
+
+
+def _turns(now: Subject, result: Result, before: Before) -> Turns:
+    times, device = result.times, result.device
+    assert times is not None and device is not None
+    old, new = times.baseline_samples, times.samples
+    silence = next((each.message for each in result.notices if each.code == "no-baseline"), "")
+    if not silence and len(new) < LEAST_PAIRS:
+        silence = f"{len(new)} pairs fit into the time, and {LEAST_PAIRS} are needed"
+    return Turns(
+        version=now.version.id,
+        problem=now.problem.name,
+        device=device.name,
+        samples=(old, new),
+        slowdown=None if silence else slowdown(old, new),
+        silence=silence and f"not comparable with {before.label}: {silence}",
+        state=result.state,
+        notices=result.notices,
+    )
+
+
+def _counted(
+    engines: tuple[Engine, Engine],
+    study: Study,
+    states: tuple[Version, Version],
+    before: Before,
+    problem: str | None,
+) -> Comparison:
+    """Both states in the emulator."""
+    old, new = states
+    (one, *_) = chosen(study, new, problem, "profile")
+
+    def profile(engine: Engine, version: Version) -> Profile:
+        subject = Subject.of(study, version, one.problem, engine.build(version))
+        return engine.profile(subject, ProfileOptions())[0]
+
+    after = profile(engines[1], new)
+    with _earlier(before):
+        return compare(profile(engines[0], old), after, labels=(f"{old.id}@{before.label}", new.id))
+
+
+def _caught(work: Callable[[], T]) -> T | WorkbenchError:
+    """What the work gives, or the error that is of this one version."""
+    try:
+        return work()
+    except (KernelError, UsageError, InconclusiveError) as error:
+        return error
+
+
+@contextlib.contextmanager
+def _earlier(before: Before) -> Iterator[None]:
+    """What fails of the earlier state is no failure of the version, but nothing to compare with."""
+    try:
+        yield
+    except (KernelError, UsageError) as error:
+        raise InconclusiveError(f"its state at {before.label}: {error.message}") from error

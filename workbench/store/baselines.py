@@ -1,0 +1,154 @@
+"""Rolling baselines on disk: the last good runs of each version, problem and device.
+
+Layout below the root (``.workbench/baselines/NAME/`` of a project)::
+
+    <device>/<study>/<version>/<problem>.json
+
+A file is small, plain JSON, so that a person can read it and a cache of a CI can carry it. It is
+replaced as a whole, under a lock: two jobs that keep runs at once lose none. What the runs mean
+beside a new one is the matter of `workbench.analysis.regression.rolling`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from workbench.disk.limits import FACTS, read_regular
+from workbench.disk.lock import locked
+from workbench.disk.writing import replace_file
+from workbench.errors import DataError, MissingError, UsageError
+from workbench.model import Estimate, Record, Timing
+from workbench.store import component
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+#: Notices of a timing that nobody should compare with: what disturbed it is over by now.
+DISTURBED = ("throttled", "clock-moved", "not-converged", "drift", "unsettled")
+_LOCK_S = 30.0
+
+
+class BaselineRun(Record, frozen=True):
+    """One run: a median with its interval, and how it came about.
+
+    `name` is the run's own: a second run of that name takes its place, so that a job that is
+    started again counts once.
+    """
+
+    name: str
+    captured: str
+    source_hash: str
+    time: Estimate
+    cache: str
+    method: str
+    driver: str = ""
+
+    @classmethod
+    def of(cls, timing: Timing, name: str = "") -> BaselineRun:
+        """The run that a timing is of; without a name it is called by its time."""
+        return cls(
+            name=name or timing.captured,
+            captured=timing.captured,
+            source_hash=timing.source_hash,
+            time=timing.time,
+            cache=timing.cache,
+            method=timing.method,
+            driver=timing.tools.get("driver", ""),
+        )
+
+    def like(self, other: BaselineRun) -> bool:
+        """Whether two runs were measured in one way, so that their times may be compared."""
+        return (self.cache, self.method) == (other.cache, other.method)
+
+
+class _Runs(Record, frozen=True):
+    runs: tuple[BaselineRun, ...]
+    format: str = "workbench-baseline"
+    schema_version: int = 1
+
+
+class Baselines:
+    """The baselines of one name.
+
+    Args:
+        root: The folder of all baselines; made by the first run that is kept.
+        name: Of this one.
+
+    Raises:
+        UsageError: `name` cannot name a folder.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"a baseline cannot be called {name!r}",
+                "Letters, digits and . _ + - make a name, up to 100 of them: main, nightly.",
+            )
+        self.root = root
+        self.name = name
+
+    def path(self, timing: Timing) -> Path:
+        """Where the runs of a timing's version, problem and device are (to be) kept."""
+        return self.root / self._file(timing)
+
+    def _file(self, timing: Timing) -> str:
+        parts = (
+            self.name,
+            component(timing.device.slug, "device"),
+            component(timing.study, "study"),
+            component(timing.version, "version"),
+            f"{component(timing.problem, 'problem')}.json",
+        )
+        return "/".join(parts)
+
+    def runs(self, timing: Timing) -> tuple[BaselineRun, ...]:
+        """The kept runs of a timing's version, problem and device, from old to new.
+
+        Raises:
+            DataError: the file is damaged, or of a newer workbench.
+            MissingError: it may not be read.
+        """
+        path = self.path(timing)
+        try:
+            data = read_regular(path, FACTS)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise MissingError(
+                f"cannot read {path}: {error.strerror}", "Check its permissions."
+            ) from error
+        hint = "Delete it; the baseline is then built up anew by the runs that come."
+        try:
+            file = msgspec.json.decode(data, type=_Runs)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path} is damaged: {error}", hint) from error
+        if file.schema_version > 1:
+            raise DataError(f"{path} was written by a newer workbench", "Update workbench.")
+        if not all(0 < run.time.low <= run.time.value <= run.time.high for run in file.runs):
+            raise DataError(f"{path} is damaged: a time outside of its interval", hint)
+        return tuple(sorted(file.runs, key=lambda run: run.captured))
+
+    def keep(self, timing: Timing, run: BaselineRun, most: int, *, anew: bool = False) -> None:
+        """Add a run, and let go of the oldest beyond `most`.
+
+        Args:
+            timing: Of what it is a run.
+            run: The run; an earlier one of its name goes.
+            most: Runs that are kept.
+            anew: Let go of all others: a new level is accepted.
+
+        Raises:
+            MissingError: no space, no permission, another writer; what was there is still there.
+            DataError: the file is damaged, or a link on the way.
+        """
+        with locked(self.root, _LOCK_S):
+            others = [] if anew else [each for each in self.runs(timing) if each.name != run.name]
+            runs = sorted([*others, run], key=lambda each: each.captured)[-most:]
+            data = msgspec.json.format(msgspec.json.encode(_Runs(runs=tuple(runs))), indent=1)
+            replace_file(self.root, self._file(timing), data + b"\n", durable=True)
+
+
+def disturbed(timing: Timing) -> str:
+    """What disturbed a timing, in its own words; empty where nothing did."""
+    return " ".join(each.message for each in timing.notices if each.code in DISTURBED)
