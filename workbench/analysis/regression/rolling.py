@@ -157,13 +157,19 @@ def _level(logs: Sequence[float]) -> int:
 
 
 def _change(logs: Sequence[float]) -> int | None:
-    """The place of the largest change of level that is sure; None where there is none."""
+    """The place of the largest change of level that is sure; None where there is none.
+
+    All runs from a place on are held against those before it, as far back as one likes: a level
+    may be one that was there before the last.
+    """
     found: dict[int, float] = {}
     for place in range(_SIDE, len(logs) - _SIDE + 1):
-        before, after = logs[:place], logs[place:]
-        shift = abs(median(after) - median(before))
-        if shift > math.log1p(LEAST / 100) and mann_whitney(before, after) <= _SURE:
-            found[place] = shift
+        after = logs[place:]
+        for start in range(place - _SIDE + 1):
+            before = logs[start:place]
+            shift = abs(median(after) - median(before))
+            if shift > math.log1p(LEAST / 100) and mann_whitney(before, after) <= _SURE:
+                found[place] = max(shift, found.get(place, 0.0))
     return max(found, key=lambda place: found[place]) if found else None
 
 

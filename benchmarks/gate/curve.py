@@ -1,0 +1,102 @@
+"""What the gate says of recorded pairs: how often each slow-down was found, and how large it was.
+
+Both ways of the gate are judged by the same pairs: in turns as they were taken, and by a rolling
+baseline, where the medians of the earlier state in the twenty processes before are the kept runs,
+and the median of the later state in this process is the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from workbench.analysis.gates import Rules
+from workbench.analysis.regression.rolling import judge_run
+from workbench.analysis.regression.turns import slowdown
+from workbench.analysis.regression.verdict import Status, verdict
+from workbench.analysis.timing import median_interval
+from workbench.model import Estimate
+
+RULES = Rules()
+
+
+class Point(NamedTuple):
+    """One planted slow-down: how its runs ended, and the ratios that were measured."""
+
+    planted: int
+    ends: Counter[Status]
+    ratios: tuple[float, ...]
+
+    @property
+    def found(self) -> float:
+        """The share of runs that failed."""
+        return self.ends["fail"] / max(1, self.ends.total())
+
+
+def read_runs(path: Path) -> list[dict[str, Any]]:
+    """All runs of a campaign: a line of JSON each, compressed or not."""
+    data = path.read_bytes()
+    text = lzma.decompress(data) if path.suffix == ".xz" else data
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _pairs(runs: Sequence[dict[str, Any]], kind: str, version: str) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        if run["kind"] == kind and version in run.get("measured", {}):
+            yield run["measured"][version]
+
+
+def _seconds(nanoseconds: Sequence[int]) -> list[float]:
+    return [1e-9 * each for each in nanoseconds]
+
+
+def in_turns(runs: Sequence[dict[str, Any]], planted: int, kind: str = "quiet") -> Point:
+    """The gate as it was run: pairs of one process."""
+    ratios: list[float] = []
+    ends: Counter[Status] = Counter()
+    for pairs in _pairs(runs, kind, f"v{planted}"):
+        estimate = slowdown(_seconds(pairs["old_ns"]), _seconds(pairs["new_ns"]))
+        ends[verdict(estimate, RULES.max_regression, RULES.resolution)] += 1
+        ratios.append(estimate.value)
+    return Point(planted, ends, tuple(ratios))
+
+
+def rolling(runs: Sequence[dict[str, Any]], planted: int, kept: int = 20) -> Point:
+    """A run beside the `kept` processes before it, and their earlier state."""
+    every = list(_pairs(runs, "quiet", f"v{planted}"))
+    before = [_run(each["old_ns"]) for each in every]
+    ratios: list[float] = []
+    ends: Counter[Status] = Counter()
+    for place in range(kept, len(every)):
+        new = _run(every[place]["new_ns"])
+        past = before[place - kept : place]
+        ends[judge_run(new, past, RULES.max_regression, RULES.resolution).status] += 1
+        ratios.append(new.value / median(run.value for run in past))
+    return Point(planted, ends, tuple(ratios))
+
+
+def _run(nanoseconds: Sequence[int]) -> Estimate:
+    return median_interval(_seconds(nanoseconds))
+
+
+def table(points: Sequence[Point]) -> str:
+    """The curve as a table in Markdown."""
+    lines = [
+        "| planted | measured (median; lowest to highest) | runs | fail | inconclusive | pass |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for point in points:
+        seen = "—"
+        if point.ratios:
+            ends = (median(point.ratios), min(point.ratios), max(point.ratios))
+            middle, low, high = (f"{100 * (ratio - 1):+.2f}%" for ratio in ends)
+            seen = f"{middle} ({low} to {high})"
+        counts = [point.ends[status] for status in ("fail", "inconclusive", "pass")]
+        row = (f"{point.planted}%", seen, point.ends.total(), *counts)
+        lines.append("| " + " | ".join(map(str, row)) + " |")
+    return "\n".join(lines).replace("-0.", "−0.").replace("-1.", "−1.")
