@@ -10,7 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,10 @@ fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file
 fuzz-gpu: $(VENV)/.gpu ## The same ones on a GPU, and what both say of each
 	$(BIN)/python -m benchmarks.fuzz gpu reports/fuzz-gpu.jsonl
 	$(BIN)/python -m benchmarks.fuzz compare $(or $(FUZZ),reports/fuzz-emulator.jsonl) reports/fuzz-gpu.jsonl
+
+bench-gate: $(VENV)/.gpu ## How good the gate is: planted slow-downs, measured 50 times (a GPU, four minutes)
+	$(BIN)/python -m benchmarks.gate run reports/gate.jsonl
+	$(BIN)/python -m benchmarks.gate curve reports/gate.jsonl
 
 bench-emulator: $(VENV)/.dev ## The emulator's speed, and numba's CUDA simulator beside it
 	@$(PIP) numba

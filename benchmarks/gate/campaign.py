@@ -68,7 +68,6 @@ def check_once(folder: Path, words: tuple[str, ...]) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "gates": {gate["version"].rpartition("/")[2]: gate["status"] for gate in document["gates"]},
         "measured": {each["version"]: _compact(each) for each in document.get("measured", ())},
-        "messages": [gate["message"] for gate in document["gates"]],
     }
 
 

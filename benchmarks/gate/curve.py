@@ -2,7 +2,8 @@
 
 Both ways of the gate are judged by the same pairs: in turns as they were taken, and by a rolling
 baseline, where the medians of the earlier state in the twenty processes before are the kept runs,
-and the median of the later state in this process is the new one.
+and the median of the later state in this process is the new one. As in ``check --baseline``, a run
+whose conditions were disturbed is inconclusive.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from workbench.analysis.regression.turns import slowdown
 from workbench.analysis.regression.verdict import Status, verdict
 from workbench.analysis.timing import median_interval
 from workbench.model import Estimate
+from workbench.store.baselines import DISTURBED
+from workbench.units import signed
 
 RULES = Rules()
 
@@ -66,17 +69,22 @@ def in_turns(runs: Sequence[dict[str, Any]], planted: int, kind: str = "quiet") 
     return Point(planted, ends, tuple(ratios))
 
 
-def rolling(runs: Sequence[dict[str, Any]], planted: int, kept: int = 20) -> Point:
-    """A run beside the `kept` processes before it, and their earlier state."""
-    every = list(_pairs(runs, "quiet", f"v{planted}"))
-    before = [_run(each["old_ns"]) for each in every]
+def rolling(
+    runs: Sequence[dict[str, Any]], planted: int, kind: str = "quiet", kept: int = 20
+) -> Point:
+    """A run beside the `kept` quiet processes before it, and their earlier state."""
+    version = f"v{planted}"
+    past = [_run(each["old_ns"]) for each in _pairs(runs, "quiet", version)]
     ratios: list[float] = []
     ends: Counter[Status] = Counter()
-    for place in range(kept, len(every)):
-        new = _run(every[place]["new_ns"])
-        past = before[place - kept : place]
-        ends[judge_run(new, past, RULES.max_regression, RULES.resolution).status] += 1
-        ratios.append(new.value / median(run.value for run in past))
+    for place, pairs in enumerate(_pairs(runs, kind, version)):
+        before = past[-kept:] if kind != "quiet" else past[max(0, place - kept) : place]
+        if len(before) < kept:
+            continue
+        new = _run(pairs["new_ns"])
+        judged = judge_run(new, before, RULES.max_regression, RULES.resolution).status
+        ends["inconclusive" if set(DISTURBED) & set(pairs["notices"]) else judged] += 1
+        ratios.append(new.value / median(run.value for run in before))
     return Point(planted, ends, tuple(ratios))
 
 
@@ -94,9 +102,9 @@ def table(points: Sequence[Point]) -> str:
         seen = "—"
         if point.ratios:
             ends = (median(point.ratios), min(point.ratios), max(point.ratios))
-            middle, low, high = (f"{100 * (ratio - 1):+.2f}%" for ratio in ends)
+            middle, low, high = (signed(100 * (ratio - 1), "%") for ratio in ends)
             seen = f"{middle} ({low} to {high})"
         counts = [point.ends[status] for status in ("fail", "inconclusive", "pass")]
         row = (f"{point.planted}%", seen, point.ends.total(), *counts)
         lines.append("| " + " | ".join(map(str, row)) + " |")
-    return "\n".join(lines).replace("-0.", "−0.").replace("-1.", "−1.")
+    return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.commands.gating import Keeping, Past
     from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
+    from workbench.measure.against import Counted
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
@@ -198,8 +200,29 @@ def _text(past: Past, kind: str) -> str:
     if kind == "markdown":
         from workbench.views.text.gates import gates_markdown
 
-        return gates_markdown(past.gates)
-    return check.junit(past.gates) if kind == "junit" else check.github(past.gates)
+        return gates_markdown(past.gates, [_step_text(each) for each in past.counted])
+    if kind == "junit":
+        return check.junit(past.gates)
+    return check.github(past.gates, _below_workspace())
+
+
+def _step_text(counted: Counted) -> str:
+    from workbench.analysis.story import explain
+    from workbench.views.text.markdown import step_markdown
+
+    story = explain(*counted)
+    return step_markdown(*counted, story)
+
+
+def _below_workspace() -> str:
+    """Where the project lies in the checkout that annotations speak of: ``perf/`` or nothing."""
+    from workbench.project import find_project
+
+    project, root = find_project(), os.environ.get("GITHUB_WORKSPACE", "")
+    if project is None or not root or not project.root.is_relative_to(Path(root).resolve()):
+        return ""
+    folder = project.root.relative_to(Path(root).resolve()).as_posix()
+    return "" if folder == "." else f"{folder}/"
 
 
 def _recorded(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.analysis.regression.turns import Turns
     from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
-    from workbench.measure.against import Before, Edited, Outcome
+    from workbench.measure.against import Before, Counted, Edited, Outcome
     from workbench.project import Project
     from workbench.specs import Version
     from workbench.store.baselines import Baselines
@@ -42,6 +43,7 @@ class Past(Record, frozen=True):
 
     gates: tuple[Gate, ...]
     turns: tuple[Turns, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
 
 # --- a revision ----------------------------------------------------------------------------
@@ -74,7 +76,7 @@ def against(
     from workbench.commands.targets import Named
     from workbench.engines import fresh_seed
     from workbench.engines.choice import choose
-    from workbench.measure.against import changes, measure
+    from workbench.measure.against import Counted, changes, measure
 
     named = Named(tuple(names), every=not names, study=selection.study, problem=selection.problem)
     project, study, versions = named.pick()
@@ -86,6 +88,7 @@ def against(
         wanted = [found[each.id] for each in versions if each.id in found]
         gates: list[Gate] = []
         turns: list[Turns] = []
+        counted: list[Counted] = []
         pairs: list[tuple[Version, Version]] = []
         for each in wanted:
             if each.old is not None and (names or not each.same):
@@ -102,10 +105,20 @@ def against(
             )
             engines = (choose(engine.name, before.project, run, say), engine)
             for version, outcome in measure(engines, study, pairs, before, selection.problem):
-                gates += _judged(version, outcome, rules)
+                line = _first_change(found[version.id])
+                gates += (replace(each, line=line) for each in _judged(version, outcome, rules))
                 if isinstance(outcome, Turns):
                     turns.append(outcome)
-    return Past(gates=tuple(gates), turns=tuple(turns))
+                elif isinstance(outcome, Counted):
+                    counted.append(outcome)
+    return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
+
+
+def _first_change(edited: Edited) -> int:
+    """The first line of the version's file that is another; 0: its file is the same."""
+    old, new = (each.text.splitlines() for each in (edited.old or edited.version, edited.version))
+    both = enumerate(zip_longest(old, new), 1)
+    return next((min(line, len(new)) for line, (a, b) in both if a != b), 0)
 
 
 @contextlib.contextmanager
@@ -153,20 +166,20 @@ def _quiet(change: Edited, before: Before) -> Gate:
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
     from msgspec.structs import replace
 
-    from workbench.analysis.compare import Comparison
     from workbench.analysis.gates import broken, check_step, turns_gate
     from workbench.errors import KernelError
+    from workbench.measure.against import Counted
 
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, KernelError):
         return [broken(label, file, outcome.message)]
     if isinstance(outcome, WorkbenchError):
         return [inconclusive(label, file, outcome.message)]
-    if not isinstance(outcome, Comparison):
+    if not isinstance(outcome, Counted):
         return [turns_gate(outcome, rules, label=label, file=file)]
     counters = rules.counters or dict.fromkeys(COUNTED, rules.max_regression)
     counted = replace(rules, timed=False, require_expectations=False, counters=counters)
-    return list(check_step(outcome, (), counted, version=label, file=file))
+    return list(check_step(outcome.comparison, (), counted, version=label, file=file))
 
 
 # --- a baseline ----------------------------------------------------------------------------

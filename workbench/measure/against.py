@@ -48,7 +48,15 @@ class Edited(NamedTuple):
     same: bool
 
 
-Outcome = Turns | Comparison | WorkbenchError
+class Counted(NamedTuple):
+    """Both states as the emulator counted them, and what moved."""
+
+    old: Profile
+    new: Profile
+    comparison: Comparison
+
+
+Outcome = Turns | Counted | WorkbenchError
 T = TypeVar("T")
 
 
@@ -89,7 +97,7 @@ def measure(
         problem: The problem; None: the first profiled one that the version can do.
 
     Yields:
-        Every version with its times on a GPU, or its comparison of counters, or why there is none.
+        Every version with its times on a GPU, or what was counted, or why there is none.
 
     Raises:
         MissingError: nothing can run here.
@@ -176,7 +184,7 @@ def _counted(
     states: tuple[Version, Version],
     before: Before,
     problem: str | None,
-) -> Comparison:
+) -> Counted:
     """Both states in the emulator."""
     old, new = states
     (one, *_) = chosen(study, new, problem, "profile")
@@ -187,7 +195,9 @@ def _counted(
 
     after = profile(engines[1], new)
     with _earlier(before):
-        return compare(profile(engines[0], old), after, labels=(f"{old.id}@{before.label}", new.id))
+        earlier = profile(engines[0], old)
+        labels = (f"{old.id}@{before.label}", new.id)
+        return Counted(earlier, after, compare(earlier, after, labels=labels))
 
 
 def _caught(work: Callable[[], T]) -> T | WorkbenchError:

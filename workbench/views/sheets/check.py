@@ -104,14 +104,21 @@ def _attribute(text: str) -> str:
     return quoteattr(text.translate(_NOT_XML))
 
 
-def github(gates: Sequence[Gate]) -> str:
-    """Workflow commands of GitHub Actions: annotations on the lines of the version files."""
+def github(gates: Sequence[Gate], below: str = "") -> str:
+    """Workflow commands of GitHub Actions: annotations on the lines of the version files.
+
+    Args:
+        gates: All of them.
+        below: Where the project lies in the repository, with a slash at its end.
+    """
     lines = []
     for gate in gates:
         level = _LEVEL.get(gate.status)
         if level is None:
             continue
-        place = f"file={_property(gate.file)},line={max(1, gate.line)}," if gate.file else ""
+        place = (
+            f"file={_property(below + gate.file)},line={max(1, gate.line)}," if gate.file else ""
+        )
         title = _property(f"{gate.version}: {gate.name}")
         lines.append(f"::{level} {place}title={title}::{_data(gate.message)}")
     return "\n".join([*lines, summary(gates)]) + "\n"

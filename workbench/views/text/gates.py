@@ -1,7 +1,7 @@
 """The answer of ``workbench check`` as a comment on a merge request: ``--format markdown``.
 
-The verdict first, then every gate that did not pass, then the others, folded away. What comes
-from files and people is text here as in `workbench.views.text.markdown`.
+The verdict first, then every gate that did not pass, then the others and what moved, folded away.
+What comes from files and people is text here as in `workbench.views.text.markdown`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from workbench.views.sheets.check import summary
 from workbench.views.text.escaping import inline
 from workbench.views.text.markdown import LIMIT
 
+_TABLE = LIMIT // 4  # characters of one table
 _VERDICTS = {
     "pass": "The gate passed",
     "fail": "The gate failed",
@@ -22,29 +23,36 @@ _VERDICTS = {
 }
 
 
-def gates_markdown(gates: Sequence[Gate]) -> str:
+def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
     """The comment, below what GitHub takes in one.
 
     Args:
         gates: All of them, passed ones included.
+        steps: Differences as `workbench.views.text.markdown` tells them; those that find no room
+            are counted.
     """
     loud = [gate for gate in gates if gate.status != "pass"]
     quiet = [gate for gate in gates if gate.status == "pass"]
     out = [f"**{_VERDICTS[overall(gates)]}**: {summary(gates)}.\n"]
-    room = LIMIT - len(out[0])
-    for rows, title in ((loud, ""), (quiet, f"{several(len(quiet), 'gate')} passed")):
-        text = _table(rows, room // 2)
-        if text and title:
-            text = f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
-        if text:
-            out.append(text)
+    if loud:
+        out.append(_table(loud, _TABLE))
+    if quiet:
+        out.append(_folded(f"{several(len(quiet), 'gate')} passed", _table(quiet, _TABLE)))
+    for place, step in enumerate(steps):
+        block = _folded("What moved", step)
+        if sum(map(len, out)) + len(block) > LIMIT:
+            out.append(f"{several(len(steps) - place, 'difference')} found no room here.\n")
+            break
+        out.append(block)
     return "\n".join([*out, f"<sub>workbench {__version__}</sub>\n"])
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def _table(gates: Sequence[Gate], room: int) -> str:
     """The rows that fit into so many characters, and how many are left out."""
-    if not gates:
-        return ""
     lines = ["| version | gate | | |", "| --- | --- | --- | --- |"]
     size = sum(map(len, lines))
     for place, row in enumerate(_rows(gates)):

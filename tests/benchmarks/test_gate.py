@@ -1,0 +1,100 @@
+"""How good the gate is, by the pairs that were recorded; and the campaign that records them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gate.__main__ import main
+from benchmarks.gate.curve import in_turns, read_runs, rolling, table
+from benchmarks.gate.project import PLANTED, write_project
+from workbench.project import require_project
+from workbench.study.folder import load_study
+
+REPO = Path(__file__).resolve().parent.parent.parent
+RECORDED = REPO / "tests" / "data" / "gate" / "h200.jsonl.xz"
+STAND_INS = REPO / "tests" / "engines"
+
+
+def test_the_recorded_pairs_reach_the_goals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["curve", str(RECORDED)]) == 0
+    said = capsys.readouterr().out
+    assert "Goals reached" in said
+    words = (REPO / "docs" / "measurements.md").read_text(encoding="utf-8")
+    for part in said.split("\n\n"):
+        assert not part.startswith("|") or part in words, f"docs/measurements.md lacks\n{part}"
+
+
+def test_a_missed_goal_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = read_runs(RECORDED)
+    for run in runs:  # what was planted is hidden behind half of it
+        for pairs in run["measured"].values():
+            pairs["new_ns"] = [new * 97 // 100 for new in pairs["new_ns"]]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("\n".join(map(json.dumps, runs)))
+    assert main(["curve", str(path)]) == 1
+    assert "in turns: goal missed: false alarms 0.0%, 0.0% of 3% found" in capsys.readouterr().out
+
+
+def test_every_process_counts_once() -> None:
+    runs = read_runs(RECORDED)
+    for planted in PLANTED:
+        assert in_turns(runs, planted).ends.total() == 50
+        assert rolling(runs, planted).ends.total() == 30  # twenty are kept before the first
+        assert rolling(runs, planted, "noisy").ends == {"inconclusive": 6}
+    assert "| 3% | — | 0 | 0 | 0 | 0 |" in table([in_turns([], 3)])
+
+
+def test_what_is_planted_is_in_the_sources(tmp_path: Path) -> None:
+    work = {}
+    for name, slower in (("before", False), ("after", True)):
+        write_project(tmp_path / name, slower=slower, remark=name)
+        versions = load_study(require_project(tmp_path / name), "planted").versions
+        work[name] = {key: int(each.defines["WORK"]) for key, each in versions.items()}
+    assert work["before"] == dict.fromkeys(work["after"], 1000)
+    assert {key: value / 10 - 100 for key, value in work["after"].items()} == {
+        f"v{planted}": planted for planted in PLANTED
+    }
+
+
+#: Compiles nothing: a stand-in cubin says how long its kernel takes.
+_NO_COMPILER = """
+import sys
+from pathlib import Path
+
+def build(project, version, arch):
+    from workbench.compile.build import BuildResult
+    from workbench.model import Build, SourceFile
+    work = int(version.defines["WORK"])
+    cubin = Path({folder!r}) / f"{{version.id}}-{{work}}.cubin"
+    cubin.write_text(f"stand-in cubin, taking {{work / 1000}} of {{version.id}}")
+    sources = (SourceFile(path=version.path, text=version.text),)
+    made = Build(compiler="none", arch=arch)
+    return BuildResult(cubin=cubin, build=made, sources=sources, cached=True)
+
+if "workbench.cli" in sys.orig_argv:
+    import workbench.engines.ncu.engine as engine
+    engine.build = lambda *given: build(*given)
+"""
+
+
+@pytest.mark.slow
+def test_a_campaign_on_a_device_with_a_noise_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _NO_COMPILER.format(folder=str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text(text)
+    path = (tmp_path, STAND_INS / "fake_pycuda", REPO)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, path)))
+    monkeypatch.setenv("FAKE_CLOCK", "0.0002 0.003")
+    monkeypatch.setenv("FAKE_SEED", "3")
+    file = tmp_path / "runs.jsonl"
+    words = ("--options", "--launcher env --arch sm_90")
+    assert main(["run", str(file), "--quiet", "1", "--noisy", "0", *words]) == 0
+    runs = read_runs(file)
+    assert [(run["kind"], run["exit"]) for run in runs] == [("first", 1), ("quiet", 1)]
+    for planted, status in ((0, "pass"), (3, "fail"), (5, "fail")):
+        assert in_turns(runs, planted).ends == {status: 1}
