@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.commands.gating import Keeping, Past
     from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
-    from workbench.measure.against import Counted
+    from workbench.measure.against import BothCounted
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
@@ -206,7 +206,7 @@ def _text(past: Past, kind: str) -> str:
     return check.github(past.gates, _below_workspace())
 
 
-def _step_text(counted: Counted) -> str:
+def _step_text(counted: BothCounted) -> str:
     from workbench.analysis.story import explain
     from workbench.views.text.markdown import step_markdown
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.analysis.regression.turns import Turns
     from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
-    from workbench.measure.against import Before, Counted, Edited, Outcome
+    from workbench.measure.against import Before, BothCounted, Edited, Outcome
     from workbench.project import Project
     from workbench.specs import Version
     from workbench.store.baselines import Baselines
@@ -43,7 +43,7 @@ class Past(Record, frozen=True):
 
     gates: tuple[Gate, ...]
     turns: tuple[Turns, ...] = ()
-    counted: tuple[Counted, ...] = ()
+    counted: tuple[BothCounted, ...] = ()
 
 
 # --- a revision ----------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def against(
     from workbench.commands.targets import Named
     from workbench.engines import fresh_seed
     from workbench.engines.choice import choose
-    from workbench.measure.against import Counted, changes, measure
+    from workbench.measure.against import BothCounted, changes, measure
 
     named = Named(tuple(names), every=not names, study=selection.study, problem=selection.problem)
     project, study, versions = named.pick()
@@ -88,7 +88,7 @@ def against(
         wanted = [found[each.id] for each in versions if each.id in found]
         gates: list[Gate] = []
         turns: list[Turns] = []
-        counted: list[Counted] = []
+        counted: list[BothCounted] = []
         pairs: list[tuple[Version, Version]] = []
         for each in wanted:
             if each.old is not None and (names or not each.same):
@@ -109,7 +109,7 @@ def against(
                 gates += (replace(each, line=line) for each in _judged(version, outcome, rules))
                 if isinstance(outcome, Turns):
                     turns.append(outcome)
-                elif isinstance(outcome, Counted):
+                elif isinstance(outcome, BothCounted):
                     counted.append(outcome)
     return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
 
@@ -168,14 +168,14 @@ def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
 
     from workbench.analysis.gates import broken, check_step, turns_gate
     from workbench.errors import KernelError
-    from workbench.measure.against import Counted
+    from workbench.measure.against import BothCounted
 
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, KernelError):
         return [broken(label, file, outcome.message)]
     if isinstance(outcome, WorkbenchError):
         return [inconclusive(label, file, outcome.message)]
-    if not isinstance(outcome, Counted):
+    if not isinstance(outcome, BothCounted):
         return [turns_gate(outcome, rules, label=label, file=file)]
     counters = rules.counters or dict.fromkeys(COUNTED, rules.max_regression)
     counted = replace(rules, timed=False, require_expectations=False, counters=counters)

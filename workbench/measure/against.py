@@ -48,7 +48,7 @@ class Edited(NamedTuple):
     same: bool
 
 
-class Counted(NamedTuple):
+class BothCounted(NamedTuple):
     """Both states as the emulator counted them, and what moved."""
 
     old: Profile
@@ -56,7 +56,7 @@ class Counted(NamedTuple):
     comparison: Comparison
 
 
-Outcome = Turns | Counted | WorkbenchError
+Outcome = Turns | BothCounted | WorkbenchError
 T = TypeVar("T")
 
 
@@ -184,7 +184,7 @@ def _counted(
     states: tuple[Version, Version],
     before: Before,
     problem: str | None,
-) -> Counted:
+) -> BothCounted:
     """Both states in the emulator."""
     old, new = states
     (one, *_) = chosen(study, new, problem, "profile")
@@ -197,7 +197,7 @@ def _counted(
     with _earlier(before):
         earlier = profile(engines[0], old)
         labels = (f"{old.id}@{before.label}", new.id)
-        return Counted(earlier, after, compare(earlier, after, labels=labels))
+        return BothCounted(earlier, after, compare(earlier, after, labels=labels))
 
 
 def _caught(work: Callable[[], T]) -> T | WorkbenchError:
