@@ -74,7 +74,8 @@ def pairs(
     chance: random.Random, slower: float, noise: float, count: int = 100
 ) -> tuple[list[float], list[float]]:
     """Pairs on a machine whose noise is common in part, lasts, and has rare delays."""
-    old, new = [], []
+    old: list[float] = []
+    new: list[float] = []
     wander = own = 0.0
     for _ in range(count):
         wander = 0.98 * wander + chance.gauss(0, noise)
@@ -131,7 +132,7 @@ def test_blocks_hold_all_in_order(values: list[int]) -> None:
 def test_the_quantiles_of_student_are_right() -> None:
     def density(t: float, df: int) -> float:
         norm = math.gamma((df + 1) / 2) / (math.sqrt(df * math.pi) * math.gamma(df / 2))
-        return norm * (1 + t * t / df) ** (-(df + 1) / 2)
+        return float(norm * (1 + t * t / df) ** (-(df + 1) / 2))
 
     assert len(_T) == MAX_RUNS - 1
     for df, quantile in enumerate(_T, 1):

@@ -6,12 +6,13 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.engines.stand_ins import THERE, Cli
-from tests.factories import make_timing
+from tests.factories import H200, make_timing
 from workbench.model import Notice
 from workbench.project import Project
 from workbench.store import Store
@@ -147,7 +148,7 @@ def test_wrong_usage(cli: Cli, words: tuple[str, ...], said: str) -> None:
 def recorded(project: Project, study: Study) -> Callable[..., None]:
     """``recorded(1e-4, 3)``: the time of v0 on n1000, taken on the third day."""
 
-    def record(seconds: float, day: int, *notices: str, width: float = 0.002) -> None:
+    def record(seconds: float, day: int, *notices: str, width: float = 0.002, **more: Any) -> None:
         timing = make_timing(
             seconds,
             width,
@@ -157,6 +158,7 @@ def recorded(project: Project, study: Study) -> Callable[..., None]:
             captured=f"2026-11-{day:02}T00:00:00Z",
             source_hash=source_hash(project, study.version("v0")),
             notices=tuple(Notice(code=code, message=f"({code})") for code in notices),
+            **more,
         )
         Store(project.profiles).save_timing(timing)
 
@@ -213,6 +215,25 @@ def test_old_runs_go_and_a_run_counts_once(
     cli("check", "--baseline", "--keep", "--run", "job-8")
     names = [run["name"] for run in kept(project)]
     assert names.count("job-8") == 1 and len(names) == 5
+
+
+def test_one_measurement_is_one_run_whatever_the_job_is_called(
+    cli: Cli, project: Project, recorded: Callable[..., None]
+) -> None:
+    filled(cli, recorded, 4)
+    cli("check", "--baseline", "--keep", "--run", "job-9")  # took no time of its own
+    assert len(kept(project)) == 4
+
+
+def test_times_of_another_device_are_another_matter(
+    cli: Cli, recorded: Callable[..., None]
+) -> None:
+    filled(cli, recorded, 6)
+    recorded(2e-4, 1, device=msgspec.structs.replace(H200, name="NVIDIA H100", slug="h100"))
+    code, out, _ = cli("check", "--baseline")
+    assert code == 0 and "H100" not in out
+    code, out, _ = cli("check", "--baseline", "--device", "h100")
+    assert code == 6 and "H100" in out and "0 runs" in out
 
 
 def test_what_was_slower_on_purpose_is_accepted(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.measure.against import Before, BothCounted, Edited, Outcome
     from workbench.project import Project
     from workbench.specs import Version
+    from workbench.store import Store
     from workbench.store.baselines import Baselines
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
@@ -195,31 +196,47 @@ def beside_baseline(
         DataError: the baseline is damaged.
         MissingError: a run cannot be kept.
     """
+    from msgspec.structs import replace
+
     from workbench.captures.shelf import FOLDER
     from workbench.commands.targets import Named
-    from workbench.store import Store, device_slug
+    from workbench.store import Store
     from workbench.store.baselines import Baselines
 
     named = Named(tuple(names), every=not names, study=selection.study, problem=selection.problem)
     project, study, versions = named.pick(run=False)
     store, kept = Store(project.profiles), Baselines(project.root / FOLDER / "baselines", baseline)
+    wish = replace(selection, problem=study.problem(selection.problem).name)
+    found = {
+        version.id: _of_device(store, study.name, version.id, wish)
+        for version in versions
+        if names or not version.baseline
+    }
+    newest = max((each for times in found.values() for each in times), key=_age, default=None)
     gates: list[Gate] = []
     for version in versions:
-        if version.baseline and not names:
-            continue
-        timings = store.timings(
-            study=study.name,
-            version=version.id,
-            problem=selection.problem,
-            device=device_slug(selection.device) if selection.device else None,
-        )
-        if names and not timings:
+        times = found.get(version.id, [])
+        if names and not times:
             raise UsageError(
-                f"no time of {study.name}/{version.id} is recorded",
-                f"`workbench time {study.name}/{version.id}` takes it.",
+                f"no time of {study.name}/{version.id} on {wish.problem} is recorded",
+                f"`workbench time {study.name}/{version.id} --problem {wish.problem}` takes it.",
             )
-        gates += (_beside(project, version, each, kept, rules, keeping) for each in timings)
+        for each in times:
+            # One device, as everywhere: the one that a time was taken on last.
+            if newest is not None and each.device.slug == newest.device.slug:
+                gates.append(_beside(project, version, each, kept, rules, keeping))
     return Past(gates=tuple(gates))
+
+
+def _of_device(store: Store, study: str, version: str, wish: Selection) -> list[Timing]:
+    from workbench.store import device_slug
+
+    slug = device_slug(wish.device) if wish.device else None
+    return store.timings(study=study, version=version, problem=wish.problem, device=slug)
+
+
+def _age(timing: Timing) -> str:
+    return timing.captured
 
 
 def _beside(
@@ -235,8 +252,7 @@ def _beside(
     from workbench.study.sources import source_hash
 
     run = BaselineRun.of(timing, keeping.run)
-    # The run itself, where this job was started again, is none of those that came before it.
-    runs = [each for each in kept.runs(timing) if each.name != run.name and run.like(each)]
+    runs = [each for each in kept.runs(timing) if run.like(each) and not run.again(each)]
     label = f"{version.study}/{version.id}"
     trouble = disturbed(timing)
     if timing.source_hash not in ("", source_hash(project, version)):

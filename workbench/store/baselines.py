@@ -57,6 +57,10 @@ class BaselineRun(Record, frozen=True):
             driver=timing.tools.get("driver", ""),
         )
 
+    def again(self, other: BaselineRun) -> bool:
+        """Whether both are one: of a job that was started twice, or of one measurement."""
+        return self.name == other.name or self.captured == other.captured
+
     def like(self, other: BaselineRun) -> bool:
         """Whether two runs were measured in one way, so that their times may be compared."""
         return (self.cache, self.method) == (other.cache, other.method)
@@ -143,7 +147,7 @@ class Baselines:
             DataError: the file is damaged, or a link on the way.
         """
         with locked(self.root, _LOCK_S):
-            others = [] if anew else [each for each in self.runs(timing) if each.name != run.name]
+            others = [] if anew else [each for each in self.runs(timing) if not run.again(each)]
             runs = sorted([*others, run], key=lambda each: each.captured)[-most:]
             data = msgspec.json.format(msgspec.json.encode(_Runs(runs=tuple(runs))), indent=1)
             replace_file(self.root, self._file(timing), data + b"\n", durable=True)

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# The gate of action.yml: measure, judge, write the answer into a folder and say how it ended.
+# Everything that people wrote comes in environment variables and is only ever used quoted.
+set -uo pipefail
+
+folder="$RUNNER_TEMP/workbench-$NAME"
+if [[ ! "$NAME" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$ ]]; then
+  echo "::error::the name of a gate holds letters, digits and . _ - alone"
+  { echo status=error; echo exit-code=2; } >> "$GITHUB_OUTPUT"
+  exit 0
+fi
+rm -rf "$folder"
+mkdir -p "$folder"
+
+# What a compiler or a kernel prints is shown, and obeyed by nobody.
+quietly() {
+  local word code
+  word="$(python3 -c 'import secrets; print(secrets.token_hex(16))')"
+  echo "::stop-commands::$word"
+  "$@" 2>&1 | tee -a "$folder/log.txt"
+  code=${PIPESTATUS[0]}
+  echo
+  echo "::$word::"
+  return "$code"
+}
+
+words=()
+[[ -n "$STUDY" ]] && words+=("--study=$STUDY")
+[[ -n "$PROBLEM" ]] && words+=("--problem=$PROBLEM")
+versions=()
+read -r -a versions <<< "${VERSIONS//$'\n'/ }" || true
+
+merge_base() {
+  if [[ -z "${BASE_SHA//0/}" ]]; then
+    echo "::error::no merge base is known of this event: give the input against" >&2
+    return 2
+  fi
+  if [[ "$(git rev-parse --is-shallow-repository)" == true ]]; then
+    git fetch --quiet --no-tags --unshallow origin >&2 || true
+  fi
+  git cat-file -e "$BASE_SHA^{commit}" 2> /dev/null \
+    || git fetch --quiet --no-tags origin "$BASE_SHA" >&2 || true
+  git merge-base "$BASE_SHA" HEAD || {
+    echo "::error::the merge base is not in this checkout: check out with fetch-depth: 0" >&2
+    return 2
+  }
+}
+
+also=(--also "markdown=$folder/gate.md" --also "json=$folder/gate.json"
+  --also "junit=$folder/gate.xml" --also "github=$folder/annotations.txt")
+code=0
+if [[ -n "$BASELINE" ]]; then
+  every=()
+  ((${#versions[@]})) || every=(--all --again)
+  quietly workbench time "${words[@]}" "${every[@]}" -- "${versions[@]}" || code=$?
+  [[ "$KEEP" == true ]] && words+=(--keep)
+  # A job that is started again has the same number: its run takes the place of the first.
+  words+=("--baseline=$BASELINE" "--run=${GITHUB_RUN_ID:-local}")
+else
+  [[ -n "$ENGINE" ]] && words+=("--engine=$ENGINE")
+  [[ -n "$AGAINST" ]] || AGAINST="$(merge_base)" || code=$?
+  words+=("--against=$AGAINST")
+fi
+if ((code == 0)); then
+  quietly workbench check "${words[@]}" "${also[@]}" -- "${versions[@]}" || code=$?
+fi
+
+if [[ -s "$folder/annotations.txt" ]]; then
+  cat "$folder/annotations.txt"
+fi
+if [[ ! -s "$folder/gate.md" ]]; then
+  echo "**The gate could not be run** (exit code $code); the log of the job says why." > "$folder/gate.md"
+fi
+cat "$folder/gate.md" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
+
+case "$code" in
+  0) status=pass ;;
+  1) status=fail ;;
+  6) status=inconclusive ;;
+  *) status=error ;;
+esac
+{
+  echo "status=$status"
+  echo "exit-code=$code"
+  echo "folder=$folder"
+} >> "$GITHUB_OUTPUT"
