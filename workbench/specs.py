@@ -18,8 +18,8 @@ class LaunchSpec(Record, frozen=True):
 
     `args` name buffers (inputs, ``output``, scratch), tensor maps, or integer or float expressions
     over the problem's parameters. `dynamic_shared` is in bytes; of a `cooperative` launch all
-    blocks are on the chip at once. Of a Triton kernel: `num_stages` (else 0), and which of `args`
-    may be taken to be `divisible_by_16`.
+    blocks are on the chip at once. Where `when` is 0 there is no launch. Of a Triton kernel:
+    `num_stages` (else 0), and which of `args` may be taken to be `divisible_by_16`.
     """
 
     kernel: str
@@ -29,6 +29,7 @@ class LaunchSpec(Record, frozen=True):
     dynamic_shared: str = "0"
     cluster: tuple[str, ...] = ()
     cooperative: bool = False
+    when: str = "1"
     num_stages: int = 0
     divisible_by_16: tuple[str, ...] = ()
     line: int = 0

@@ -111,6 +111,7 @@ block = [32, 2]
 args = ["tmp", "c"]
 cluster = [2]
 cooperative = true
+when = "N > 7"
 [[expect]]
 counter = "duration"
 change = "down"

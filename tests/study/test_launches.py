@@ -71,6 +71,31 @@ def test_a_launch_that_no_chip_can_do(
     assert caught.value.hint
 
 
+def test_launches_are_chosen_by_size(maker: Maker) -> None:
+    launch = VERSION[VERSION.index("[[launch]]") : VERSION.index("cluster = [1]")]
+    small = launch.replace('["TILE", 2]', "[32]") + 'when = "N <= 7"\n'
+    maker.write(
+        "v0.cu", VERSION.replace("cluster = [1]", f'cluster = [1]\nwhen = "N > 7"\n{small}')
+    )
+    study = maker.load()
+    for name, block in (("n1000", (64, 2, 1)), ("n7", (32, 1, 1))):
+        (chosen,) = resolve_launches(study, study.version("v0"), study.problem(name))
+        assert chosen.block == block
+
+
+def test_a_version_that_launches_nothing_for_a_size_is_refused(maker: Maker) -> None:
+    maker.write("v0.cu", VERSION.replace("cluster = [1]", 'cluster = [1]\nwhen = "N > 7"'))
+    study = maker.load()
+    with pytest.raises(UsageError, match=r"v0\.cu:21: every `when` is 0 for problem n7"):
+        resolve_launches(study, study.version("v0"), study.problem("n7"))
+
+
+def test_a_name_in_when_that_nobody_knows_is_refused(maker: Maker) -> None:
+    maker.write("v0.cu", VERSION.replace("cluster = [1]", 'cluster = [1]\nwhen = "NN > 7"'))
+    with pytest.raises(UsageError, match=r"v0\.cu:21: unknown name `NN` in when"):
+        maker.load().version("v0")
+
+
 def test_scratch_without_an_element(maker: Maker) -> None:
     maker.write("v0.cu", VERSION.replace('"N2", "TILE"', '"N - 7"'))
     study = maker.load()

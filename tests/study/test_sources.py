@@ -47,6 +47,7 @@ def test_prose_does_not_change_the_hash(maker: Maker, right: str, wrong: str) ->
         ("float16", "float32"),
         ("cluster = [1]", "cluster = [2]"),
         ("cluster = [1]", "cluster = [1]\ncooperative = true"),
+        ("cluster = [1]", 'cluster = [1]\nwhen = "N > 7"'),
         ('"y", "tmp"', '"tmp", "y"'),
     ],
 )

@@ -30,6 +30,7 @@ class LaunchTable(Table, frozen=True):
     dynamic_shared: Size | tuple[Size, ...] = 0
     cluster: Size | tuple[Size, ...] = ()
     cooperative: bool = False
+    when: Size = 1
     num_warps: Literal[1, 2, 4, 8, 16, 32] | None = None
     num_stages: Annotated[int, msgspec.Meta(ge=1, le=16)] | None = None
     divisible_by_16: tuple[str, ...] = ()
@@ -137,6 +138,7 @@ _FORMS = {
         ("args", "value"), ("must hold strings or numbers, not {value!r}", "{key} = {example}")
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
+    "when": ("must be an expression, not {value!r}", '{key} = "N > 512"'),
     **dict.fromkeys(TENSOR_MAP_SIZES, _SIZES),
     **dict.fromkeys(("launch", "scratch", "fill", "tensor_map", "expect"), _TABLES),
 }

@@ -139,7 +139,8 @@ def _expressions(version: Version) -> Iterator[tuple[Key, str]]:
         for name in ("grid", "block", "args", "cluster"):
             for text in getattr(launch, name):
                 yield Key(version, f"launch[{index}].{name}"), text
-        yield Key(version, f"launch[{index}].dynamic_shared"), launch.dynamic_shared
+        for name in ("dynamic_shared", "when"):
+            yield Key(version, f"launch[{index}].{name}"), getattr(launch, name)
     for index, buffer in enumerate(version.scratch):
         for text in buffer.shape:
             yield Key(version, f"scratch[{index}].shape"), text
@@ -197,18 +198,21 @@ def resolve_launches(
 
     Raises:
         UsageError: a value that no chip can launch (an empty grid, more than 1024
-            threads per block …) or a tensor map that none can read, at the key's line; an
-            unmet requirement is not checked here: see `Study.check_requirements`.
+            threads per block …), a tensor map that none can read, or no launch at all, at the
+            key's line; an unmet requirement is not checked here: see
+            `Study.check_requirements`.
     """
     names = study.names(version, problem)
     buffers = study.buffer_names(version)
     maps = resolve_tensor_maps(study, version, problem)
     launches = []
     for index, spec in enumerate(version.launches):
-        grid_key, block_key, args_key, shared_key, cluster_key = (
+        grid_key, block_key, args_key, shared_key, cluster_key, when_key = (
             Key(version, f"launch[{index}].{name}")
-            for name in ("grid", "block", "args", "dynamic_shared", "cluster")
+            for name in ("grid", "block", "args", "dynamic_shared", "cluster", "when")
         )
+        if not when_key.value(spec.when, names):
+            continue
         grid = _extent(grid_key, spec.grid, names, MAX_GRID, problem)
         block = _extent(block_key, spec.block, names, MAX_BLOCK, problem)
         if (threads := math.prod(block)) > MAX_THREADS:
@@ -239,6 +243,11 @@ def resolve_launches(
                 cluster=cluster,
                 cooperative=spec.cooperative,
             )
+        )
+    if version.launches and not launches:
+        raise Key(version, "launch[0].when").error(
+            f"every `when` is 0 for problem {problem.name}, so that nothing is launched",
+            "Let one of them hold, or refuse the problem with `requires`.",
         )
     return tuple(launches)
 

@@ -184,6 +184,8 @@ def _inherited(parent: Version) -> str:
             text += _pair("dynamic_shared", launch.dynamic_shared)
         if launch.cooperative:
             text += _pair("cooperative", True)
+        if launch.when != "1":
+            text += _pair("when", launch.when)
     return text
 
 

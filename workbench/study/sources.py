@@ -130,6 +130,7 @@ def source_hash(project: Project, version: Version) -> str:
                 launch.cluster,
                 # Only where it is said: profiles recorded before there was the key stay valid.
                 *(["cooperative"] if launch.cooperative else []),
+                *(["when", launch.when] if launch.when != "1" else []),
                 *([launch.num_stages, launch.divisible_by_16] if launch.num_stages else []),
             ]
             for launch in version.launches

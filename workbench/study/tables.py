@@ -87,6 +87,7 @@ def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> Lau
         dynamic_shared=shared,
         cluster=keys.texts(f"{key}.cluster", table.cluster),
         cooperative=table.cooperative,
+        when=str(table.when).strip(),
         num_stages=stages,
         divisible_by_16=table.divisible_by_16,
         line=keys.line(key),
