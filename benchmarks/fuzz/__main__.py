@@ -2,6 +2,8 @@
 
 ``python -m benchmarks.fuzz emulator FILE`` and ``… gpu FILE`` run mutants and append what is
 found to a file; those that it holds already are left out, so a run that was cut off goes on.
+``--again FILE`` runs the mutants of other findings as they were then: ladders that have grown since
+would make others of the same numbers.
 ``… compare EMULATOR GPU`` prints the comparison, and ends with 1 where the emulator may be at
 fault. ``… show NUMBER`` prints what a mutant is.
 """
@@ -13,46 +15,65 @@ import difflib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from benchmarks.fuzz.cases import case, recorded
+from benchmarks.fuzz.cases import Case, case, recorded
 from benchmarks.fuzz.comparison import disagreements, relation, table
 from benchmarks.fuzz.crew import Answer, Begun, run
 from benchmarks.fuzz.emulated import SECONDS, emulated
-from benchmarks.fuzz.findings import Finding, Status, finding, line_of, read
+from benchmarks.fuzz.findings import Finding, Status, finding, line_of, read, replay
 
 _ROOTS = (Path(), Path("tests/data/unseen"))
 #: Seconds after which a GPU's child is killed whose kernels run, and one of the emulator's.
 _GPU_S, _EMULATOR_S = 5.0, 4 * SECONDS
 
 
-def _emulate(number: int, begun: Begun) -> Answer:
+Make = Callable[[int], Case]
+
+
+def _emulate(make: Make, number: int, begun: Begun) -> Answer:
     begun()
-    return Answer(emulated(case(_ROOTS, number)))
+    return Answer(emulated(make(number)))
 
 
-def _on_device(number: int, begun: Begun) -> Answer:
+def _on_device(make: Make, number: int, begun: Begun) -> Answer:
     from benchmarks.fuzz.device import on_device
 
-    return on_device(case(_ROOTS, number), begun)
+    return on_device(make(number), begun)
 
 
-def _lost(number: int, status: Status, said: str) -> Finding:
-    return finding(case(_ROOTS, number), status, said=said)
+def _lost(make: Make, number: int, status: Status, said: str) -> Finding:
+    return finding(make(number), status, said=said)
 
 
-def _campaign(options: argparse.Namespace, work: Callable[[int, Begun], Answer]) -> int:
+def _as_it_was(known: Mapping[int, Finding], number: int) -> Case:
+    found = replay(_ROOTS, known[number])
+    if found is None:
+        raise LookupError(f"mutant {number}: the PTX of {known[number].title} is another by now")
+    return found
+
+
+def _campaign(options: argparse.Namespace) -> int:
     path: Path = options.file
     known = read(path)
+    make: Make = partial(case, _ROOTS)
     wanted = options.numbers or range(options.first, options.first + options.count)
+    if options.again:
+        before = read(options.again)
+        make = partial(_as_it_was, before)
+        wanted = [n for n in options.numbers or before if replay(_ROOTS, before[n]) is not None]
     numbers = [number for number in wanted if number not in known]
+    work = partial(_on_device if options.command == "gpu" else _emulate, make)
     for root in _ROOTS:
         recorded(root)  # once, for all children
     begin, done = time.perf_counter(), 0
     with path.open("ab") as out:
         seconds = _GPU_S if options.command == "gpu" else _EMULATOR_S
-        found = run(numbers, work, _lost, processes=options.processes, seconds=seconds)
+        found = run(
+            numbers, work, partial(_lost, make), processes=options.processes, seconds=seconds
+        )
         for done, one in enumerate(found, 1):
             out.write(line_of(one))
             out.flush()
@@ -108,6 +129,7 @@ def main() -> int:
         each.add_argument("--first", type=int, default=0, help="number of the first mutant")
         each.add_argument("--count", type=int, default=2600, help="mutants (default: 2600)")
         each.add_argument("--numbers", type=int, nargs="*", help="these mutants alone")
+        each.add_argument("--again", type=Path, help="those of other findings, as they were then")
         each.add_argument("--processes", type=int, default=os.cpu_count() or 1)
         each.add_argument("--limit", type=float, default=1e9, help="seconds after which to stop")
     compare = commands.add_parser("compare")
@@ -121,7 +143,7 @@ def main() -> int:
         return _compare(options)
     if options.command == "show":
         return _show(options)
-    return _campaign(options, _on_device if options.command == "gpu" else _emulate)
+    return _campaign(options)
 
 
 if __name__ == "__main__":

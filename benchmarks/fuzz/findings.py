@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from benchmarks.fuzz.cases import Case
+from benchmarks.fuzz.cases import Case, replayed
+from benchmarks.fuzz.mutations import Edit
 from workbench.engines.host.job import Check
 from workbench.model import Record
 
@@ -80,6 +81,12 @@ def finding(
         worst=f"{worst.output}{list(worst.index)} = {worst.got}" if worst else "",
         strayed=bool(check.strayed),
     )
+
+
+def replay(roots: Sequence[Path], one: Finding) -> Case | None:
+    """The mutant of a finding as it was; None where its PTX is another by now."""
+    edit = Edit(one.kind, one.line, one.before, one.after)
+    return replayed(roots, one.number, one.title, edit)
 
 
 def read(path: Path) -> dict[int, Finding]:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz.cases import Case, replayed
+from benchmarks.fuzz.cases import Case
 from benchmarks.fuzz.comparison import disagrees, fault_of, relation, same_values
 from benchmarks.fuzz.crew import Answer, Begun, run
 from benchmarks.fuzz.emulated import emulated, meaning
-from benchmarks.fuzz.findings import Finding, Status, line_of, read, write
-from benchmarks.fuzz.mutations import KINDS, Edit, mutate, statements
+from benchmarks.fuzz.findings import Finding, Status, line_of, read, replay, write
+from benchmarks.fuzz.mutations import KINDS, mutate, statements
 
 REPO = Path(__file__).resolve().parent.parent.parent
 ROOTS = (REPO, REPO / "tests/data/unseen")
@@ -53,15 +53,13 @@ $L__BB0_2:
 
 
 @cache
-def replay(number: int) -> Case | None:
-    one = RECORDED[number]
-    edit = Edit(one.kind, one.line, one.before, one.after)
-    return replayed(ROOTS, number, one.title, edit)
+def again(number: int) -> Case | None:
+    return replay(ROOTS, RECORDED[number])
 
 
 def agree(number: int) -> None:
     """The emulator's word on a recorded mutant does not contradict the GPU's."""
-    case = replay(number)
+    case = again(number)
     if case is None:
         pytest.skip("the PTX of this version is another by now")
     ours, theirs = emulated(case), RECORDED[number]
@@ -70,7 +68,7 @@ def agree(number: int) -> None:
 
 def test_mutants_can_be_made_again() -> None:
     """Else nothing is compared: then the GPU has to be asked anew (`make fuzz-gpu`)."""
-    made = [number for number in QUICK if replay(number) is not None]
+    made = [number for number in QUICK if again(number) is not None]
     assert len(made) >= 0.75 * len(QUICK)
 
 
@@ -87,7 +85,7 @@ def test_the_emulator_contradicts_a_gpu_nowhere(number: int) -> None:
 
 @pytest.mark.slow
 def test_most_recorded_mutants_can_still_be_made() -> None:
-    assert sum(replay(number) is not None for number in RECORDED) >= 40
+    assert sum(again(number) is not None for number in RECORDED) >= 40
 
 
 def test_every_kind_of_edit_changes_one_statement() -> None:

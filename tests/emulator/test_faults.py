@@ -45,7 +45,7 @@ FAULTS = {
     ),
     "past shared memory": (
         "__shared__ float tile[32];\ntile[threadIdx.x] = 1;\n__syncthreads();\ny[0] = tile[0];",
-        r"k\.cu:3: out of bounds: thread \(32, 0, 0\) .* shared address 128 \(tile \+ 128, past",
+        r"k\.cu:3: out of bounds: thread \(32, 0, 0\) .* shared address 1152 \(tile \+ 128, past",
     ),
     "dynamic shared memory": (
         "extern __shared__ float d[];\nd[threadIdx.x] = x[0];\n__syncthreads();\ny[0] = d[63];",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -33,11 +35,16 @@ ret;
 """
 
 
-def widths(loads: str, shift: int = 4, op: str = "ld") -> list[int | None]:
+def widths(
+    loads: str,
+    shift: int = 4,
+    op: str = "ld",
+    symbol: Callable[[str], int | None] = lambda name: 0,
+) -> list[int | None]:
     """What each load is charged: its joined width, 0 where another has it, None if alone."""
     flat = flatten(parse(KERNEL.format(loads=loads, shift=shift)), "k")
     graph = control_flow(flat)
-    found = merged(graph, lambda name: 0)
+    found = merged(graph, symbol)
     every = [each for block in graph.blocks for each in block.instrs if each.op == op]
     return [found.get(id(each)) for each in every]
 
@@ -53,7 +60,11 @@ def widths(loads: str, shift: int = 4, op: str = "ld") -> list[int | None]:
             ("v2.f32 {%f1, %f2}, [%r2+3816]", "f32 %f3, [%r2+3808]", "f32 %f4, [%r2+3812]"),
             [16, 0, 0],
         ),
-        (("v2.f32 {%f1, %f2}, [%r2]", "f32 %f3, [%r2+8]"), [None, None]),
+        # Three words of four are enough, whichever they are; two that are no neighbours are not.
+        (("v2.f32 {%f1, %f2}, [%r2]", "f32 %f3, [%r2+8]"), [16, 0]),
+        (("f32 %f1, [%r2+4]", "f32 %f2, [%r2+8]", "f32 %f3, [%r2+12]"), [16, 0, 0]),
+        (("f32 %f1, [%r2]", "f32 %f2, [%r2+8]", "f32 %f3, [%r2+12]"), [16, 0, 0]),
+        (("f32 %f1, [%r2]", "f32 %f2, [%r2+12]"), [None, None]),
         (("v4.f32 {%f1, %f2, %f3, %f4}, [%r2]", "f32 %f5, [%r2+16]"), [None, None]),
         (("v2.f32 {%f1, %f2}, [%r2]", "f32 %f3, [%r2+4]"), [None, None]),
     ],
@@ -78,7 +89,8 @@ def test_a_load_behind_a_branch_is_joined_if_there_is_no_other_way_to_it() -> No
     one, two = "ld.shared.f32 %f1, [%r2];\n", "ld.shared.f32 %f2, [%r2+4];\n"
     skip = "setp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra after;\n"
     assert widths(one + skip + two + "after:\n") == [8, 0]
-    assert widths(one + skip + "st.global.f32 [%rd1], %f1;\n" + two + "after:\n") == [None, None]
+    assert widths(one + skip + "st.global.f32 [%rd1], %f1;\n" + two + "after:\n") == [8, 0]
+    assert widths(one + skip + "st.shared.f32 [%r3], %f1;\n" + two + "after:\n") == [None, None]
     # Two ways lead to a loop's first block.
     again = "again:\n" + two + "setp.gt.f32 %p1, %f2, 0f00000000;\n@%p1 bra again;\n"
     assert widths(one + again) == [None, None]
@@ -92,19 +104,19 @@ def test_a_load_behind_a_branch_is_joined_if_there_is_no_other_way_to_it() -> No
 ONE, TWO = "st.shared.f32 [%r2], %f1;\n", "st.shared.f32 [%r2+4], %f2;\n"
 #: Stores, and what ptxas 13.0 makes of them for compute capability 9.0.
 STORES = {
-    "two": (ONE + TWO, [8, 0]),  # STS.64
-    "descending": (TWO + ONE, [8, 0]),
-    "four": (ONE + TWO + TWO.replace("+4", "+8") + TWO.replace("+4", "+12"), [16, 0, 0, 0]),
-    "three": (ONE + TWO + TWO.replace("+4", "+8"), [8, 0, None]),
+    "two": (ONE + TWO, [0, 8]),  # STS.64, on the line of the last
+    "descending": (TWO + ONE, [0, 8]),
+    "four": (ONE + TWO + TWO.replace("+4", "+8") + TWO.replace("+4", "+12"), [0, 0, 0, 16]),
+    "three": (ONE + TWO + TWO.replace("+4", "+8"), [0, 8, None]),
     "pairs": (
-        "st.shared.v2.f32 [%r2], {%f1, %f2};\nst.shared.v2.f32 [%r2+8], {%f3, %f4};\n", [16, 0]
+        "st.shared.v2.f32 [%r2], {%f1, %f2};\nst.shared.v2.f32 [%r2+8], {%f3, %f4};\n", [0, 16]
     ),
     "guarded": ("@%p1 " + ONE + "@%p1 " + TWO, [None, None]),
-    "behind a branch": ("@%p1 bra after;\n" + ONE + TWO + "after:\n", [8, 0]),
+    "behind a branch": ("@%p1 bra after;\n" + ONE + TWO + "after:\n", [0, 8]),
     "another between": (ONE + "st.shared.f32 [%r1+512], %f3;\n" + TWO, [None] * 3),
     "one far off between": (ONE + TWO.replace("+4", "+512") + TWO, [None] * 3),
     "a load between": (ONE + "ld.shared.f32 %f5, [%r1];\n" + TWO, [None] * 2),
-    "a global store between": (ONE + "st.global.f32 [%rd1], %f3;\n" + TWO, [8, None, 0]),
+    "a global store between": (ONE + "st.global.f32 [%rd1], %f3;\n" + TWO, [0, None, 8]),
     "a barrier between": (ONE + "bar.sync 0;\n" + TWO, [None] * 2),
     "volatile": ((ONE + TWO).replace("st.", "st.volatile."), [None] * 2),
 }  # fmt: skip
@@ -115,6 +127,15 @@ def test_stores_that_follow_one_another_are_joined(name: str) -> None:
     text, charged = STORES[name]
     assert widths(text, op="st") == charged
     assert widths(text, shift=2, op="st") == [None] * len(charged)
+
+
+def test_words_of_several_variables_are_neighbours() -> None:
+    """A word, eight words and a word, declared one after the other (read off ptxas 13.0)."""
+    places = {"one": 1024, "eight": 1028, "last": 1060}
+    loads = "".join(f"ld.shared.f32 %f{k}, [eight+{4 * k}];\n" for k in range(8))
+    assert widths(loads, symbol=places.get) == [16, 0, 0, 16, 0, 0, 0, None]
+    stores = "st.shared.f32 [last], %f1;\nst.shared.f32 [eight+28], %f1;\n"
+    assert widths(stores, op="st", symbol=places.get) == [0, 8]
 
 
 @pytest.mark.nvcc

@@ -195,19 +195,23 @@ extern "C" __global__ void named(int* y) {
 """
 
 
-def test_a_named_barrier_that_differs_between_warps_is_refused(cuda: Compile) -> None:
-    with pytest.raises(KernelError, match=r"k\.cu:6: .*does not support .*differs between threads"):
-        execute(cuda(NAMED), "named", {"y": np.zeros(128, "i4")}, ["y"], block=128)
-
-
-def test_named_barriers_with_counts(cuda: Compile) -> None:
-    text = NAMED.replace(
-        'asm volatile("bar.sync %0, 64;" :: "r"(half + 1));',
-        'if (half) asm volatile("bar.sync 2, 64;"); else asm volatile("bar.sync 1, 64;");',
-    )
+@pytest.mark.parametrize("barrier", (
+    'asm volatile("bar.sync %0, 64;" :: "r"(half + 1));',
+    'asm volatile("bar.sync %0, %1;" :: "r"(half + 1), "r"(64 + 0 * half));',
+    'if (half) asm volatile("bar.sync 2, 64;"); else asm volatile("bar.sync 1, 64;");',
+))  # fmt: skip
+def test_named_barriers_with_counts(cuda: Compile, barrier: str) -> None:
+    """Warps may wait at barriers whose numbers they compute."""
+    text = NAMED.replace('asm volatile("bar.sync %0, 64;" :: "r"(half + 1));', barrier)
     got, _ = execute(cuda(text), "named", {"y": np.zeros(128, "i4")}, ["y"], block=128)
     want = [*(63 - t for t in range(64)), *(2 * (63 - t) for t in range(64))]
     assert got["y"].tolist() == want
+
+
+def test_a_barrier_whose_number_differs_in_a_warp_is_refused(cuda: Compile) -> None:
+    text = NAMED.replace("half + 1", "(int)threadIdx.x % 2")
+    with pytest.raises(KernelError, match=r"k\.cu:6: .*differs between the lanes of a warp"):
+        execute(cuda(text), "named", {"y": np.zeros(128, "i4")}, ["y"], block=128)
 
 
 LOCAL = """

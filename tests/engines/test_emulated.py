@@ -100,6 +100,8 @@ SAID = {
     "v7": "barrier not reached by all threads",
     "v8": "uninitialised memory",
     "v9": "out of bounds",
+    "v10": "global-memory race",
+    "v11": "shared-memory race",
 }
 
 

@@ -33,6 +33,8 @@ SANITIZE: dict[str, Tool] = {
     "v8": "initcheck",
     "v9": "memcheck",
 }
+#: What only the emulator finds: on a GPU one of the values stays, and it may be the right one.
+CHANCE = {"v10", "v11"}
 
 
 def subjects(broken: Experiment, version: str, *problems: str) -> list[Subject]:
@@ -54,7 +56,7 @@ def wrong_line(broken: Experiment, version: str) -> int:
 
 
 def test_every_wrong_version_is_listed_here(broken: Experiment) -> None:
-    assert set(broken.study.versions) == {"v0", "v6"} | set(VERIFY) | set(SANITIZE)
+    assert set(broken.study.versions) == {"v0", "v6"} | set(VERIFY) | set(SANITIZE) | CHANCE
 
 
 def test_the_right_version_passes_everything(broken: Experiment, compute_sanitizer: str) -> None:

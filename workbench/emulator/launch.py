@@ -27,7 +27,7 @@ from workbench.emulator.ptx.instructions import (
 from workbench.emulator.ptx.shapes import check_shapes
 from workbench.emulator.state.context import Context, Limits, Placement, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
-from workbench.emulator.state.spaces import GLOBAL_BASE, Arena
+from workbench.emulator.state.spaces import GLOBAL_BASE, RESERVED, Arena
 from workbench.emulator.state.tensormap import encode
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError, UsageError
@@ -223,9 +223,10 @@ def prepare(
     fixed = [v for v in every if v.space == "shared" and v.size and v.name in used]
     dynamic = [v for v in every if v.space == "shared" and not v.size]
     places, end = layout(fixed)
+    places = {name: RESERVED + at for name, at in places.items()}
     align = max([v.align for v in dynamic], default=1)
-    start = -(-end // align) * align
-    shared_bytes = start + launch.dynamic_shared
+    start = RESERVED + -(-end // align) * align
+    shared_bytes = start - RESERVED + launch.dynamic_shared
     if shared_bytes > _SHARED_LIMIT:
         raise KernelError(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",

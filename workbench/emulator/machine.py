@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workbench.emulator.faults.asynchrony import AsyncWatcher
+from workbench.emulator.faults.stores import StoreWatcher
 from workbench.emulator.faults.watching import SharedWatcher
 from workbench.emulator.faults.words import (
     UNFIT,
@@ -73,8 +74,9 @@ class Batch:
         self.program, self.lanes = program, lanes
         rt = program.rt
         rt.start(lanes, program.slots)
-        rt.watcher = None
-        rt.order = None
+        rt.watcher = rt.order = rt.stores = None
+        if program.ledger is not None:
+            rt.stores = StoreWatcher(program.ctx, lanes, program.sites, program.ledger)
         if rt.check and rt.shared_limit:
             follows = AsyncWatcher if program.asynchronous else SharedWatcher
             rt.watcher = follows(program.ctx, lanes, program.sites, rt.shared_limit)
@@ -88,7 +90,7 @@ class Batch:
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}
         self.parked: list[_Parked] = []
-        self.suspended = Suspended(lanes, self.R)
+        self.suspended = Suspended(lanes, self.R, rt)
         self.alive: Mask = lanes.start
         self.steps = self.look = 0
         rt.alive = lambda: self.alive
@@ -241,16 +243,19 @@ class Batch:
             mask = inner
             if mask.count == 0:
                 return
-        expected = 0
-        if code.expected >= 0:
-            value = self.R[code.expected]
-            expected = value if type(value) is int else int(np.max(value.array()))
+        expected = self.R[code.expected] if code.expected >= 0 else 0
         identity = self.R[code.barrier]
-        if type(identity) is not int:
+        parts = lanes.alike(mask, identity, expected)
+        if sum(part.warps for _, _, part in parts) > mask.warps:
             raise self.program.ctx.unsupported(
-                code.site.instr if code.site else code.block.instrs[0],
-                "a barrier whose number differs between threads",
+                code.block.every[-1], "a barrier that differs between the lanes of a warp"
             )
+        for number, count, part in parts:
+            self.arrive_at(code, part, number, count)
+
+    def arrive_at(self, code: Code, mask: Mask, identity: int, expected: int) -> None:
+        """Lanes come to the barrier of a number, for which so many threads are expected."""
+        lanes = self.lanes
         if "arrive" in code.block.every[-1].parts:
             self.push(code.block.targets[0], mask)
             self.parked.append(_Parked(code, mask, identity, expected, passing=True))
@@ -260,8 +265,9 @@ class Batch:
             return
         whole = mask.count == self.alive.count and not self.parked
         if whole and expected in (0, lanes.geometry.threads, lanes.T):
-            if self.program.rt.watcher is not None:
-                self.program.rt.watcher.barrier(mask)
+            for watcher in (self.program.rt.watcher, self.program.rt.stores):
+                if watcher is not None:
+                    watcher.barrier(mask)
             self.reduce([(code, mask)])
             self.push(code.block.targets[0], mask)
             return
@@ -306,6 +312,8 @@ class Batch:
             rt.order.barrier(waited)
         elif rt.watcher is not None:
             rt.watcher.barrier(released)
+        if rt.stores is not None:
+            rt.stores.barrier(released)
 
     def reduce(self, gone: list[tuple[Code, Mask]]) -> None:
         """Give threads that go on together what came of their ``bar.red``."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.emulator.faults.asynchrony import is_asynchronous
 from workbench.emulator.faults.mates import ordering, orders_warp
+from workbench.emulator.faults.stores import Ledger, meeting, orders_blocks
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure, wait
 from workbench.emulator.ops.warp import Reduction
@@ -108,6 +109,7 @@ class Program:
         for code in self.codes:
             self._loop(code)
         self.slots = ctx.count + 1
+        self.ledger = Ledger(len(self.rt.arena.bytes), self.sites) if self.rt.check else None
 
     def _loop(self, code: Code) -> None:
         index = code.block.index
@@ -141,6 +143,8 @@ class Program:
             run = closure(instr, self.ctx, site)
             if self.rt.check and orders_warp(instr):
                 run = ordering(run, self.rt)
+            if self.rt.check and orders_blocks(instr):
+                run = meeting(run, self.rt)
             names = results(instr)
             target, size = -1, 4
             if len(names) == 1 and not hasattr(run, "writes_itself"):

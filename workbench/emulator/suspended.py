@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench.emulator.program import Code
-from workbench.emulator.state.context import Registers, Wait, put
+from workbench.emulator.state.context import Registers, Runtime, Wait, put
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import Lanes, Mask
 
@@ -40,10 +40,11 @@ class Suspended:
     Args:
         lanes: The batch.
         R: Its registers.
+        rt: What its closures share.
     """
 
-    def __init__(self, lanes: Lanes, R: Registers) -> None:
-        self._lanes, self._R = lanes, R
+    def __init__(self, lanes: Lanes, R: Registers, rt: Runtime) -> None:
+        self._lanes, self._R, self._rt = lanes, R, rt
         self._waiting: list[_Sleeper] = []
         self._idle = 0
 
@@ -72,6 +73,8 @@ class Suspended:
         if not go.count:
             return False
         wait.passed(asked, go)
+        if self._rt.stores is not None:
+            self._rt.stores.meet(go)
         self._go(code, wait, (go, 1), push)
         self._idle = 0
         return True

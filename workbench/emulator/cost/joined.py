@@ -1,10 +1,11 @@
 """What ptxas does to memory instructions after the PTX: joining some, leaving others out.
 
 ptxas joins loads from shared (or local) memory that read neighbouring words from one base
-register into a 64- or 128-bit load, if it can prove the alignment. The proof here is the
-same kind: the number of low zero bits of a register, followed through its definitions.
-Pointers that come from outside are aligned to nothing, so global loads stay as they are. So
-it does with stores that follow one another. A
+register into a 64- or 128-bit load, if it can prove the alignment, and three words of 16 bytes as
+well. The proof here is the same kind: the number of low zero bits of a register, followed through
+its definitions. Variables lie in the order of their declarations, so words of several are
+neighbours too. Pointers that come from outside are aligned to nothing, so global loads stay
+as they are. So it does with stores that follow one another, which it puts where the last was. A
 load of shared memory that has been made already on every way to it, with nothing written
 since, is not made again.
 """
@@ -18,6 +19,8 @@ from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, makers, results
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Reg, Sym, space_of
 
 _MANY = 64
+#: Bytes of 16 that are enough for one load of all: ptxas 13.0 leaves two words of four alone.
+_MOST_OF = 12
 _BREAKS = ("st", "atom", "red", "bar", "barrier", "cp", "membar", "fence", "stmatrix", "mbarrier")
 
 
@@ -30,7 +33,7 @@ class Alignment:
     """Known low zero bits of every register of a kernel."""
 
     def __init__(self, graph: ControlFlow, symbol: Callable[[str], int | None]) -> None:
-        self._symbol = symbol
+        self.symbol = symbol
         defs = makers(graph.blocks)
         # From "all zeros" downwards until nothing changes: sound for loops as well.
         self.zeros: dict[str, int] = dict.fromkeys(defs, _MANY)
@@ -49,9 +52,21 @@ class Alignment:
         if isinstance(operand, Reg):
             return self.zeros.get(operand.name, 0)
         if isinstance(operand, Sym):
-            address = self._symbol(operand.name)
+            address = self.symbol(operand.name)
             return 0 if address is None else low_zeros(address + operand.offset)
         return 0
+
+    def place(self, access: Instr) -> int:
+        """Where an access begins, from its base register on; of a variable, its address."""
+        where = _address(access)
+        if not isinstance(where.base, Sym):
+            return where.offset
+        return (self.symbol(where.base.name) or 0) + where.base.offset + where.offset
+
+    def base(self, access: Instr) -> int:
+        """Known low zero bits of what `place` counts from."""
+        base = _address(access).base
+        return _MANY if base is None or isinstance(base, Sym) else self.operand(base)
 
     def _of(self, instr: Instr) -> int:
         op, args = instr.op, instr.operands[1:]
@@ -94,7 +109,7 @@ def merged(graph: ControlFlow, symbol: Callable[[str], int | None]) -> dict[int,
         else:
             waiting.append((block.index, {}))
     for block in graph.blocks:
-        for stores in _runs(block):
+        for stores in _runs(block, alignment):
             _close([stores], alignment, out)
     while waiting:
         index, groups = waiting.pop()
@@ -115,7 +130,7 @@ def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[
         key = _key(instr) if instr.op == "ld" else None
         if key is not None:
             groups.setdefault(key, []).append(instr)
-        elif instr.op in _BREAKS:
+        elif instr.op in _BREAKS and "global" not in instr.parts[1:3]:
             _close(groups.values(), alignment, out)
             groups.clear()
         for name in results(instr):
@@ -123,7 +138,7 @@ def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[
             _close([groups.pop(k) for k in stale], alignment, out)
 
 
-def _runs(block: BasicBlock) -> Iterator[list[Instr]]:
+def _runs(block: BasicBlock, alignment: Alignment) -> Iterator[list[Instr]]:
     """Stores that ptxas may join: neighbours of one form, no other use of such memory between.
 
     So ptxas 13.0 compiles them for compute capability 9.0: a store under a guard stays alone,
@@ -133,7 +148,7 @@ def _runs(block: BasicBlock) -> Iterator[list[Instr]]:
     for instr in block.instrs:
         key = _key(instr) if instr.op == "st" else None
         if key is not None:
-            if run and not (_key(run[0]) == key and _extends(run, instr)):
+            if run and not (_key(run[0]) == key and _extends(run, instr, alignment)):
                 yield run
                 run = []
             run.append(instr)
@@ -152,10 +167,10 @@ def _base_name(instr: Instr) -> str:
     return base.name if base is not None else ""
 
 
-def _extends(run: list[Instr], store: Instr) -> bool:
+def _extends(run: list[Instr], store: Instr, alignment: Alignment) -> bool:
     """Does a store lie right before or behind a run, and is it of the same size?"""
-    size, start = _bytes(store), _address(store).offset
-    places = [_address(each).offset for each in run]
+    size, start = _bytes(store), alignment.place(store)
+    places = [alignment.place(each) for each in run]
     return size == _bytes(run[0]) and start in (min(places) - size, max(places) + size)
 
 
@@ -222,7 +237,8 @@ def _key(instr: Instr) -> tuple[object, ...] | None:
         return None
     if width not in (4, 8) or _bytes(instr) > 8:
         return None
-    return (where.base.name, space, width, isinstance(where.base, Reg))
+    # Where each variable lies is known, so all of them have one base.
+    return (where.base.name if isinstance(where.base, Reg) else "", space, width)
 
 
 def _bytes(load: Instr) -> int:
@@ -232,41 +248,45 @@ def _bytes(load: Instr) -> int:
 
 
 def _close(groups: Iterable[list[Instr]], alignment: Alignment, out: dict[int, int]) -> None:
-    for loads in groups:
-        named = _address(loads[0]).base
-        assert named is not None  # or the loads would have no key
-        base = alignment.operand(named)
-        at = {_address(load).offset: load for load in reversed(loads)}
+    """Join the loads, or the stores, of each group as far as they can be."""
+    for group in groups:
+        base, store = alignment.base(group[0]), group[0].op == "st"
+        at = {alignment.place(each): each for each in reversed(group)}
         for total in (16, 8):
             if (1 << min(base, 6)) < total:
                 continue
-            for start in sorted(at):
-                pieces = [] if start % total else _row(at, start, total, out)
+            least = total if store or total < 16 else _MOST_OF
+            for start in sorted({place // total * total for place in at}):
+                pieces = _row(at, range(start, start + total), least, out)
                 if len(pieces) > 1:
                     out.update((id(piece), 0) for piece in pieces)
-                    out[id(min(pieces, key=lambda load: load.ptx_line))] = total
+                    found = (max if store else min)(pieces, key=lambda each: each.ptx_line)
+                    out[id(found)] = total
         # Behind the other branch there may be loads of what one before it has read as well.
         read = [
-            (_address(load).offset // total * total, total)
-            for load in loads
-            if (total := out.get(id(load), 0))
+            (alignment.place(each) // total * total, total)
+            for each in group
+            if (total := out.get(id(each), 0))
         ]
-        for load in loads:
-            start, end = _address(load).offset, _address(load).offset + _bytes(load)
-            if id(load) not in out and any(at <= start and end <= at + by for at, by in read):
-                out[id(load)] = 0
+        for each in group:
+            start, end = alignment.place(each), alignment.place(each) + _bytes(each)
+            if id(each) not in out and any(at <= start and end <= at + by for at, by in read):
+                out[id(each)] = 0
 
 
-def _row(at: dict[int, Instr], start: int, total: int, taken: Mapping[int, int]) -> list[Instr]:
-    """Loads that fill `total` bytes from `start` on without gaps or overlaps, or nothing."""
-    pieces, end = [], start
-    while end < start + total:
+def _row(at: dict[int, Instr], window: range, least: int, taken: Mapping[int, int]) -> list[Instr]:
+    """Accesses that fill a window without overlaps, at least so many of its bytes, or nothing."""
+    pieces, filled, end = [], 0, window.start
+    while end < window.stop:
         piece = at.get(end)
-        if piece is None or id(piece) in taken:
+        if piece is not None and (id(piece) in taken or end + _bytes(piece) > window.stop):
             return []
-        pieces.append(piece)
-        end += _bytes(piece)
-    return pieces if end == start + total else []
+        size = 4 if piece is None else _bytes(piece)
+        if piece is not None:
+            pieces.append(piece)
+            filled += size
+        end += size
+    return pieces if filled >= least else []
 
 
 def _address(instr: Instr) -> Addr:

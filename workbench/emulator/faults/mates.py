@@ -36,8 +36,9 @@ def ordering(run: Run, rt: Runtime) -> Run:
 
     def ordered(R: Registers, M: Mask) -> object:
         value = run(R, M)
-        if rt.watcher is not None:
-            rt.watcher.warp_barrier(M)
+        for watcher in (rt.watcher, rt.stores):
+            if watcher is not None:
+                watcher.warp_barrier(M)
         return value
 
     if hasattr(run, "writes_itself"):

@@ -14,7 +14,7 @@ from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.ptx.shapes import plain
 from workbench.emulator.state.context import Context, Registers
 from workbench.emulator.state.lanes import Dim3, Lanes
-from workbench.emulator.state.spaces import Arena, Reach
+from workbench.emulator.state.spaces import RESERVED, Arena, Reach
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError
 
@@ -48,18 +48,18 @@ def _bytes(count: int) -> str:
 def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: str) -> None:
     """Raise where a lane misses every array or is misaligned; return where all is well.
 
-    Addresses of shared and local memory start at 0.
+    Addresses of shared memory start behind what the system keeps, those of local memory at 0.
     """
     rt, lanes = ctx.rt, ctx.rt.lanes
     addresses = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)
     live = lanes.full(reach.mask)
     crooked = live & (addresses % width != 0)
-    size = rt.shared_limit if space == "shared" else rt.local_limit
+    begin, size = (RESERVED, rt.shared_limit) if space == "shared" else (0, rt.local_limit)
     if space == "global":
         out = live & ~rt.arena.inside(addresses.reshape(-1), width).reshape(lanes.shape)
         bad = crooked if crooked.any() else out
     else:
-        out = live & ((addresses < 0) | (addresses + width > size))
+        out = live & ((addresses < begin) | (addresses + width > size))
         bad = crooked | out
     if not bad.any():
         return
@@ -85,7 +85,7 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
     else:
         sign = "" if address >= 0 else "−"
         place = f"at {space} address {sign}{abs(address)} ({ctx.variable_at(space, address)})"
-        place += f"; the block has {_bytes(size)}"
+        place += f"; the block has {_bytes(max(size - begin, 0))}"
         hint = "Check the index against the array's size."
     raise KernelError(f"{ctx.where(instr)}: out of bounds: {does} {place}", hint)
 

@@ -32,6 +32,7 @@ from workbench.emulator.state.spaces import (
     GLOBAL_BASE,
     KINDS,
     LOCAL_WINDOW,
+    RESERVED,
     SHARED_WINDOW,
     WINDOW,
     Reach,
@@ -51,6 +52,8 @@ from workbench.emulator.state.values import (
 )
 
 Cost = Callable[[Any, Any, int], SharedCost | GlobalCost]
+#: Memory from an access's first element on, indices into it, and the space.
+Located = tuple[Array, Array, str]
 #: What an access of shared memory costs, by its kind.
 _SHARED_COST: dict[str, Cost] = {
     "load": shared_load_cost, "store": shared_store_cost, "atomic": atomic_cost,
@@ -139,6 +142,7 @@ class Access:
         site.joined = self.charged == 0
         #: Bytes asked of global memory.
         self.asked = site.width
+        self.start = 0  # the element at which the memory begins that was located last
 
     def reach(self, R: Registers, M: Mask) -> Reach:
         """Where the lanes of a mask go."""
@@ -148,7 +152,7 @@ class Access:
         off += self.imm
         return Reach(base, pattern, pattern.low + off, pattern.high + off, M)
 
-    def locate(self, R: Registers, M: Mask) -> tuple[Array, Array, str]:
+    def locate(self, R: Registers, M: Mask) -> Located:
         """Memory from the access's first element on, indices into it, and the space."""
         reach, space = self.reach(R, M), self.space
         if not space:
@@ -172,7 +176,7 @@ class Access:
             return True
         return pattern_of(reach.base, total, reach.mask, self.rt.lanes).cells is not None
 
-    def _global(self, reach: Reach) -> tuple[Array, Array, str]:
+    def _global(self, reach: Reach) -> Located:
         rt, site, mask = self.rt, self.site, reach.mask
         if not self._aligned(reach) or not rt.arena.holds(reach.low, reach.high + site.width - 1):
             check_access(self.ctx, self.instr, reach, site.width, "global")
@@ -180,6 +184,7 @@ class Access:
             site.charge_spread(cost_of(global_cost, reach, self.asked, rt.lanes, LINE))
         start, cells = (reach.low - GLOBAL_BASE) // self.width, reach.pattern.cells
         assert cells is not None
+        self.start = start
         if rt.arena.written is not None:
             self._follow(reach, start, cells)
         if rt.origins is not None:
@@ -202,13 +207,13 @@ class Access:
             if bad.any():
                 check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
 
-    def _own(self, reach: Reach, space: str) -> tuple[Array, Array, str]:
+    def _own(self, reach: Reach, space: str) -> Located:
         """Shared memory of each block, or local memory of each thread."""
         rt, site, shared = self.rt, self.site, space == "shared"
         if shared and reach.high >> RANK:
             return self._of_cluster(reach)
-        limit = rt.shared_limit if shared else rt.local_limit
-        if not self._aligned(reach) or reach.low < 0 or reach.high + site.width > limit:
+        begin, limit = (RESERVED, rt.shared_limit) if shared else (0, rt.local_limit)
+        if not self._aligned(reach) or reach.low < begin or reach.high + site.width > limit:
             check_access(self.ctx, self.instr, reach, site.width, space)
         if shared:
             if self.charged:
@@ -220,13 +225,13 @@ class Access:
         stride = (rt.shared_bytes if shared else rt.local_bytes) // self.width
         each = "block" if shared else "thread"
         index = flat_index(reach, self.width, rt.lanes, stride, each)
-        start = reach.low // self.width
+        start = self.start = reach.low // self.width
         if rt.origins is not None:
             first = (index + start) * self.width
             rt.origins.touch(self.kind, space, first, site.width, reach.mask)
         return rt.memory(space, self.dtype)[start:], index, space
 
-    def _of_cluster(self, reach: Reach) -> tuple[Array, Array, str]:
+    def _of_cluster(self, reach: Reach) -> Located:
         """Shared memory of any block of the cluster; what that costs is not known."""
         rt, lanes, width = self.rt, self.rt.lanes, self.site.width
         row, thread = np.nonzero(lanes.full(reach.mask))
@@ -239,11 +244,33 @@ class Access:
             raise ended(self.ctx, self.instr, spots, int(np.argmax(gone)))
         if rt.watcher is not None:
             rt.watcher.access(self.site, reach, self.kind)
-        index = np.zeros(lanes.shape, np.intp)
+        self.start, index = 0, np.zeros(lanes.shape, np.intp)
         index[row, thread] = (spots.owner * rt.shared_bytes + spots.address) // self.width
         if rt.origins is not None:
             rt.origins.touch(self.kind, "shared", index * self.width, width, reach.mask)
         return rt.memory("shared", self.dtype), index, "shared"
+
+    def first(self, index: Array, at: int = 0) -> Array:
+        """Bytes from the start of the memory of all to the located elements, or `at` behind."""
+        return (index + (self.start + at)) * self.width
+
+    def put(self, place: Located, value: Array, M: Mask, at: int = 0) -> None:
+        """Store to located elements, or those that lie `at` behind."""
+        memory, index, space = place
+        memory, stores, lanes = memory[at:] if at else memory, self.rt.stores, self.rt.lanes
+        if stores is None or space == "local":
+            scatter(memory, index, value, M, lanes)
+            return
+        first = self.first(index, at)
+        if space == "shared":
+            scatter(memory, index, value, M, lanes)
+        else:
+            with self.rt.lock:
+                before = memory.take(index, mode="wrap")
+                stores.store(self.site, first, before != value, self.width, M)
+                scatter(memory, index, value, M, lanes)
+        lost = memory.take(index, mode="wrap") != value
+        stores.together(self.site, space, first, lost, M)
 
 
 def items_of(operand: Operand) -> tuple[Operand, ...]:
@@ -347,13 +374,13 @@ def store(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     rt = ctx.rt
 
     def run(R: Registers, M: Mask) -> None:
-        memory, index, _ = access.locate(R, M)
+        place = memory, index, _ = access.locate(R, M)
         for at, (slot, size) in enumerate(zip(slots, sizes, strict=True)):
             value = unsigned(R[slot], size)
             if size != width:
                 value = value.astype(UNSIGNED[width])
             if rt.probing and not rt.lanes.holds(M, memory[at:].take(index, mode="wrap") == value):
                 rt.changes += 1
-            scatter(memory[at:] if at else memory, index, value, M, rt.lanes)
+            access.put(place, value, M, at)
 
     return run

@@ -179,6 +179,8 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         lanes = rt.lanes
         on = lanes.full(M)
         where = np.broadcast_to(index, lanes.shape)[on]
+        if rt.stores is not None and space == "global":
+            rt.stores.forget(access.first(where), size * access.count)
         for at in range(access.count):
             values = [
                 np.broadcast_to(unsigned(R[group[at]], size).view(dtype), lanes.shape)[on]

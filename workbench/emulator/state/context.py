@@ -21,7 +21,7 @@ from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, varying,
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
 from workbench.emulator.state.lanes import WARP, Bools, Lanes, Mask, select
-from workbench.emulator.state.spaces import Arena, Reach
+from workbench.emulator.state.spaces import RESERVED, Arena, Reach
 from workbench.emulator.state.values import MASK, Array, Value
 from workbench.errors import KernelError
 
@@ -161,8 +161,8 @@ class Runtime:
         origins: Any = None,
     ) -> None:
         self.arena = arena
-        self.shared_bytes = -(-max(shared_bytes, 1) // 16) * 16
-        self.shared_limit = shared_bytes
+        self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # where it ends
+        self.shared_bytes = -(-max(self.shared_limit, 1) // 16) * 16
         self.local_limit = local_bytes
         self.check = check  # watch shared memory for races and uninitialised reads
         self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
@@ -176,12 +176,12 @@ class Runtime:
         self.cluster: Any = None  # `cluster.ClusterBarrier` of the batch
         self.sums: Any = None  # `sums.Sums` of the batch
         self.order: Any = None  # `order.OrderWatcher`, where what comes before what is followed
+        self.stores: Any = None  # `stores.StoreWatcher` of the batch, where all is looked for
         self.origins = origins  # `origins.Origins`, where a wrong result is explained
         self.finding: KernelError | None = None  # raised at the end, unless worse comes first
         #: Counts stores and atomics that left memory other than it was, while `probing`.
         self.changes = 0
-        self.said = 0  # bytes that the kernel has printed
-        self.probing = False
+        self.said, self.probing = 0, False  # `said`: bytes that the kernel has printed
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
 

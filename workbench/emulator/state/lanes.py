@@ -138,6 +138,15 @@ class Lanes:
         assert part.arr is not None
         return self.mask(~part.arr if mask.arr is None else mask.arr & ~part.arr)
 
+    def alike(self, mask: Mask, one: Value, two: Value) -> list[tuple[int, int, Mask]]:
+        """The lanes of `mask` by what two registers of 4 bytes hold in them."""
+        if type(one) is int and type(two) is int:
+            return [(one, two, mask)]
+        first, second = (np.broadcast_to(unsigned(each, 4), self.shape) for each in (one, two))
+        on = self.full(mask)
+        pairs = np.unique(np.stack([first[on], second[on]]), axis=1).T.tolist()
+        return [(a, b, self.within(mask, (first == a) & (second == b))) for a, b in pairs]
+
     def union(self, one: Mask, two: Mask) -> Mask:
         """Lanes of either."""
         if one.arr is None or two.arr is None:

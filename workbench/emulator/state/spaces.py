@@ -23,6 +23,8 @@ GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7E00_0000_0000
 LOCAL_WINDOW = 0x7D00_0000_0000
 WINDOW = 1 << 32
+#: A block's shared memory begins with what the system keeps for itself: variables come behind.
+RESERVED = 1024
 #: Bytes between two arrays, which nobody touches and which so take no memory.
 _GAP, _WIDEST_GAP = 512, 1 << 24
 _ALIGN = 256

@@ -285,6 +285,8 @@ def write_global(ctx: Context, site: CodeSite, spots: Spots, out: Outgoing) -> N
     index = (where - GLOBAL_BASE) // unit
     if arena.written is not None:
         _marks(arena.written, unit)[index.reshape(-1)] = 1
+    if ctx.rt.stores is not None:
+        ctx.rt.stores.forget(index.reshape(-1) * unit, unit)
     if reduce is None:
         arena.view(UNITS[unit])[index] = values
         return

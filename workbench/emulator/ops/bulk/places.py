@@ -17,7 +17,7 @@ from workbench.emulator.faults.words import who
 from workbench.emulator.ptx.instructions import Instr, Operand
 from workbench.emulator.state.context import Context, Registers
 from workbench.emulator.state.lanes import Lanes, Mask
-from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW
+from workbench.emulator.state.spaces import RESERVED, SHARED_WINDOW, WINDOW
 from workbench.emulator.state.values import Array, unsigned
 from workbench.errors import KernelError
 
@@ -99,7 +99,7 @@ def check_spots(
 ) -> None:
     """Raise where `width` bytes from a spot on do not lie in its block's shared memory."""
     _, _, owner, address = spots
-    out = (owner < 0) | (address + width > ctx.rt.shared_limit)
+    out = (owner < 0) | (address < RESERVED) | (address + width > ctx.rt.shared_limit)
     crooked = (owner >= 0) & (address % align != 0)
     bad = out | crooked
     if not bad.any():
@@ -114,7 +114,7 @@ def check_spots(
         )
     raise KernelError(
         f"{ctx.where(instr)}: out of bounds: {does}, outside of the block's "
-        f"{ctx.rt.shared_limit} bytes of shared memory",
+        f"{max(ctx.rt.shared_limit - RESERVED, 0)} bytes of shared memory",
         "Check the index against the array's size, and that the address is of shared memory.",
     )
 

@@ -26,6 +26,7 @@ from workbench.emulator.ops.warp import by_warp
 from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Vec
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, writes_itself
 from workbench.emulator.state.lanes import WARP, Mask
+from workbench.emulator.state.spaces import RESERVED
 from workbench.emulator.state.values import F64, UNSIGNED, Array, truth, unsigned
 from workbench.errors import KernelError
 
@@ -217,10 +218,12 @@ class StoredMatrix:
         if found.base:
             raise ctx.unsupported(instr, "a matrix descriptor with a base offset")
         where = addresses(found, self.shape, SIZES[self.kind], by_k=self.by_k)
-        if int(where.max()) + SIZES[self.kind] > ctx.rt.shared_limit:
+        low, high, end = int(where.min()), int(where.max()), ctx.rt.shared_limit
+        if low < RESERVED or high + SIZES[self.kind] > end:
             raise KernelError(
                 f"{ctx.where(instr)}: out of bounds: the matrix descriptor {bits:#018x} reaches "
-                f"shared address {int(where.max())}; the block has {ctx.rt.shared_limit} bytes",
+                f"shared address {low if low < RESERVED else high}; the block's memory goes from "
+                f"{RESERVED} to {max(end, RESERVED)}",
                 "Check the descriptor's start and offsets, which are in units of 16 bytes.",
             )
         return where

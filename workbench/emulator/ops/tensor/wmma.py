@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.emulator.cost.addresses import matrix_cost
-from workbench.emulator.ops.access import Access, cost_of, scatter, where_of
+from workbench.emulator.ops.access import Access, Located, cost_of, where_of
 from workbench.emulator.ops.tensor.fragments import Layout, wmma_layout
 from workbench.emulator.ops.tensor.mma import Accumulator, operand, product, slots_of, targets_of
 from workbench.emulator.ops.warp import by_warp
-from workbench.emulator.ptx.instructions import Instr, Vec
+from workbench.emulator.ptx.flow import registers_of
+from workbench.emulator.ptx.instructions import Instr, Operand, Reg, Vec
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.integers import add
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.spaces import SHARED_WINDOW, WINDOW
-from workbench.emulator.state.values import UNSIGNED, Affine, Array, Base, Value, unsigned
+from workbench.emulator.state.values import UNSIGNED, Affine, Base, Value, unsigned
+from workbench.errors import KernelError
 
 Ints = NDArray[np.int64]
 _LANE = np.arange(WARP)
@@ -60,6 +62,58 @@ def pieces(role: str, kind: str, *, by_column: bool) -> Pieces:
     return Pieces(np.stack([r for r, _ in parts]), np.stack([c for _, c in parts]), 2)
 
 
+def _held(ctx: Context, name: str) -> set[tuple[str, int]] | None:
+    """What a register may hold of fragments: their roles and its place in them; None: unknown."""
+    out: set[tuple[str, int]] = set()
+    left, seen = [name], set[str]()
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for maker in ctx.makers.get(name, ()):
+            source = maker.operands[1] if maker.op == "mov" else None
+            if isinstance(source, Reg):
+                left.append(source.name)
+            elif maker.op == "wmma":
+                role = maker.parts[2] if maker.parts[2] in ("a", "b") else "c"
+                out.add((role, registers_of(maker.operands[0]).index(name)))
+            else:
+                return None
+    return out
+
+
+def _check_places(instr: Instr, ctx: Context, role: str, fragment: Operand) -> None:
+    """Raise where a register certainly holds another part of a fragment than is taken from it."""
+    for place, name in enumerate(registers_of(fragment)):
+        held = _held(ctx, name)
+        if held and (role, place) not in held:
+            other, at = min(held)
+            raise KernelError(
+                f"{ctx.where(instr)}: a fragment out of order: `{instr.op}` takes register {name} "
+                f"for the {place + 1}. of {role.upper()}, and it is the {at + 1}. of a fragment "
+                f"of {other.upper()}",
+                "How a fragment's elements lie in its registers is the chip's own: pass on whole "
+                "fragments as they are.",
+            )
+
+
+def _checked(run: Run, instr: Instr, ctx: Context, fragments: dict[str, Operand]) -> Run:
+    """The same; what is wrong with its fragments is told when it is run."""
+    try:
+        for role, fragment in fragments.items():
+            _check_places(instr, ctx, role, fragment)
+    except KernelError as error:
+        found = error
+
+        @writes_itself
+        def told(R: Registers, M: Mask) -> None:
+            raise found
+
+        return told
+    return run
+
+
 def _mma(instr: Instr, ctx: Context) -> Run:
     kinds = [p for p in instr.parts if p in ("f16", "bf16", "f32", "s32", "s8", "u8", "tf32")]
     if "m16n16k16" not in instr.parts or kinds[0] not in ("f16", "f32", "bf16"):
@@ -69,13 +123,14 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     # Fragments already hold the matrix itself, however it was stored.
     d, a, b, c = instr.operands
     layout = _layout("c", to)
-    return product(
+    run = product(
         ctx,
         operand(a, inputs, _layout("a", inputs), ctx),
         operand(b, inputs, _layout("b", inputs), ctx),
         operand(c, start, layout, ctx),
         Accumulator(targets_of(d, ctx), to, layout),
     )
+    return _checked(run, instr, ctx, {"a": a, "b": b, "c": c})
 
 
 def _layout(role: str, kind: str) -> Layout:
@@ -146,15 +201,14 @@ class _Fragment:
         R[access.slot] = add(kept, self.offsets(R, row, column, -1), access.size)
         self.site.charge_shared(cost_of(matrix_cost, access.reach(R, M), 16, lanes))
 
-    def accesses(self, R: Registers, M: Mask) -> Iterator[tuple[Ints, Ints, Array, Array]]:
-        """For every piece: rows and columns of the lanes' elements, memory, and indices into it."""
+    def accesses(self, R: Registers, M: Mask) -> Iterator[tuple[Ints, Ints, Located]]:
+        """For every piece: rows and columns of the lanes' elements, and where they lie."""
         access = self.access
         kept: Value = R[access.slot]
         for number, (row, column) in enumerate(zip(*self.pieces[:2], strict=True)):
             R[access.slot] = add(kept, self.offsets(R, row, column, number), access.size)
             access.charged = 0 if self.by_matrix and self.in_shared(R) else access.width
-            memory, index, _ = access.locate(R, M)
-            yield row, column, memory, index
+            yield row, column, access.locate(R, M)
         if access.charged == 0:
             self.charge_matrix(R, M, kept)
         R[access.slot] = kept
@@ -169,7 +223,7 @@ def _load(memory: _Fragment) -> Run:
     def many(R: Registers, M: Mask) -> None:
         lanes: Lanes = ctx.rt.lanes
         matrix = np.zeros((lanes.B, lanes.W, 16, 16), element)
-        for row, column, found, index in memory.accesses(R, M):
+        for row, column, (found, index, _) in memory.accesses(R, M):
             words = by_warp(found.take(index, mode="wrap"), lanes)
             parts = np.ascontiguousarray(words)[..., None].view(element)
             for e in range(memory.pieces.each):
@@ -196,10 +250,10 @@ def _store(memory: _Fragment) -> Run:
         matrix = layout.matrix(bits[..., : layout.row.shape[1]])
         if memory.by_column:
             matrix = np.swapaxes(matrix, 2, 3)
-        for row, column, found, index in memory.accesses(R, M):
+        for row, column, place in memory.accesses(R, M):
             parts = [matrix[..., row, column + e] for e in range(memory.pieces.each)]
             words = np.ascontiguousarray(np.stack(parts, -1)).view(access.dtype)[..., 0]
-            scatter(found, index, words.reshape(words.shape[0], lanes.T), M, lanes)
+            access.put(place, words.reshape(words.shape[0], lanes.T), M)
 
     return many
 
@@ -214,4 +268,6 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return _mma(instr, ctx)
     memory = _Fragment(instr, ctx, site)
     assert isinstance(memory.fragment, Vec)
-    return _load(memory) if memory.load else _store(memory)
+    if memory.load:
+        return _load(memory)
+    return _checked(_store(memory), instr, ctx, {"c": memory.fragment})
