@@ -22,6 +22,7 @@ from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.faults import error_lines, permission
 from workbench.errors import DataError, KernelError, MissingError
 from workbench.model import COUNTERS_DENIED, Notice, Profile, Record
+from workbench.ncurep.child import Standby
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
 from workbench.ncurep.files import exported, read_raw
 from workbench.ncurep.read import read_report
@@ -96,7 +97,8 @@ def take_detail(
         f"detail: ncu looks at {several(len(picked.works), 'kernel')}, "
         f"{several(len(picked.invocations), 'launch', 'launches')} of each"
     )
-    with tempfile.TemporaryDirectory(prefix="workbench-") as holder:
+    # The reader warms up while ncu runs.
+    with tempfile.TemporaryDirectory(prefix="workbench-") as holder, Standby() as standby:
         report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
         argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
         ended = run_program([*argv, *invocation.command], invocation, given)
@@ -112,7 +114,7 @@ def take_detail(
             fault = KernelError(why, "Its report was not kept.")
             return _without("detail-failed", fault, broken=True)
         try:
-            profile = read_report(report, timeout_s=_READ_S)
+            profile = read_report(report, timeout_s=_READ_S, standby=standby)
             symbols = report_symbols(read_raw(report), report)
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))
