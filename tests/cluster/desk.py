@@ -66,7 +66,7 @@ def prepare(problem, parameters, buffers):
         return np.ctypeslib.as_array(memory).reshape(interface["shape"])
 
     x, y = view("x"), view("y")
-    row = {{"version": "{name}", "problem": f"n{{parameters['n']}}"}}
+    row = {{"version": "{name}", "problem": f"n{{parameters['n']}}", "worker": os.getpid()}}
     with open(os.environ["BOOK"], "a") as book:
         book.write(json.dumps(row) + "\\n")
     time.sleep({pause})
@@ -105,7 +105,7 @@ class Desk:
         self.root = root
         self.cluster = cluster
         self.book = root.parent / "book.jsonl"
-        self.env = {**cluster.env, "PYTHONPATH": str(REPO), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.env = {**cluster.env, "PYTHONPATH": str(REPO)}
 
     def study(self, versions: int, sizes: tuple[int, ...], pause: float = 0.0) -> None:
         """A baseline and `versions` others, for `sizes` to sweep over."""
@@ -166,9 +166,10 @@ class Desk:
         return found
 
     def measured(self) -> list[tuple[str, str]]:
-        """Version and problem of each preparation of a version that is no baseline."""
+        """Version and problem, once a worker that prepared it; without the baseline."""
         rows = [json.loads(line) for line in self.book.read_text().splitlines()]
-        return [(r["version"], r["problem"]) for r in rows if r["version"] != "library"]
+        each = {(r["version"], r["problem"], r["worker"]) for r in rows}
+        return sorted((v, p) for v, p, _ in each if v != "library")
 
     def rows(self, states: str = "all") -> list[dict[str, str]]:
         """The elements of all arrays of ours, as squeue tells them."""

@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 
 from workbench.cluster.campaign import Begun, Campaign, Fault, Order, Outcome
-from workbench.engines import Engine
+from workbench.engines import Engine, Subject, Verdict
 from workbench.engines.choice import choose, on_gpu
 from workbench.errors import WorkbenchError
 from workbench.measure.experiment import Experiment, report_lines
 from workbench.measure.plan import Combination, recorded
+from workbench.model import Timing
 from workbench.project import Project, require_project
 from workbench.store import device_slug
 from workbench.study.folder import Study, load_study, source_hash
@@ -41,9 +42,8 @@ class Work:
 
     def __call__(self) -> None:
         """Do them."""
-        campaign = Campaign(Path(self.root), self.name)
         os.chdir(self.root)
-        Payload(campaign).do(self.numbers)
+        Payload(Campaign(Path(self.root), self.name)).do(self.numbers)
 
     def checkpoint(self) -> Any:
         """The same again: what is done is written down, so the job goes on where it was."""
@@ -58,7 +58,7 @@ def node_name() -> str:
 
 
 class Payload:
-    """The pieces of one job, which share engine and builds."""
+    """The pieces of one job, which share engine, builds and, where times are taken, a worker."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -66,55 +66,74 @@ class Payload:
         self._project: Project = require_project(campaign.root)
         self._study: Study | None = None
         self._engine: Engine | None = None
-        self._job = os.environ.get("SLURM_JOB_ID", "0")
+        self._outcomes: dict[int, Outcome] = {}
 
     def do(self, numbers: tuple[int, ...]) -> None:
-        """Do pieces one after another; no failure keeps the others from their turn."""
+        """Do those that are not done yet; no failure keeps the others from their turn."""
         keys = self._campaign.pieces
+        left: dict[int, Subject] = {}
         for number in numbers:
             if self._campaign.outcome(number) is not None:
                 continue
             version, problem = keys[number]
-            begun = Begun(
-                node=node_name(),
-                gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-                job=self._job,
-                at=time.time(),
-            )
-            self._campaign.begin(number, begun)
-            outcome = Outcome(
-                version=version,
-                problem=problem,
-                node=begun.node,
-                gpus=begun.gpus,
-                job=self._job,
-                begun=begun.at,
-            )
+            self._begin(number, version, problem)
             try:
-                outcome = self._one(outcome)
+                if (subject := self._subject(number)) is not None:
+                    left[number] = subject
             except WorkbenchError as error:
-                outcome = msgspec.structs.replace(outcome, fault=Fault.of(error))
-            outcome = msgspec.structs.replace(outcome, ended=time.time())
-            self._campaign.finish(number, outcome)
+                self._finish(number, fault=Fault.of(error))
+        if not left:
+            return
+        try:
+            self._run(left)
+        except WorkbenchError as error:  # nothing can run here: that holds for all
+            for number in left:
+                if self._campaign.outcome(number) is None:
+                    self._finish(number, fault=Fault.of(error))
 
-    def _one(self, outcome: Outcome) -> Outcome:
+    def _begin(self, number: int, version: str, problem: str) -> None:
+        begun = Begun(
+            node=node_name(),
+            gpus=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+            job=os.environ.get("SLURM_JOB_ID", "0"),
+            at=time.time(),
+        )
+        self._campaign.begin(number, begun)
+        self._outcomes[number] = Outcome(
+            version=version,
+            problem=problem,
+            node=begun.node,
+            gpus=begun.gpus,
+            job=begun.job,
+            begun=begun.at,
+        )
+
+    def _finish(self, number: int, **found: Any) -> None:
+        """Write down what became of a piece."""
+        outcome = msgspec.structs.replace(self._outcomes[number], ended=time.time(), **found)
+        self._campaign.finish(number, outcome)
+
+    def _subject(self, number: int) -> Subject | None:
+        """What is to be run; None: its time is stored already, and that is written down."""
+        outcome = self._outcomes[number]
+        runner = self._runner
+        version = runner.study.version(outcome.version)
+        self._outcomes[number] = msgspec.structs.replace(
+            outcome, source_hash=source_hash(self._project, version)
+        )
+        one = Combination.of(runner.study, version, runner.study.problem(outcome.problem))
+        if self._order.kind == "time" and (slug := self._stored(one)):
+            self._finish(number, device=slug, taken=True)
+            return None
+        return runner.subject(*one)
+
+    @property
+    def _runner(self) -> Experiment:
         if self._study is None:
             self._study = load_study(self._project, self._order.study)
         if self._engine is None:
             self._engine = self._start()
-        version = self._study.version(outcome.version)
-        outcome = msgspec.structs.replace(outcome, source_hash=source_hash(self._project, version))
-        one = Combination.of(self._study, version, self._study.problem(outcome.problem))
-        runner = Experiment(self._project, self._study, self._engine, say=_log)
-        if self._order.kind == "verify":
-            (verdict,) = runner.verify([runner.subject(*one)])
-            fault = Fault.of(verdict.error) if verdict.error else None
-            return msgspec.structs.replace(outcome, check=verdict.check, fault=fault)
-        if self._order.kind == "profile":
-            outcome = self._profile(runner, one, outcome)
-            if not self._order.timed or self._engine.gpu is None:
-                return outcome
-        return self._time(runner, one, outcome)
+        return Experiment(self._project, self._study, self._engine, say=_log)
 
     def _start(self) -> Engine:
         order = self._order
@@ -123,28 +142,57 @@ class Payload:
         profiling = order.kind == "profile"
         return choose(order.engine, self._project, order.run, _log, profiling=profiling)
 
-    def _time(self, runner: Experiment, one: Combination, outcome: Outcome) -> Outcome:
+    def _stored(self, one: Combination) -> str:
+        """Slug of the GPU here, if a time of it is stored that holds."""
         from workbench.engines.host.presence import need_gpu
 
+        order = self._order
         slug = device_slug(need_gpu().name)
-        found = recorded(
-            self._project,
-            runner.study,
-            [one.key],
-            slug,
-            self._order.timing.cache,
-            self._order.since,
-        )
-        if found.current:
-            return msgspec.structs.replace(outcome, device=slug, taken=True)
-        timing = runner.time(runner.subject(*one), self._order.timing)
-        return msgspec.structs.replace(outcome, device=timing.device.slug)
+        cache = order.timing.cache
+        found = recorded(self._project, self._runner.study, [one.key], slug, cache, order.since)
+        return slug if found.current else ""
 
-    def _profile(self, runner: Experiment, one: Combination, outcome: Outcome) -> Outcome:
-        profile, path = runner.profile(runner.subject(*one), self._order.counting.options)
+    def _run(self, left: dict[int, Subject]) -> None:
+        """Run pieces in their order, and write down each as it is done."""
+        numbers, subjects = list(left), list(left.values())
+        if self._order.kind == "profile":
+            for number, subject in left.items():
+                self._profile(number, subject)
+            return
+        if self._order.kind == "time":
+            self._time(left)
+            return
+
+        def verified(place: int, verdict: Verdict) -> None:
+            fault = Fault.of(verdict.error) if verdict.error else None
+            self._finish(numbers[place], check=verdict.check, fault=fault)
+
+        self._runner.verify(subjects, verified)
+
+    def _time(self, left: dict[int, Subject]) -> None:
+        numbers = {id(subject): number for number, subject in left.items()}
+
+        def timed(subject: Subject, found: Timing | WorkbenchError) -> None:
+            number = numbers[id(subject)]
+            if isinstance(found, WorkbenchError):
+                self._finish(number, fault=Fault.of(found))
+            else:
+                self._finish(number, device=found.device.slug)
+
+        self._runner.time_all(list(left.values()), self._order.timing, timed)
+
+    def _profile(self, number: int, subject: Subject) -> None:
+        runner = self._runner
+        try:
+            profile, path = runner.profile(subject, self._order.counting.options)
+            if self._order.timed and runner.engine.gpu is not None:
+                runner.time(subject, self._order.timing)
+        except WorkbenchError as error:
+            self._finish(number, fault=Fault.of(error))
+            return
         shown = path.relative_to(self._project.root).as_posix()
         told = report_lines(profile, runner.engine, shown)
-        return msgspec.structs.replace(outcome, device=profile.device.slug, told=told)
+        self._finish(number, device=profile.device.slug, told=told)
 
 
 def _log(line: str) -> None:
