@@ -402,6 +402,7 @@ MAY_WRITE: Mapping[str, str] = {
     "workbench.compile.nvrtc": "the compiler's temporary folder",
     "workbench.compile.triton": "the same",
     "workbench.ncurep.extract": "a temporary folder",
+    "workbench.ncurep.files": "a temporary folder",
     "workbench.ncurep.large": "a temporary folder",
     "workbench.ncurep.read": "a temporary folder",
 }

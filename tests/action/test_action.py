@@ -345,7 +345,7 @@ def test_what_is_written_into_an_input_is_a_word_and_no_command(
     runner: Runner, more: dict[str, str]
 ) -> None:
     names = ("study", "problem", *(["baseline"] if more else ["against", "engine"]))
-    runner.inputs = {name: HOSTILE for name in (*names, "versions")}
+    runner.inputs = dict.fromkeys((*names, "versions"), HOSTILE)
     runner.run("Judge")
     assert not list(runner.workspace.glob("**/pwned"))
     words = calls(runner)[-1]

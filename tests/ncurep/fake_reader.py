@@ -35,8 +35,8 @@ class Ids(Valued):
     def num_instances(self) -> int:
         return len(self._ids)
 
-    def value(self, i: int) -> Any:
-        return self._ids[i]
+    def value(self, i: int | None = None) -> Any:
+        return self._ids[i or 0]
 
 
 class FakeMetric(Valued):

@@ -273,7 +273,7 @@ def test_code_is_read_once_of_launches_of_one_function(read: Read) -> None:
     asked: list[int] = []
 
     class Counted(FakeAction):
-        def sass_by_pc(self, pc: int) -> str | None:
+        def sass_by_pc(self, pc: int) -> str:
             asked.append(pc)
             return super().sass_by_pc(pc)
 
