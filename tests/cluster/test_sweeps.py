@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster.desk import Desk
+from tests.cluster.slurm import lacking, slurm
+from tests.engines.stand_ins import VERSION
 from tests.processes import until
 from workbench.store import Store
 
@@ -83,7 +87,7 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
     assert not list(desk.root.glob("profiles/**/.workbench-*")), "half written files are left"
     begun = len(desk.book.read_text())
     code, again, err = desk.run("sweep", "--on", "slurm", *QUICK)
-    assert code == 0 and "60 of 60 are taken from the store" in err and "sent" not in err
+    assert code == 0 and "60 of 60 are taken from the store" in err and "Slurm's array" not in err
     assert len(desk.book.read_text()) == begun, "something ran again"
     assert again == out
     assert not list(desk.root.glob(".workbench/jobs/*/order.json")), "files of it are left"
@@ -120,7 +124,7 @@ def _isolated(done: list[dict[str, Any]]) -> None:
 
 
 def test_ctrl_c_leaves_the_jobs_and_the_same_command_comes_back(desk: Desk) -> None:
-    desk.study(1, (1000, 1100, 1200), pause=1.0)
+    desk.study(1, (1000, 1100))
     desk.settings(cap=1)
     sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
     until(lambda: bool(desk.rows("RUNNING")), 60)
@@ -131,10 +135,10 @@ def test_ctrl_c_leaves_the_jobs_and_the_same_command_comes_back(desk: Desk) -> N
     code, out, err = desk.run("jobs", "--format", "json")
     (jobs,) = json.loads(out)["jobs"]
     assert code == 0 and jobs["words"].startswith("workbench sweep v0 --on slurm")
-    assert jobs["queued"] + jobs["running"] + jobs["done"] == 3 and jobs["failed"] == 0
+    assert jobs["queued"] + jobs["running"] + jobs["done"] == 2 and jobs["failed"] == 0
     code, out, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
-    assert code == 0 and f"joining {jobs['name']}" in err and "sent" not in err, err
-    assert len(desk.measured()) == len(keys(desk)) == 3
+    assert code == 0 and f"joining {jobs['name']}" in err and "Slurm's array" not in err, err
+    assert len(desk.measured()) == len(keys(desk)) == 2
 
 
 def test_jobs_that_are_cancelled_are_gone(desk: Desk) -> None:
@@ -170,6 +174,36 @@ def test_times_have_their_node_for_themselves_and_verifying_does_not(
     for each in collected()["done"]:
         spans.setdefault(each["node"], []).append((each["begun"], each["ended"]))
     assert all(a[1] <= b[0] for rows in spans.values() for a, b in pairwise(sorted(rows)))
+
+
+def test_without_accounting_a_killed_job_is_noticed_all_the_same() -> None:
+    """submitit alone would take it for unfinished for ever."""
+    if why := lacking():
+        pytest.skip(f"no Slurm can be started here: {why}")
+    with (
+        tempfile.TemporaryDirectory(prefix="wslurm", dir="/tmp") as folder,
+        slurm(Path(folder) / "s", accounting=False) as cluster,
+    ):
+        (Path(folder) / "project").mkdir()
+        desk = Desk(Path(folder) / "project", cluster)
+        desk.book.touch()
+        desk.study(1, (1000,), pause=2.0)
+        sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
+        until(lambda: any(desk.kill(row) for row in desk.rows("RUNNING")), 60)
+        _, err = sweep.communicate(timeout=100)
+        assert sweep.returncode == 0, err
+        assert err.count("sent 1 job for 1 combinations") == 2 and len(keys(desk)) == 1
+
+
+def test_the_emulator_verifies_and_counts_in_jobs(desk: Desk) -> None:
+    desk.study(0, (1000,))
+    (desk.root / "kernels" / "double" / "v9_cuda.cu").write_text(VERSION)
+    code, out, err = desk.run("verify", "--all", "--engine", "emulator", "--on", "slurm")
+    assert code == 0 and "library: passed over" in err, err
+    assert "v9_cuda  n1000    ok" in out or ("v9" in out and "ok" in out)
+    code, out, err = desk.run("profile", "v9", "--engine", "emulator", "--on", "slurm")
+    assert code == 0 and "v9 n1000: scale" in out, err
+    assert [entry.version for entry in Store(desk.root / "profiles").find()] == ["v9"]
 
 
 def test_a_refused_array_says_why(desk: Desk) -> None:

@@ -24,6 +24,8 @@ _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", 
 _RUNNING = {
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
 }
+#: How the states of nodes begin that take no work.
+_TROUBLED = ("down", "drain", "fail", "inval", "unknown")
 #: Seconds that one of Slurm's commands may take; a busy controller needs some.
 _ANSWER_S = 60.0
 #: How often a job may reach its time limit before it is given up.
@@ -153,13 +155,13 @@ class SlurmQueue(Queue):
 
     def troubled(self) -> Mapping[str, str]:
         """See `Queue.troubled`."""
-        states = "down,drained,draining,fail,failing,no_respond,inval"
-        rows = _ask("sinfo", "-h", "-N", "-t", states, "-o", "%N|%T|%E")
         found = {}
-        for row in rows or ():
+        for row in _ask("sinfo", "-h", "-N", "-o", "%N|%T|%E") or ():
             node, state, reason = row.split("|", 2)
-            why = "" if reason == "none" else f" ({reason})"
-            found[node] = f"{state.rstrip('*')}{why}"
+            # A star behind the state says that the node does not answer.
+            if state.startswith(_TROUBLED) or state.endswith("*"):
+                why = "" if reason == "none" else f" ({reason})"
+                found[node] = f"{state.rstrip('*')}{why}"
         return found
 
 

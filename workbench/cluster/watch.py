@@ -61,7 +61,8 @@ class Watch:
         self._avoid: dict[str, str] = {}
         self._missing: dict[Place, float] = {}
         self._ended: dict[int, str] = {}
-        self._was: dict[Place, Element] = {}
+        self._at: dict[Place, str] = {}
+        self._back: set[Place] = set()
         self._seen: set[str] = set()
         self._named: dict[str, str] = {}
         self._next_nodes = 0.0
@@ -153,13 +154,15 @@ class Watch:
         lost = self._read()
         if elements is None:
             self._once("Slurm does not answer; waiting until it does")
-        else:
-            self._notice(elements)
-            lost |= self._lost(arrays, elements)
+            if lost:
+                self._again(lost)
+            return
+        self._notice(elements)
+        lost |= self._lost(arrays, elements)
         if lost:
             self._again(lost)
         self._look_at_nodes()
-        self._progress(elements or {})
+        self._progress(elements)
 
     def _read(self) -> dict[int, str]:
         """Take in new outcomes; those are lost that say that nothing can run on their node."""
@@ -206,7 +209,7 @@ class Watch:
             element = elements.get(place)
             if element is not None and element.stuck:
                 self._queue.end(place)
-                self._fail_node(self._was[place].node if place in self._was else "", element.reason)
+                self._fail_node(self._at.get(place, ""), element.reason)
                 lost[number] = element.reason
             elif element is not None and element.phase != "ended":
                 self._missing.pop(place, None)
@@ -232,16 +235,16 @@ class Watch:
     def _notice(self, elements: dict[Place, Element]) -> None:
         """Say what was put back into the queue, and remember where things run."""
         for place, element in elements.items():
-            before = self._was.get(place)
-            if element.node:
+            if element.phase == "running" and element.node:
+                self._at[place] = element.node
                 self._seen.add(element.node)
-            if before is None or not before.node or element.phase != "queued":
-                if element.node or before is None:
-                    self._was[place] = element
-                continue
-            self._was[place] = element
-            names = ", ".join(self._labels(place))
-            self._display.say(f"{names}: was put back into the queue (it ran on {before.node})")
+                self._back.discard(place)
+            elif element.phase == "queued" and place in self._at and place not in self._back:
+                self._back.add(place)
+                names = ", ".join(self._labels(place))
+                self._display.say(
+                    f"{names}: was put back into the queue (it ran on {self._at[place]})"
+                )
 
     def _labels(self, place: Place) -> Iterator[str]:
         for array in self._campaign.arrays:

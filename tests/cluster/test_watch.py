@@ -1,0 +1,351 @@
+"""Settings, and what a watcher does about all that can befall jobs: on a queue that we script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.engines.stand_ins import Cli
+from workbench.cluster import Element, Phase, Place, Queue
+from workbench.cluster import campaign as files
+from workbench.cluster.campaign import Campaign, Fault, Order, Outcome
+from workbench.cluster.settings import SlurmSettings, read_settings
+from workbench.cluster.watch import Watch
+from workbench.engines import RunOptions
+from workbench.errors import MissingError, UsageError
+from workbench.model import Timing
+from workbench.project import Project, require_project
+
+ORDER = Order(
+    kind="verify",
+    study="double",
+    words="workbench verify",
+    submitted="2026-11-22T10:00:00Z",
+    run=RunOptions(seed=1),
+)
+Act = Callable[["Scripted", Place, tuple[int, ...]], Element | None]
+
+
+class Scripted(Queue):
+    """A queue in which each array's elements do what its act says."""
+
+    def __init__(self, campaign: Campaign, *acts: Act) -> None:
+        self.campaign = campaign
+        self.acts = list(acts)
+        self.sent: list[tuple[list[tuple[int, ...]], list[str]]] = []
+        self.ended: list[Place] = []
+        self.nodes: dict[str, str] = {}
+        self.deaf = 0
+
+    def submit(
+        self,
+        name: str,
+        works: Sequence[tuple[int, ...]],
+        folder: Path,
+        *,
+        exclusive: bool,
+        avoid: Sequence[str],
+    ) -> str:
+        if len(self.sent) >= len(self.acts):
+            raise MissingError("Slurm refuses the jobs: no node is left", "")
+        assert folder == self.campaign.folder and not exclusive
+        self.sent.append((list(works), list(avoid)))
+        return str(len(self.sent))
+
+    def elements(self, names: Sequence[str]) -> dict[Place, Element] | None:
+        if self.deaf:
+            self.deaf -= 1
+            return None
+        found = {}
+        for number, name in enumerate(names):
+            for at, work in enumerate(self.sent[number][0]):
+                place = Place(name, at)
+                element = self.acts[number](self, place, work)
+                if element is not None:
+                    found[place] = element
+        return found
+
+    def cancel(self, names: Sequence[str]) -> None:
+        raise AssertionError("nobody asked for that")
+
+    def end(self, place: Place) -> None:
+        self.ended.append(place)
+
+    def troubled(self) -> Mapping[str, str]:
+        return self.nodes
+
+
+class Said:
+    """A display that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def step(self, text: str) -> None:
+        pass
+
+    def counting(self, total: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def done(self, count: int) -> None:
+        pass
+
+    def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
+        pass
+
+
+def ends(word: str, node: str = "node1") -> Act:
+    """Elements that end without a result."""
+    return lambda *_: Element(phase="ended", word=word, node=node)
+
+
+def does(node: str = "node2", fault: Fault | None = None) -> Act:
+    """Elements that do their pieces."""
+
+    def act(queue: Scripted, _place: Place, work: tuple[int, ...]) -> Element:
+        for number in work:
+            version, problem = queue.campaign.pieces[number]
+            outcome = Outcome(version=version, problem=problem, node=node, fault=fault)
+            queue.campaign.finish(number, outcome)
+        return Element(phase="ended", word="COMPLETED", node=node)
+
+    return act
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Campaign:
+    made = files.begin(tmp_path, ORDER)
+    made.add([("v1", "a"), ("v2", "a")])
+    return made
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+
+def watch(queue: Scripted) -> tuple[dict[str, Outcome], list[str]]:
+    """Outcomes by version, each told once, and what was said."""
+    told: dict[str, Outcome] = {}
+
+    def tell(outcome: Outcome) -> None:
+        assert outcome.version not in told, "told twice"
+        told[outcome.version] = outcome
+
+    said = Said()
+    Watch(queue.campaign, queue, SlurmSettings(patience=3), said, tell).run()
+    return told, said.lines
+
+
+def test_what_goes_well_is_told_once(campaign: Campaign) -> None:
+    queue = Scripted(campaign, does())
+    told, said = watch(queue)
+    assert set(told) == {"v1", "v2"} and not any(each.fault for each in told.values())
+    assert queue.sent == [([(0,), (1,)], [])]
+    assert said[0] == "sent 2 jobs for 2 combinations: Slurm's array 1"
+    assert said[-1] == "0 queued, 0 running, 2 done, 0 failed"
+
+
+@pytest.mark.parametrize("word", ["FAILED", "OUT_OF_MEMORY", "TIMEOUT", "NODE_FAIL", "COMPLETED"])
+def test_lost_pieces_are_sent_again(campaign: Campaign, word: str) -> None:
+    queue = Scripted(campaign, ends(word), does())
+    told, said = watch(queue)
+    assert len(told) == 2 and len(queue.sent) == 2
+    failed = word == "NODE_FAIL"
+    assert queue.sent[1][1] == (["node1"] if failed else [])
+    line = "node node1 failed: NODE_FAIL; its work goes to others"
+    assert said.count(line) == failed
+
+
+def test_an_element_that_nobody_knows_any_more_is_lost_after_a_while(campaign: Campaign) -> None:
+    told, _ = watch(Scripted(campaign, lambda *_: None, does()))
+    assert len(told) == 2
+
+
+def test_three_times_is_enough(campaign: Campaign) -> None:
+    told, _ = watch(Scripted(campaign, *[ends("FAILED")] * 3))
+    fault = told["v1"].fault
+    assert fault is not None and fault.code == 3
+    assert fault.message == "v1 has no result on a after 3 tries (FAILED on node1)"
+    assert f".workbench/jobs/{campaign.name}/log" in fault.hint
+
+
+def test_what_a_user_cancels_is_not_sent_again(campaign: Campaign) -> None:
+    queue = Scripted(campaign, ends("CANCELLED"), does())
+    told, _ = watch(queue)
+    assert len(queue.sent) == 1 and all(each.fault for each in told.values())
+
+
+def test_a_node_on_which_nothing_runs_is_avoided_and_the_next_one_believed(
+    campaign: Campaign,
+) -> None:
+    gone = Fault(code=3, message="no NVIDIA GPU can be used here")
+    queue = Scripted(campaign, does("node1", gone), does("node2", gone))
+    told, said = watch(queue)
+    assert queue.sent[1][1] == ["node1"]
+    assert said.count("node node1 failed: no NVIDIA GPU can be used here; its work goes to others")
+    assert [each.fault for each in told.values()] == [gone, gone]
+
+
+def test_where_no_other_node_is_left_the_queue_s_words_are_told(campaign: Campaign) -> None:
+    told, _ = watch(Scripted(campaign, ends("NODE_FAIL")))
+    fault = told["v2"].fault
+    assert fault is not None and "NODE_FAIL on node1; Slurm refuses the jobs" in fault.message
+
+
+def test_a_wrong_kernel_is_final(campaign: Campaign) -> None:
+    queue = Scripted(campaign, does("node1", Fault(code=4, message="wrong")), does())
+    told, _ = watch(queue)
+    assert len(queue.sent) == 1 and told["v1"].fault is not None
+
+
+def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(campaign: Campaign) -> None:
+    looks: list[int] = []
+
+    def held(queue: Scripted, place: Place, work: tuple[int, ...]) -> Element:
+        looks.append(0)
+        if len(looks) <= 2:
+            return Element(phase="running", word="RUNNING", node="node1")
+        reason = "launch failed requeued held"
+        return Element(phase="queued", word="PENDING", reason=reason)
+
+    queue = Scripted(campaign, held, does())
+    told, said = watch(queue)
+    assert len(told) == 2 and len(queue.ended) == 2 and queue.sent[1][1] == ["node1"]
+    assert any("was put back into the queue (it ran on node1)" in line for line in said)
+
+
+def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(
+    campaign: Campaign,
+) -> None:
+    looks: list[int] = []
+
+    def slow(queue: Scripted, place: Place, work: tuple[int, ...]) -> Element:
+        looks.append(0)
+        if len(looks) > 40:
+            return does()(queue, place, work) or Element(phase="ended", word="COMPLETED")
+        return Element(phase="running", word="RUNNING", node="node1")
+
+    queue = Scripted(campaign, slow)
+    queue.nodes = {"node1": "draining (fan broken)", "node9": "down"}
+    queue.deaf = 2
+    _, said = watch(queue)
+    assert said.count("node node1 is draining (fan broken): what waits goes to others") == 1
+    assert said.count("Slurm does not answer; waiting until it does") == 1
+    assert not any("node9" in line for line in said)
+
+
+def test_who_comes_back_sends_only_what_was_not_sent(campaign: Campaign) -> None:
+    array = campaign.plan_array([(0,)])
+    campaign.sent(array, "7")
+    queue = Scripted(campaign, does(), does())
+    queue.sent.append(([(0,)], []))
+    told, _ = watch(queue)
+    assert len(told) == 2 and queue.sent[1][0] == [(1,)]
+
+
+def test_files_that_are_damaged_are_named(campaign: Campaign) -> None:
+    (campaign.folder / "pieces.json").write_text("half")
+    with pytest.raises(Exception, match=r"pieces\.json cannot be read"):
+        _ = campaign.pieces
+
+
+# --- settings -------------------------------------------------------------------------------
+
+
+def project(folder: Path, text: str, name: str = "workbench.toml") -> Project:
+    (folder / name).write_text(text)
+    return require_project(folder)
+
+
+def test_settings_have_defaults_and_are_read_from_both_files(tmp_path: Path) -> None:
+    assert read_settings(project(tmp_path, "")) == SlurmSettings()
+    text = '[tool.workbench.cluster.slurm]\npartition = "gpu"\ntime = "1:30:00"\nsetup = ["a"]\n'
+    (tmp_path / "other").mkdir()
+    found = read_settings(project(tmp_path / "other", text, "pyproject.toml"))
+    assert (found.partition, found.minutes, found.setup) == ("gpu", 90, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("written", "minutes"),
+    [(5, 5), ("5", 5), ("5:30", 6), ("1:00:00", 60), ("1-0", 1440), ("1-2:30:01", 1591)],
+)
+def test_times_as_sbatch_reads_them(written: int | str, minutes: int) -> None:
+    assert SlurmSettings(time=written).minutes == minutes
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("partitoin = 1", "2: unknown key `partitoin`", "`partition`"),
+        ("partition = 1", "2: `partition`: expected `str`", 'partition = "…"'),
+        ("per_job = 0", "2: `per_job`: expected `int` >= 1", "per_job = 4"),
+        ('time = "soon"', "2: `time` must be minutes", 'time = "1:00:00"'),
+        ("setup = 'x'", "2: `setup`: expected `array`", "module load"),
+    ],
+)
+def test_wrong_settings_name_file_and_line(tmp_path: Path, line: str, what: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_settings(project(tmp_path, f"[cluster.slurm]\n{line}\n"))
+    assert caught.value.message.startswith(f"workbench.toml:{what}")
+    assert hint in caught.value.hint
+    text = f"[project]\n\n[tool.workbench.cluster.slurm]\n{line}\n"
+    (tmp_path / "workbench.toml").unlink()
+    with pytest.raises(UsageError, match=r"^pyproject\.toml:4: "):
+        read_settings(project(tmp_path, text, "pyproject.toml"))
+
+
+def test_another_cluster_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"workbench\.toml:1: unknown cluster `pbs`"):
+        read_settings(project(tmp_path, "[cluster.pbs]\n"))
+
+
+# --- the command line ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("project_here")
+def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.cluster.slurm.shutil.which", lambda _name: None)
+    for words in (
+        ("sweep", "--problem", "n1000"),
+        ("time", "v0"),
+        ("verify", "v0"),
+        ("profile", "v0"),
+    ):
+        code, _, err = cli(*words, "--on", "slurm")
+        assert code == 3 and "sbatch is not on PATH" in err, words
+    code, _, err = cli("time", "v0", "--on", "slurm", "--launcher", "srun")
+    assert code == 2 and "--launcher and --on cannot stand together" in err
+    code, _, err = cli("verify", "v0", "--on", "slurm", "--sanitize")
+    assert code == 2 and "--sanitize does not run on a cluster" in err
+    code, _, err = cli("jobs", "nothing")
+    assert code == 2 and "no jobs are called nothing" in err
+    code, _, err = cli("jobs")
+    assert code == 0 and "no jobs were sent" in err
+
+
+@pytest.fixture
+def project_here(request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("project")
+
+
+def test_phases_are_what_the_queue_s_words_mean() -> None:
+    from workbench.cluster.slurm import _element
+
+    words: dict[str, Phase] = {
+        **dict.fromkeys(("PENDING", "REQUEUED", "CONFIGURING"), "queued"),
+        **dict.fromkeys(("RUNNING", "COMPLETING"), "running"),
+        **dict.fromkeys(("FAILED", "NODE_FAIL", "TIMEOUT", "COMPLETED", "PREEMPTED"), "ended"),
+    }
+    assert {word: _element(word, "n1", "").phase for word in words} == words
+    assert _element("PENDING", "(null)", "").node == ""
