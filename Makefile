@@ -11,6 +11,7 @@ STUDY  ?=
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator demo test test-slow test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +50,7 @@ demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded la
 test: lint unit ## Lint, types, import borders and the quick tests (no GPU needed)
 
 unit: $(VENV)/.dev ## The quick tests alone
-	$(BIN)/python -m pytest -q -n auto -m "not gpu and not slow and not attack"
+	$(BIN)/python -m pytest -q -n auto -m "not gpu and not slow and not attack and not cluster"
 
 test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kernels (half an hour)
 	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n auto -m attack
@@ -72,6 +73,10 @@ report: $(VENV)/.demo ## Write the HTML site to reports/
 
 profile: $(VENV)/.gpu ## Verify, time and profile every version of a study (needs a GPU and ncu)
 	$(BIN)/workbench profile --all --time $(if $(STUDY),--study $(STUDY))
+
+test-cluster: $(VENV)/.dev ## --on slurm on a real Slurm: two nodes, four fake GPUs (root; apt-get installs it)
+	tests/cluster/install.sh
+	$(BIN)/python -m pytest -q -m cluster tests/cluster
 
 test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and compute-sanitizer
 	$(BIN)/python -m pytest -q -m gpu tests/gpu

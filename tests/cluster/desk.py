@@ -180,7 +180,6 @@ class Desk:
 
     def payload(self, row: dict[str, str]) -> int:
         """The process of a running element."""
-        wanted = [f"SLURM_ARRAY_JOB_ID={row['array']}", f"SLURM_ARRAY_TASK_ID={row['number']}"]
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().split(b"\0")
@@ -188,7 +187,7 @@ class Desk:
             except OSError:
                 continue
             ours = b"submitit.core._submit" in words and b"srun" not in words[0]
-            if ours and all(each in environ for each in wanted):
+            if ours and f"SLURM_JOB_ID={row['id']}" in environ:
                 return int(path.parent.name)
         return 0
 
