@@ -31,7 +31,7 @@ from workbench.project import Project
 from workbench.study.folder import Study, load_study
 
 REPO = Path(__file__).resolve().parent.parent
-PAGES = [REPO / "README.md", *sorted((REPO / "docs").rglob("*.md"))]
+PAGES = [REPO / "README.md", REPO / "README.zh-CN.md", *sorted((REPO / "docs").rglob("*.md"))]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 #: Languages of fenced blocks whose lines are typed into a shell.
 SHELLS = {"", "console", "bash", "sh", "yaml", "text"}

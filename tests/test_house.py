@@ -404,7 +404,6 @@ MAY_WRITE: Mapping[str, str] = {
     "workbench.ncurep.extract": "a temporary folder",
     "workbench.ncurep.files": "a temporary folder",
     "workbench.ncurep.large": "a temporary folder",
-    "workbench.ncurep.read": "a temporary folder",
 }
 
 

@@ -61,6 +61,22 @@ def test_cpp_names_as_the_binutils_read_them(raw: str) -> None:
         ("matmul_kernel_0d1d2d3d4d5d6d7c8d9c10de11c", "matmul_kernel"),
         ("add_kernel_0d1d2d3", "add_kernel"),
         ("softmax_kernel_01d2d34", "softmax_kernel"),
+        # CuTe DSL: functions, and methods of a class
+        (
+            "kernel_cutlass_elementwise_add_kernel_tensorptrf32gmemo16128i641i64div16128_"
+            "tensorptrf32gmemo16",
+            "elementwise_add_kernel",
+        ),
+        ("kernel_cutlass__convert_kernel_tensorptrf16gmemalign16o1256", "_convert_kernel"),
+        (
+            "kernel_cutlass_kernel___main__SSDKernel_object_at__CopyAtom_ThrID10_TVLayoutSrc14",
+            "SSDKernel.kernel",
+        ),
+        (
+            "kernel_cutlass_kernel___main__PersistentDenseGemmKernel_object_at__TiledMMA_Thr",
+            "PersistentDenseGemmKernel.kernel",
+        ),
+        ("kernel_cutlass_kernel_TiledMMA_ThrLayoutVMNK11110000_PermutationMNK____", "kernel"),
     ],
 )
 def test_names_that_python_compilers_make(raw: str, name: str) -> None:
@@ -72,6 +88,7 @@ def test_names_that_python_compilers_make(raw: str, name: str) -> None:
     [
         *("gemm", "ampere_sgemm_64x64_nn", "fft_1d", "blur_0", "step_012", "layer_2d3d", "conv_0d"),
         *("triton_poi_fused_add_0", "set_halo_values_x_396_gpu", "sgemm_v3", "_Z", "_ZN", ""),
+        *("rowwise_scaled_linear_kernel_cutlass_sm8x", "kernel_cutlass_sm80"),
     ],
 )
 def test_other_names_stay_what_they_are(name: str) -> None:

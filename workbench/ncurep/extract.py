@@ -39,7 +39,7 @@ from workbench.model import (
     RuleFocus,
     SourceFile,
 )
-from workbench.ncurep.instructions import Listings, read_table
+from workbench.ncurep.instructions import FunctionCodes, read_table
 from workbench.ncurep.names import kernel_name
 from workbench.ncurep.notices import lacks
 from workbench.ncurep.timeline import read_timeline
@@ -74,7 +74,7 @@ def extract(path: str) -> Profile:
     sources = _Sources()
     launches: list[Launch] = []
     failures: list[str] = []
-    known: Listings = {}
+    known: FunctionCodes = {}
     for r in range(context.num_ranges()):
         result_range = context.range_by_idx(r)
         for a in range(result_range.num_actions() if result_range is not None else 0):
@@ -133,7 +133,7 @@ class _Sources:
         )
 
 
-def _launch(action: Any, index: int, sources: _Sources, known: Listings) -> Launch:
+def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) -> Launch:
     if action is None:
         raise ValueError("the reader gives nothing for it")
     metrics, absent = read_metrics(action)

@@ -158,7 +158,7 @@ def _integral(values: list[Number]) -> list[Number]:
     return values
 
 
-class Listing(NamedTuple):
+class FunctionCode(NamedTuple):
     """The code of a function as launches of it have in common: what no counter changes.
 
     `pcs` are all instructions, `files` and `lines` where each comes from.
@@ -173,14 +173,14 @@ class Listing(NamedTuple):
 
 #: Function and its instructions that counted something -> its code. The reader disassembles anew
 #: for every launch, which is a third of all its time where a report has thousands.
-Listings = dict[tuple[str, frozenset[int]], Listing]
+FunctionCodes = dict[tuple[str, frozenset[int]], FunctionCode]
 
 
-def _listing(action: Any, seen: set[int], source: SourceIndex) -> Listing:
+def _listing(action: Any, seen: set[int], source: SourceIndex) -> FunctionCode:
     pcs = _all_pcs(action, seen)
     places = [_line(action, pc) for pc in pcs]
     ptx = tuple(clean(action.ptx_by_pc(pc) or "").strip() for pc in pcs)
-    return Listing(
+    return FunctionCode(
         pcs=tuple(pcs),
         text=tuple(_sass(action, pc) or "" for pc in pcs),
         files=tuple(source(path) for path, _ in places),
@@ -189,7 +189,9 @@ def _listing(action: Any, seen: set[int], source: SourceIndex) -> Listing:
     )
 
 
-def read_table(action: Any, source: SourceIndex, known: Listings | None = None) -> InstructionTable:
+def read_table(
+    action: Any, source: SourceIndex, known: FunctionCodes | None = None
+) -> InstructionTable:
     """The instructions of one launch with addresses from the lowest one, in bytes.
 
     A kernel that calls device functions has their instructions in the table too;

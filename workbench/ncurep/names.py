@@ -1,7 +1,7 @@
 """Kernel names as their author wrote them.
 
-ncu demangles what a C++ compiler made. What Numba and older Tritons launch reaches a report
-under the name of the machine code, and so does everything where ncu's demangler gives up.
+ncu demangles what a C++ compiler made. What Numba, CuTe DSL and older Tritons launch reaches a
+report under the name of the machine code, and so does everything where ncu's demangler gives up.
 Only the function's name is read here: its parameters stay in `Launch.signature`. The scheme
 is that of the Itanium C++ ABI (https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
 """
@@ -17,6 +17,13 @@ _NUMBER = re.compile(r"\$\d+$")
 #: ``add_kernel_0d1d2de3c``: which arguments a Triton before 3.0 specialised, all of them in order.
 _SPECIALISED = re.compile(r"_(0[cde]{0,2}(?:\d+[cde]{0,2})+)$")
 _ARGUMENT = re.compile(r"(\d+?)([cde]{1,2}|(?=\d|$))")
+#: ``kernel_cutlass_NAME_TYPES``: CuTe DSL joins a function and the types of its arguments; of a
+#: method the first is ``<module.Class object at …>`` without what no identifier may hold.
+_CUTE = re.compile(
+    r"kernel_cutlass_(?P<name>\w+?)_(?:"
+    r"(?:__main__|[a-z\d_]*)(?P<type>[A-Z]\w*?)_object_at_"
+    r"|tensorptr|tensor0000|Tiled(?:MMA|Copy)_|CopyAtom_|MmaAtom_|Layout_|i32_|f32_)"
+)
 #: What may stand inside of template arguments and is no name: substitutions, template
 #: parameters, array bounds, values of literals, letters of builtin types and operators.
 _SKIPPED = re.compile(r"S[0-9A-Z]*_|S[tabsiod]|T[0-9A-Z]*_|A\d*_|L[a-z]n?\d+E|D[a-z]|[a-zKPRO]")
@@ -27,8 +34,10 @@ def kernel_name(raw: str) -> str:
     """The name that stands in the source, without namespaces, parameters and specialisation.
 
     ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; what is no mangled name
-    comes back without the marks of Numba and Triton.
+    comes back without the marks of Numba, Triton and CuTe DSL (``Class.method`` of a method).
     """
+    if cute := _CUTE.match(raw):
+        return f"{cute['type']}.{cute['name']}" if cute["type"] else cute["name"]
     names = _identifiers(raw)
     name = names[-1] if names else raw
     return _unspecialised(_NUMBER.sub("", _TAGS.sub("", name))) or raw
