@@ -447,3 +447,50 @@ def test_what_cannot_be_judged_is_not_green(runner: Runner, checkout: Path, api:
         "folder": str(runner.temporary / "workbench-gate"),
     }
     assert "inconclusive, which is no pass" in api.comments[0]["body"]
+
+
+# --- the how-to ----------------------------------------------------------------------------------
+
+
+def examples(language: str) -> list[Any]:
+    text = (REPO / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
+    return [yaml.safe_load(each) for each in re.findall(rf"```{language}\n(.*?)```", text, re.S)]
+
+
+def test_the_examples_give_inputs_that_there_are() -> None:
+    used = [
+        step.get("with", {})
+        for example in examples("yaml")
+        for job in (
+            example.get("jobs", {}).values() if isinstance(example, dict) else [{"steps": example}]
+        )
+        for step in job["steps"]
+        if step["uses"].endswith("workbench@main")
+    ]
+    assert len(used) == 3
+    assert set().union(*used) <= set(ACTION["inputs"])
+
+
+@pytest.mark.parametrize("code", [0, 6])
+def test_the_script_for_gitlab_ends_as_the_gate_does(runner: Runner, code: int) -> None:
+    (job,) = (
+        each["gate"] for each in examples("yaml") if isinstance(each, dict) and "gate" in each
+    )
+    runner.program(_STUB)
+    (runner.path / "pip").write_text("#!/bin/sh\n")
+    (runner.path / "pip").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(job["script"])],
+        cwd=runner.workspace,
+        env={
+            "PATH": f"{runner.path}:{os.environ['PATH']}",
+            "STUB_CODE": str(code),
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": runner.github["base"],
+            **runner.more,
+        },
+        check=False,
+    )
+    assert done.returncode == code
+    assert f"--against {runner.github['base']}" in " ".join(calls(runner)[0])
+    written = {path.name for path in runner.workspace.iterdir()}
+    assert {*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]} <= written
