@@ -194,7 +194,7 @@ def _run_options(**given: Any) -> RunOptions:
             f"{' and '.join(places)} cannot stand together",
             "Each says where the work runs; leave all but one of them out.",
         )
-    return RunOptions(**given)
+    return RunOptions(**given | {"on": given.get("on") or ""})
 
 
 _RUN = (
@@ -223,7 +223,6 @@ _RUN = (
 _on_option = click.option(
     "--on",
     type=click.Choice(["slurm"]),
-    default="",
     help="Send the work to a cluster as one array of jobs, and wait for it.",
 )
 _gpus_option = click.option(
