@@ -299,7 +299,7 @@ class Timing(Record, frozen=True):
 LineKey = tuple[int, int]  # (index into Profile.sources, 1-based line)
 _Lines = dict[LineKey, dict[str, Number]]
 #: The last launches summed over lines: a page asks for the same launch about ten times.
-_summed: deque[tuple[Launch, _Lines]] = deque(maxlen=8)
+_summed: deque[tuple[Launch, _Lines]] = deque(maxlen=16)
 
 
 def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:

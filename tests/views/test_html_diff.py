@@ -139,6 +139,24 @@ def test_a_line_has_one_address_on_the_page() -> None:
     assert {f"L{n}" for n in range(1, 7)} | {f"old-L{n}" for n in range(1, 7)} == set(ids)
 
 
+def test_a_long_page_says_a_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = view()
+    assert not any(file.cut for file in found.whole)
+    monkeypatch.setattr("workbench.views.html.code.hunks._MOST", 5)
+    (cut,) = view().whole
+    (card,) = found.hunks.every
+    rows = [row for chunk in cut.chunks for row in chunk.rows]
+    assert cut.cut and f'1 line in <a href="#hunk-{card.id}">hunk {card.id}</a>' in {
+        row.words for row in rows
+    }
+    # What no card has is still there, and every line is shown or counted as left out.
+    shown = [row.new.number for row in rows if row.new.number]
+    left = sum(int(row.words.split()[0]) for row in rows if row.words)
+    assert len(shown) + left == len(PADDED.splitlines())
+    ids = {row.new.id for chunk in card.code for row in chunk.rows if row.kind != "same"}
+    assert ids.isdisjoint(row.new.id for row in rows)
+
+
 def test_gutters_of_both_sides_share_a_scale() -> None:
     shared = view().embedded["shared"]
     assert shared["old"]["0:3"] == ("32.8 k", 100.0, 96.9, "32.0× the ideal")  # type: ignore[index]

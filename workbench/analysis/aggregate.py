@@ -10,10 +10,10 @@ in its `rule`. Launches of a foreign report are samples: `launches.merge_samples
 from __future__ import annotations
 
 from collections import Counter as Bag
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.model import Launch, Number, Profile, Record, Spread
@@ -306,3 +306,39 @@ def _mix(launch: Launch) -> Bag[str]:
     words = (text.split() for text in launch.instructions.text)
     operations = (next((w for w in line if not w.startswith("@")), "") for line in words)
     return Bag(name.split(".")[0] for name in operations if name)
+
+
+# --- what was found of a launch ---------------------------------------------------------
+
+_Found = TypeVar("_Found")
+
+
+class Recent(Generic[_Found]):
+    """A function of a launch that remembers its last results: pages ask the same many times.
+
+    A page of a step asks for both sides, its neighbours for one of them again, a version's page
+    for the launch alone. Launches are told apart by identity: comparing two of them by value
+    costs as much as what is saved. Only the last few are held, so that memory does not grow.
+
+    Args:
+        find: The function; a launch is never changed, so its result holds.
+        most: Launches that are remembered.
+    """
+
+    def __init__(self, find: Callable[[Launch], _Found], most: int) -> None:
+        self._find = find
+        self._known: deque[tuple[Launch, _Found]] = deque(maxlen=most)
+
+    def __call__(self, launch: Launch) -> _Found:
+        """What the function finds of a launch."""
+        # A copy: another thread may add to it meanwhile.
+        for known, found in tuple(self._known):
+            if known is launch:
+                return found
+        found = self._find(launch)
+        self._known.append((launch, found))
+        return found
+
+    def forget(self) -> None:
+        """Drop what was found, so that a measurement begins afresh."""
+        self._known.clear()

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from workbench.analysis.aggregate import Recent
 from workbench.counters import Missing, Reading, read
 from workbench.model import Launch, Number, Profile
 
@@ -52,7 +54,17 @@ _TENSOR = {"HMMA", "IMMA", "HGMMA", "IGMMA"}
 _UNCOUNTED = {"DMMA", "BMMA", "BGMMA", "QGMMA", "QMMA", "OMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA"}
 
 
-def _product(opcode: str, modifiers: list[str]) -> tuple[Unit, float] | None:
+_PRODUCTS = _TENSOR | _UNCOUNTED
+
+
+@lru_cache(maxsize=1 << 15)
+def _operation(text: str) -> tuple[str, frozenset[str]]:
+    """Opcode and modifiers of a line of SASS; "" where it is none."""
+    found = _OPCODE.match(text)
+    return (found[1], frozenset(found[2].split("."))) if found else ("", frozenset())
+
+
+def _product(opcode: str, modifiers: Set[str]) -> tuple[Unit, float] | None:
     """Unit and operations of one execution by one warp; None where the shape is unknown."""
     if "SP" in modifiers:
         return None
@@ -82,23 +94,24 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
         return Missing("its machine code was not counted")
     out: dict[Unit, float] = {}
     for row, count in zip(warps.rows, warps.values, strict=True):
-        found = _OPCODE.match(table.text[row])
-        opcode = found[1] if found else ""
-        if not count or opcode not in _TENSOR | _UNCOUNTED:
+        opcode, modifiers = _operation(table.text[row])
+        if not count or opcode not in _PRODUCTS:
             continue
-        product = _product(opcode, found[2].split(".")) if found and opcode in _TENSOR else None
+        product = _product(opcode, modifiers) if opcode in _TENSOR else None
         if product is None:
             return Missing(f"operations of {table.text[row].split()[0]} are not known")
         unit, operations = product
         out[unit] = out.get(unit, 0.0) + operations * count
     if threads is not None:
         for row, count in zip(threads.rows, threads.values, strict=True):
-            found = _OPCODE.match(table.text[row])
-            if found and found[1] == "IDP" and ".4A" in found[2]:
+            opcode, modifiers = _operation(table.text[row])
+            if opcode == "IDP" and "4A" in modifiers:
                 out["dp4a"] = out.get("dp4a", 0.0) + _DP4A * count
     return out
 
 
+#: Charts, panels and limits all ask for it.
+_recent = Recent(_machine_work, most=16)
 #: The matrix units' counter shows a few hundredths of a percent at barriers alone.
 _TENSOR_NOISE_PERCENT = 1.0
 
@@ -112,7 +125,7 @@ def work(launch: Launch) -> dict[Unit, float] | Missing:
     flops = read(launch, "flops")
     if isinstance(flops, Missing):
         return flops
-    machine = _machine_work(launch)
+    machine = _recent(launch)
     used = read(launch, "tensor_utilization")
     if isinstance(used, Reading) and used.value > _TENSOR_NOISE_PERCENT:
         if isinstance(machine, Missing):
@@ -192,20 +205,20 @@ def lane_width(name: str) -> int:
     return _width(set(name.split(".")[1:]))
 
 
-def _width(modifiers: set[str]) -> int:
+def _width(modifiers: Set[str]) -> int:
     return next((_WIDTHS[part] for part in modifiers if part in _WIDTHS), _WORD)
 
 
-def executed(launch: Launch) -> Iterator[tuple[str, str, set[str], Number]]:
+def executed(launch: Launch) -> Iterator[tuple[str, str, frozenset[str], Number]]:
     """Text, opcode, modifiers and lanes of every machine instruction that ran."""
     table = launch.instructions
     column = table.columns.get("thread_inst_executed_true")
     if column is None:
         return
     for row, lanes in zip(column.rows, column.values, strict=True):
-        found = _OPCODE.match(table.text[row])
-        if found and lanes:
-            yield table.text[row], found[1], set(found[2].split(".")), lanes
+        opcode, modifiers = _operation(table.text[row])
+        if opcode and lanes:
+            yield table.text[row], opcode, modifiers, lanes
 
 
 # --- two profiles ----------------------------------------------------------------------

@@ -84,8 +84,8 @@ class Account(Record, frozen=True):
                 ]
         return out
 
-    def totals(self) -> dict[int, dict[str, Fraction]]:
-        """Row -> state -> samples that it is to blame for."""
+    def units(self) -> dict[int, dict[str, int]]:
+        """Row -> state -> samples that it is to blame for, in parts of `UNITS`."""
         out: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for state, rows in self.own.items():
             for row, count in rows.items():
@@ -93,9 +93,13 @@ class Account(Record, frozen=True):
         for debt in self.debts:
             for cause in debt.causes:
                 out[cause.row][debt.state] += cause.units
+        return out
+
+    def totals(self) -> dict[int, dict[str, Fraction]]:
+        """Row -> state -> samples that it is to blame for."""
         return {
             row: {state: Fraction(units, UNITS) for state, units in states.items()}
-            for row, states in out.items()
+            for row, states in self.units().items()
         }
 
 

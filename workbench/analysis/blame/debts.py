@@ -20,9 +20,10 @@ Sampling", CGO 2021 (https://arxiv.org/abs/2009.04061), and Y. Xia and J. Mellor
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from workbench.analysis.aggregate import Recent
 from workbench.analysis.blame import queues, sass
 from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt, Kind, apportion
 from workbench.analysis.blame.flow import flow_of
@@ -63,24 +64,15 @@ def samples(launch: Launch) -> dict[str, dict[int, int]]:
     return out
 
 
-#: The launches read last, with their accounts: the two sides of a step are asked for twice.
-_recent: deque[tuple[Launch, Account]] = deque(maxlen=4)
-
-
 def blame_launch(launch: Launch) -> Account:
     """Put every warp sample of a launch on the instruction to blame."""
-    for known, account in tuple(_recent):
-        if known is launch:
-            return account
-    account = _blame(launch)
-    _recent.append((launch, account))
-    return account
+    return _recent(launch)
 
 
 def forget() -> None:
     """Drop what was read, so that a measurement begins afresh."""
     sass.forget()
-    _recent.clear()
+    _recent.forget()
 
 
 def _blame(launch: Launch) -> Account:
@@ -89,6 +81,9 @@ def _blame(launch: Launch) -> Account:
     if not states or len([True for o in operations if o.opcode]) * 2 < len(operations):
         return Account(own=states, debts=(), known=False)
     return _Ledger(launch, operations, states).close()
+
+
+_recent = Recent(_blame, most=16)
 
 
 class _Ledger:

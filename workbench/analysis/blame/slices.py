@@ -29,6 +29,12 @@ class Producer(NamedTuple):
     distance: int
 
 
+#: How an instruction touches a register, and whether it does so whatever its guard says.
+_READS, _WRITES, _ENDS = 1, 2, 4
+_OVERWRITES = _WRITES | _ENDS
+_UNTOUCHED: tuple[list[int], list[int]] = ([], [])
+
+
 class Slices:
     """Answers for one kernel.
 
@@ -44,16 +50,22 @@ class Slices:
         self.operations = operations
         self.flow = flow
         self._ran = issued if issued else range(len(operations))
-        # (block, register) -> rows that touch it, in order
-        self._touched: dict[tuple[int, int], list[int]] = {}
+        # (block, register) -> rows that touch it, in order, and how each does
+        self._touched: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
         for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
             for row in range(first, last + 1):
                 if row not in self._ran:
                     continue
                 operation = operations[row]
-                for register in {*operation.reads, *operation.writes}:
-                    self._touched.setdefault((block, register), []).append(row)
+                ways = dict.fromkeys(operation.reads, _READS)
+                for register in operation.writes:
+                    ways[register] = ways.get(register, 0) | _WRITES
+                lasting = 0 if operation.conditional else _ENDS
+                for register, way in ways.items():
+                    rows, kinds = self._touched.setdefault((block, register), ([], []))
+                    rows.append(row)
+                    kinds.append(way | lasting)
 
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
         """Instructions whose result may still be on its way when `row` is reached.
@@ -78,26 +90,24 @@ class Slices:
         return [source for source in found if self.operations[source.row].opcode in opcodes]
 
     def _touching(self, row: int, register: int, within: int, *, written: bool) -> list[Producer]:
-        flow, operations = self.flow, self.operations
+        flow = self.flow
         start = flow.block(row)
+        wanted = _WRITES if written else _READS
         waiting = deque([(start, row, 0)])
         seen: set[int] = set()
         out: list[Producer] = []
         while waiting:
             block, before, distance = waiting.popleft()
-            rows = self._touched.get((block, register), ())
+            rows, kinds = self._touched.get((block, register), _UNTOUCHED)
             position = bisect_left(rows, before)
             ended = False
             while position and not ended:
                 position -= 1
-                at = rows[position]
-                operation = operations[at]
-                writes = register in operation.writes
-                reads = register in operation.reads
-                if writes if written else reads:
+                at, kind = rows[position], kinds[position]
+                if kind & wanted:
                     out.append(Producer(at, register, distance + before - at))
                 # Reads of the same value do not end the wait until it may be overwritten.
-                ended = (reads and written) or (writes and not operation.conditional)
+                ended = bool(written and kind & _READS) or kind & _OVERWRITES == _OVERWRITES
             if ended or distance + before - flow.first[block] >= within:
                 continue
             for previous in flow.predecessors[block]:

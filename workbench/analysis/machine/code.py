@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.blame.queues import pipe
 from workbench.analysis.blame.sass import MachineOp
-from workbench.analysis.machine.listing import Listing
+from workbench.analysis.machine.listing import Listing, listing_of
 from workbench.analysis.source.alignment import align
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.split.placing import Placing
@@ -256,7 +256,7 @@ def hunk_codes(old: Profile, new: Profile, diff: SourceDiff | None = None) -> tu
         if pair.old is None or pair.new is None or pair.kernel in seen:
             continue
         seen.add(pair.kernel)
-        sides = Listing(old.launches[pair.old]), Listing(new.launches[pair.new])
+        sides = listing_of(old.launches[pair.old]), listing_of(new.launches[pair.new])
         if not all(side.account.known for side in sides):
             continue
         rows: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
-from workbench.analysis.blame.account import Account
+from workbench.analysis.aggregate import Recent
+from workbench.analysis.blame.account import UNITS, Account
 from workbench.analysis.blame.debts import blame_launch
 from workbench.analysis.blame.flow import Flow, flow_of, targets_of
 from workbench.analysis.blame.queues import issues
@@ -44,9 +44,13 @@ class Listing:
         seconds = float(duration.value) if isinstance(duration, Reading) else 0.0
         per_sample = seconds / max(1, self.account.samples)
         self.seconds: dict[int, float] = {
-            row: float(sum(states.values(), Fraction())) * per_sample
-            for row, states in self.account.totals().items()
+            row: sum(states.values()) / UNITS * per_sample
+            for row, states in self.account.units().items()
         }
+
+
+#: Of the launches looked at last: a version is the new side of one step and the old one of others.
+listing_of = Recent(Listing, most=4)
 
 
 def live_registers(operations: Sequence[MachineOp], flow: Flow) -> list[int]:

@@ -7,13 +7,14 @@ changed it, else where it is shown first.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from workbench.analysis.source.facing import Facing, differences, face
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
+from workbench.units import listed
 from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces, words_at
 from workbench.views.html.code.gutters import PairGutter
 from workbench.views.html.code.rows import Chunk, CodeRow, LineSide
@@ -23,6 +24,9 @@ _AROUND = 2
 #: Of a longer file, the whole-source view shows what is near counters or changes.
 _WHOLE = 700
 _NEAR = 25
+#: Rows of code on a page; beyond them the whole-source view leaves out what hunks show, and
+#: what is far from counters and changes.
+_MOST = 300
 _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "default"}
 
 
@@ -31,11 +35,12 @@ FilePair = tuple[int | None, int | None]
 
 
 class WholeFile(Record, frozen=True):
-    """Both sides of a file from end to end."""
+    """Both sides of a file from end to end; `cut`: without the lines that hunks show."""
 
     id: str
     title: str
     chunks: tuple[Chunk, ...]
+    cut: bool = False
 
 
 class _File:
@@ -94,6 +99,7 @@ class DiffCode:
             for side in (0, 1)
         )
         self._taken: set[str] = set()
+        self._rows = 0
         self._shown: tuple[set[LineKey], set[LineKey]] = (set(), set())
         self._files = [_File(self, rank, a, b, diff) for rank, (a, b) in enumerate(self._pairs())]
         self._own = self._reserved()
@@ -190,20 +196,29 @@ class DiffCode:
     def whole(self) -> tuple[WholeFile, ...]:
         """Every file from end to end; lines that no card addressed have their address here."""
         out = []
-        for rank, file in enumerate(self._files):
-            wanted = list(range(len(file.rows)))
-            if len(wanted) > _WHOLE:
-                wanted = self._near(file)
-            out.append(
-                WholeFile(
-                    id=f"whole-{rank}",
-                    title=file.title,
-                    chunks=self._chunks(file, wanted, set(), 0, None),
-                )
-            )
+        every = [
+            list(range(len(file.rows))) if len(file.rows) <= _WHOLE else self._near(file)
+            for file in self._files
+        ]
+        many = self._rows + sum(map(len, every)) > _MOST
+        for rank, (file, wanted) in enumerate(zip(self._files, every, strict=True)):
+            left = self._in_cards(file) if many else {}
+            near = set(self._near(file, _AROUND)) if many else set(wanted)
+            shown = [place for place in wanted if place in near and place not in left]
+            chunks = self._chunks(file, shown, set(), 0, None, left)
+            out.append(WholeFile(id=f"whole-{rank}", title=file.title, chunks=chunks, cut=many))
         return tuple(out)
 
-    def _near(self, file: _File) -> list[int]:
+    def _in_cards(self, file: _File) -> dict[int, int]:
+        """Places of changed rows that a card shows -> its hunk."""
+        out: dict[int, int] = {}
+        for place, row in enumerate(file.rows):
+            anchor = f"{file.prefix}L{row.new}" if row.new else f"old-{file.prefix}L{row.old}"
+            if row.kind != "same" and anchor in self._taken and anchor in self._own:
+                out[place] = self._own[anchor]
+        return out
+
+    def _near(self, file: _File, most: int = _NEAR) -> list[int]:
         wanted: set[int] = set()
         for place, row in enumerate(file.rows):
             counted = (file.old, row.old) in self._counted[0] or (
@@ -215,7 +230,7 @@ class DiffCode:
                 row.new,
             ) in self._diff.hunk_new
             if counted or hunk:
-                first, last = max(0, place - _NEAR), min(len(file.rows), place + _NEAR + 1)
+                first, last = max(0, place - most), min(len(file.rows), place + most + 1)
                 wanted.update(range(first, last))
         return sorted(wanted)
 
@@ -226,13 +241,13 @@ class DiffCode:
         names: set[str],
         hunk: int,
         own: set[int] | None,
+        left_out: Mapping[int, int] | None = None,
     ) -> tuple[Chunk, ...]:
         chunks: list[tuple[str, list[CodeRow]]] = []
         previous = -1
         for place in wanted:
-            left = place - previous - 1
-            if left and (previous >= 0 or own is None):
-                words = f"{left} lines" if left > 1 else "1 line"
+            if place > previous + 1 and (previous >= 0 or own is None):
+                words = _left(range(previous + 1, place), left_out or {})
                 chunks.append(("gap", [CodeRow(kind="gap", words=words)]))
             previous = place
             row = file.rows[place]
@@ -242,6 +257,10 @@ class DiffCode:
             if not chunks or chunks[-1][0] != kind:
                 chunks.append((kind, []))
             chunks[-1][1].append(self._row(file, row, names, hunk))
+        if left_out and previous < len(file.rows) - 1:
+            words = _left(range(previous + 1, len(file.rows)), left_out)
+            chunks.append(("gap", [CodeRow(kind="gap", words=words)]))
+        self._rows += len(wanted)
         return tuple(Chunk(kind=kind, rows=tuple(rows)) for kind, rows in chunks)
 
     def _row(self, file: _File, row: Facing, names: set[str], hunk: int) -> CodeRow:
@@ -311,6 +330,14 @@ class DiffCode:
             }
             for gutter in self._gutters
         }
+
+
+def _left(places: range, hunks: Mapping[int, int]) -> str:
+    """``3 lines``, ``1 line``; of those that a card has, ``12 lines in hunk 3``."""
+    words = f"{len(places)} lines" if len(places) > 1 else "1 line"
+    own = dict.fromkeys(hunks[place] for place in places if place in hunks)
+    links = [f'<a href="#hunk-{hunk}">hunk {hunk}</a>' for hunk in own]
+    return f"{words} in {listed(links)}" if links else words
 
 
 def _within(line: int | None, place: tuple[int, int]) -> bool:
