@@ -7,8 +7,11 @@ import pytest
 
 from tests.factories import RULE, SOURCE, make_launch, make_profile, make_timing
 from workbench.analysis.advice import score
+from workbench.analysis.compare import compare
 from workbench.analysis.step import Step
+from workbench.analysis.story import explain
 from workbench.model import Launch, SourceFile
+from workbench.specs import Expectation
 
 ONE = SourceFile(path="scale.cu", text=SOURCE)
 
@@ -61,3 +64,22 @@ def test_a_step_that_changed_nothing_is_no_answer_to_any_advice() -> None:
     assert scores(ONE.text) == 0
     assert scores(f"// a word\n{ONE.text}") == 0
     assert scores(ONE.text.replace("2.0f", "3.0f")) == 1
+
+
+def test_nothing_is_scored_where_nothing_was_changed() -> None:
+    """Neither what an author predicted, nor what the panel said was to be tried."""
+    expected = (Expectation(counter="duration", change="down"),)
+    times = [make_timing(seconds, version="v") for seconds in (2e-3, 1e-3)]
+    assert ONE.text is not None
+    old = make_profile(version="v1", sources=(ONE,))
+    for text, verdict in (
+        (ONE.text, "inconclusive"),
+        (ONE.text.replace("2.0f", "3.0f"), "confirmed"),
+    ):
+        source = SourceFile(path=ONE.path, text=text)
+        new = make_profile(version="v2", sources=(source,))
+        comparison = compare(old, new, old_time=times[0], new_time=times[1])
+        story = explain(old, new, comparison, expected)
+        assert [one.verdict for one in story.expectations] == [verdict]
+        assert verdict == "confirmed" or story.tried == ()
+        assert verdict == "confirmed" or "unchanged" in story.expectations[0].reason

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from workbench.views.html.charts.figure import COLORS
+from workbench.views.html.charts.lines import Axis, Point, Series, lines
+
 CSS = Path(__file__).resolve().parents[2] / "workbench/views/html/assets/workbench.css"
 
 TEXT = (
@@ -26,7 +29,7 @@ TEXT = (
     ("com", "mark"),
     ("bg", "ink"),
 )
-MARKS = (*[(f"c{index}", "card") for index in range(1, 17)], ("bar", "card"), ("hot", "card"))
+MARKS = (*[(f"c{index}", "card") for index in range(1, 33)], ("bar", "card"), ("hot", "card"))
 
 
 def palettes() -> dict[str, dict[str, str]]:
@@ -73,3 +76,12 @@ def test_labels_inside_stacked_bars_can_be_read(scheme: str) -> None:
     for index in range(1, 9):
         # A bar's label has the card's colour; 11 px bold-like text on a large even area.
         assert contrast(colours["card"], colours[f"c{index}"]) >= 3.0
+
+
+def test_no_two_lines_of_a_chart_have_one_colour() -> None:
+    for palette in palettes().values():
+        colours = [palette[token.removeprefix("@")] for token in COLORS]
+        assert len(set(colours)) == len(COLORS) == 32
+    series = [Series(name=f"v{n}", points=(Point(x=1.0, y=1.0, hover=""),)) for n in range(24)]
+    figure = lines("x", "24 versions", series, x=Axis(title="n"), y=Axis(title="s"))
+    assert len({trace["line"]["color"] for trace in figure.spec["data"]}) == 24

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Counter, catalog
 from workbench.model import Record
@@ -63,13 +65,25 @@ def find_counter(name: str) -> Counter | None:
     return known[name] if name in known else known.by_name(name)
 
 
-def judge(expectations: Sequence[Expectation], comparison: Comparison) -> tuple[Judgement, ...]:
+def judge(
+    expectations: Sequence[Expectation], comparison: Comparison, *, unchanged: bool = False
+) -> tuple[Judgement, ...]:
     """Judge what the new version's author predicted against its parent.
+
+    Args:
+        expectations: As the author wrote them.
+        comparison: What moved.
+        unchanged: Source and launch are the parent's: nothing was done of which anything
+            could be predicted, so nothing is scored.
 
     Raises:
         UsageError: a ``change`` is none of the forms.
     """
-    return tuple(_judge(expectation, comparison) for expectation in expectations)
+    found = tuple(_judge(expectation, comparison) for expectation in expectations)
+    if not unchanged:
+        return found
+    words = "source and launch are unchanged"
+    return tuple(replace(one, verdict="inconclusive", reason=words) for one in found)
 
 
 def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:

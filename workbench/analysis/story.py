@@ -232,7 +232,7 @@ def explain(
         time=time,
         time_missing=found if isinstance(found, str) else "",
         occupancy=occupancy,
-        expectations=judge(expectations, comparison),
+        expectations=judge(expectations, comparison, unchanged=unchanged),
         side_effects=effects,
         # Whatever became of the time, a step that changed nothing followed no advice.
         scores=score(old, new, speedup) if speedup and not unchanged else (),
@@ -240,7 +240,9 @@ def explain(
         sentence=tell(comparison, attribution, cause, time),
         strip=strip(comparison, attribution, cause),
         panel=panels[1],
-        tried=score_ways(*panels, speedup) if speedup and not cause.other_work else (),
+        tried=score_ways(*panels, speedup)
+        if speedup and not unchanged and not cause.other_work
+        else (),
         chapters=chapters,
         rest=rest,
     )

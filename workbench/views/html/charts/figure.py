@@ -19,7 +19,8 @@ Json = dict[str, Any]
 
 #: Fill patterns, in the order of the colours; "" is solid.
 PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
-COLORS = tuple(f"@c{index}" for index in range(1, 17))
+#: More than a ladder has versions: in no chart does a colour come twice.
+COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
 #: A pattern over bars that differ in colour: the bar's own colour on the card's. Not "overlay":
 #: Plotly 6 would take the contrast of the whole list of colours, and complain for every bar.
