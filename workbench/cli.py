@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("sweep", "Time every version of a study at every size, and store the times."),
     "verify": ("verify", "Check a version against the float64 reference."),
     "jobs": ("jobs", "What was sent to a cluster with --on, and how far it is."),
+    "export": ("export", "What is recorded, as CSV or Parquet, for other programs."),
     "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
     "schema": ("schema", "The JSON schema of what a command prints with --format json."),

@@ -18,7 +18,7 @@ from workbench.model import Device, Estimate
 from workbench.project import require_project
 from workbench.store import Store
 from workbench.study.seen import run_study
-from workbench.views.sheets.list import Page
+from workbench.views.sheets.list import ListPage
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_pages_that_are_not_there_and_formats_without_pages(project: Path) -> No
 
 def test_every_version_is_on_one_page() -> None:
     sizes = [0, 700, 0, 300, 0, 1200, 0]
-    pages = [Page(sizes, number) for number in (1, 2, 3, 4, 5)]
+    pages = [ListPage(sizes, number) for number in (1, 2, 3, 4, 5)]
     assert {page.pages for page in pages} == {5}
     for study, size in enumerate(sizes):
         parts = [page.parts[study] for page in pages]

@@ -46,7 +46,7 @@ def command(
     from workbench.project import require_project
     from workbench.study.folder import study_names
     from workbench.study.seen import view_study
-    from workbench.views.sheets.list import Page
+    from workbench.views.sheets.list import ListPage
 
     if page is not None and format_ != "table":
         raise UsageError(
@@ -61,7 +61,7 @@ def command(
     for name in [study] if study else names:
         with _kept(with_errors):
             studies.append(view_study(project, name))
-    shown = Page([len(each.versions) for each in studies], page or 1)
+    shown = ListPage([len(each.versions) for each in studies], page or 1)
     lists: list[StudyList] = []
     for each, part in zip(studies, shown.parts, strict=True):
         if format_ != "table" or part is not None:

@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from workbench.disk.opening import FILE, Opened, folder, linked, parts_of, refused
 from workbench.errors import UsageError
@@ -49,6 +50,30 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
             _written(place, temporary, data, durable=durable)
             _renamed(place, temporary, file)
         except OSError:
+            _drop(place, temporary)
+            raise
+
+
+@contextlib.contextmanager
+def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
+    """A file to write in the block, which then replaces another: whole or not at all.
+
+    For what is too large to be held as bytes; `root` and `name` are as of `replace_file`.
+
+    Raises:
+        MissingError, DataError: as `replace_file`.
+    """
+    with _at(root, name) as (place, file):
+        temporary = _temporary()
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+            handle = os.open(place.at(temporary), flags, 0o666, dir_fd=place.handle)
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(handle)
+            _renamed(place, temporary, file)
+        except BaseException:
             _drop(place, temporary)
             raise
 

@@ -149,6 +149,14 @@ class Store:
         """
         return folded(decode(path, Profile))
 
+    def totals(self, path: Path) -> Profile:
+        """Read one profile without instructions, sources, rules and build, in half of the time.
+
+        Raises:
+            MissingError, DataError: as `load`.
+        """
+        return decode_totals(path)
+
     def find(
         self,
         *,
@@ -194,7 +202,7 @@ class Store:
         for entry in self.find(
             study=study, version=version, problem=problem, engine=engine, device=device
         ):
-            yield self.load(entry.path) if whole else decode_totals(entry.path)
+            yield self.load(entry.path) if whole else self.totals(entry.path)
 
     def get(
         self,

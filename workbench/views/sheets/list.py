@@ -29,7 +29,7 @@ from workbench.views.shapes.listed import (
 PAGE = 500
 
 
-class Page:
+class ListPage:
     """What of a long list stands on one of its pages.
 
     Args:

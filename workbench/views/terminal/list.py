@@ -8,7 +8,7 @@ from rich.text import Text
 from workbench.measure.ladder import Rung
 from workbench.measure.records import COUNTED
 from workbench.units import factor, listed, quantity
-from workbench.views.sheets.list import Page, StudyList
+from workbench.views.sheets.list import ListPage, StudyList
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid
 
 #: Problems that are named beside the one that is shown.
@@ -18,7 +18,7 @@ _SLOWEST = "▏"
 
 
 def list_view(
-    lists: list[StudyList], default_study: str, width: int, page: Page | None = None
+    lists: list[StudyList], default_study: str, width: int, page: ListPage | None = None
 ) -> RenderableType:
     """All studies of a page, one ladder each.
 

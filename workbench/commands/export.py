@@ -1,0 +1,121 @@
+"""``workbench export``: what is recorded, as a table for other programs."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from workbench.commands.options import folded
+from workbench.errors import MissingError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.frames import TableName
+
+
+class Meant(NamedTuple):
+    """Of which study, version, problem, engine and device."""
+
+    study: str | None
+    version: str | None
+    problem: str | None
+    engine: str | None
+    device: str | None
+
+
+_where_options = folded(
+    "where",
+    Meant,
+    click.option("--study", metavar="NAME", help="Only of this study."),
+    click.option("--version", metavar="NAME", help="Only of this version."),
+    click.option("--problem", metavar="NAME", help="Only on this problem."),
+    click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only by this engine."),
+    click.option("--device", metavar="NAME", help="Only on this device."),
+)
+
+
+@click.command()
+@click.argument("table", type=click.Choice(["counters", "lines", "launches", "times"]))
+@_where_options
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Only this counter, or metric of ncu (of counters and lines; may be repeated).",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "parquet"]),
+    help="How to write it (default: as --out is named, else csv).",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to (default: printed)."
+)
+def command(
+    table: TableName,
+    where: Meant,
+    metrics: tuple[str, ...],
+    format_: str | None,
+    out: Path | None,
+) -> None:
+    """What is recorded, as a table for other programs: a row for each fact.
+
+    Every study, version, problem and device, but for those that are left out by options.
+    """
+    from workbench.frames import stored
+    from workbench.project import require_project
+    from workbench.store import Store, device_slug
+    from workbench.views.text.exported import write_csv, write_parquet
+
+    if metrics and table not in ("counters", "lines"):
+        raise UsageError(f"--metric means nothing for {table}", "Leave it out.")
+    if where.engine and table == "times":
+        raise UsageError("times are of no engine", "Leave --engine out.")
+    if format_ is None:
+        format_ = "parquet" if out is not None and out.suffix == ".parquet" else "csv"
+    if format_ == "parquet" and out is None:
+        raise UsageError("Parquet is no text to be printed", "Name a file with --out.")
+    frames = stored(
+        Store(require_project().profiles),
+        table,
+        metrics or None,
+        study=where.study,
+        version=where.version,
+        problem=where.problem,
+        engine=where.engine,
+        device=where.device and device_slug(where.device),
+    )
+    frames = _some(frames)
+    if out is None:
+        write_csv(frames, sys.stdout)
+        return
+    from workbench.disk.writing import replacing
+
+    # The folder was named by the user, wherever it leads.
+    with replacing(out.parent.resolve(), out.name) as stream:
+        if format_ == "parquet":
+            rows = write_parquet(frames, stream)
+        else:
+            text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
+            rows = write_csv(frames, text)
+            text.detach()
+    click.echo(f"{rows:,} rows written to {out}")
+
+
+def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The frames, which must hold something."""
+    first = next(frames)
+    if first.empty:
+        raise MissingError(
+            "nothing that is recorded is meant by that", "`workbench list` shows what is."
+        )
+    return chain([first], frames)
