@@ -187,15 +187,19 @@ def together(acts: list[Callable[[], object]], folder: Path, kind: str) -> list[
 
 
 def killed(act: Callable[[], object], folder: Path, after_s: float, kind: str) -> bool:
-    """Kill something after a while; whether it still ran. Nothing that it started may be left."""
+    """Kill something after a while; whether it still ran. Nothing that it started may be left.
+
+    What had ended by then was not killed, and does not count.
+    """
     log, known = folder.parent / f"{folder.name}.log", children()
     pid = start(act, folder, log)
     time.sleep(after_s)
+    late = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     os.kill(pid, signal.SIGKILL)
-    ended = finish(pid, log, kind)
+    ended = finish(pid, log, "" if late else kind)
     if left := _left(known):
         book.found(kind, "left running", f"{left} after {ended}")
-    return ended.code == -signal.SIGKILL
+    return not late
 
 
 def lasts(act: Callable[[], object], folder: Path) -> float:

@@ -34,6 +34,7 @@ _THERE = " ".join(THERE)
 LINES = {
     "report": 130,
     "report --force": 130,
+    "export counters --out counters.csv": 10,
     "new v{}": 12,
     "new --study made{}": 20,
     "init fresh{} --study mine": 40,

@@ -25,6 +25,7 @@ LINES = (
     "diff v2 v3 --format markdown",
     "check --all",
     "sweep --recorded",
+    "export launches",
     "report",
     "new v{}",
     "doctor",
@@ -148,7 +149,7 @@ def test_a_working_folder_that_is_gone(root: Path, portion: Portion) -> None:
 
 
 EVIL = "\x1b]0;owned\x07"
-SHOWN = (*LINES[:9], "list --format csv", "list --format markdown", f"show {EVIL}", f"new {EVIL}")
+SHOWN = (*LINES[:10], "list --format csv", "list --format markdown", f"show {EVIL}", f"new {EVIL}")
 
 
 @pytest.mark.parametrize("portion", dealt("escapes", len(SHOWN)))
