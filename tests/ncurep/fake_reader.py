@@ -12,8 +12,7 @@ class Valued:
     ValueKind_UNKNOWN, ValueKind_STRING, ValueKind_FLOAT = 0, 2, 3
     ValueKind_DOUBLE, ValueKind_UINT32, ValueKind_UINT64 = 4, 5, 6
 
-    def value(self, i: int | None = None) -> Any:
-        raise NotImplementedError
+    value: Any
 
     def kind(self, i: int) -> int:
         kinds = {int: self.ValueKind_UINT64, float: self.ValueKind_DOUBLE}

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.engines.stand_ins import Cli
 from tests.ncurep.enlarged import enlarge, lean
 from workbench.errors import DataError, UsageError
+from workbench.model import Profile
 from workbench.ncurep.excerpt import list_results, parts
 from workbench.ncurep.large import choice, read_parts, read_some
 from workbench.ncurep.read import read_report, report_results
@@ -71,6 +72,20 @@ def test_a_report_in_parts_is_the_report(ladder: Path, monkeypatch: pytest.Monke
     found = read_parts(ladder, read_report, lambda done, of: told.append((done, of)))
     assert found.launches == whole.launches and found.sources == whole.sources
     assert told[-1] == (5, 5) and [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_a_large_report_of_few_launches_is_read_as_it_lies(
+    ladder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def note(path: Path) -> Profile:
+        read.append(path)
+        return read_report(ladder)
+
+    assert len(read_parts(ladder, note).launches) == 5 and read == [ladder]
+    read_parts(ladder, note, choose=lambda results: [2])
+    assert len(read) == 2 and read[1] != ladder  # one of five: the others are left out
 
 
 def test_a_part_that_fails_fails_the_whole(ladder: Path) -> None:

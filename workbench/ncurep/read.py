@@ -129,7 +129,10 @@ def read_report(
             profile = _extract(plain, path, timeout_s, standby)
         else:
             profile = read_parts(
-                plain, lambda part: _extract(part, path, timeout_s, None), progress, choose
+                plain,
+                lambda part: _extract(part, path, timeout_s, standby if part == plain else None),
+                progress,
+                choose,
             )
             chosen = choose is not None
     if not any(launch.profiled for launch in profile.launches):
