@@ -21,6 +21,7 @@ from workbench.engines.ncu.assemble import library_notices
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.command import Command
 from workbench.errors import (
+    CountersDeniedError,
     DataError,
     KernelError,
     MissingError,
@@ -71,7 +72,7 @@ CASES: list[tuple[str, type[WorkbenchError], str, str]] = [
     ("badsection", UsageError, "did not match any section", "--list-sections"),
     ("badopt", UsageError, "unrecognised option", "ncu --help"),
     ("range", UsageError, "cannot be profiled as a range", "--replay-mode application"),
-    ("perm", MissingError, "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
+    ("perm", CountersDeniedError, "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
     ("noprog", MissingError, "cannot start the worker", "--launcher"),
     ("nowrite", MissingError, "could not write its report", "Free some space"),
     ("fulldisk", MissingError, "Failed to save the report", "Free some space"),
