@@ -105,6 +105,7 @@ fuzz-gpu: $(VENV)/.gpu ## The same ones on a GPU, and what both say of each
 	$(BIN)/python -m benchmarks.fuzz compare $(or $(FUZZ),reports/fuzz-emulator.jsonl) reports/fuzz-gpu.jsonl
 
 bench-gate: $(VENV)/.gpu ## How good the gate is: planted slow-downs, measured 50 times (a GPU, four minutes)
+	rm -f reports/gate.jsonl
 	$(BIN)/python -m benchmarks.gate run reports/gate.jsonl
 	$(BIN)/python -m benchmarks.gate curve reports/gate.jsonl
 

@@ -98,6 +98,9 @@ def test_what_nobody_changed_is_not_measured(cli: Cli, add_version: Callable[...
     code, out, err = cli("check", "--against", "HEAD", *THERE)
     assert code == 0 and "engine" not in err
     assert "the same sources as at" in out and "new since" in out
+    code, out, err = cli("check", "--all", "--against", "HEAD", *THERE)
+    assert "engine: the GPU" in err and "v0 on n1000" not in err
+    assert "new since" in out and "the same sources" not in out
 
 
 @pytest.mark.usefixtures("committed")
@@ -127,13 +130,14 @@ def test_what_did_not_compile_then_is_no_failure_now(
     [
         (("--against", "nowhere"), "nowhere is no Git revision"),
         (("--against", "--output=/x"), "no Git revision"),
+        (("--against", "kernels"), "kernels holds no workbench project"),
         (("--against", "HEAD", "--baseline", "main"), "two gates"),
         (("--keep",), "Add --baseline"),
         (("--also", "html=x"), "Formats are"),
         (("--also", "json"), "not FORMAT=FILE"),
         (("--baseline", "../x"), "cannot be called"),
         (("v9", "--baseline", "main"), "v9"),
-        (("v0", "--baseline", "main"), "no time of double/v0 is recorded"),
+        (("v0", "--baseline", "main"), "no time of double/v0 on n1000 is recorded"),
     ],
 )
 def test_wrong_usage(cli: Cli, words: tuple[str, ...], said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
@@ -178,3 +179,36 @@ def test_a_kernel_runs_as_often_as_its_interval_needs(
     assert times.converged and times.method == "events"
     assert abs(len(begun) - executions) <= 1  # a sum of hundredths may miss the tenth by one
     assert len(version.samples) == min(20, times.time.n)
+
+
+def test_two_states_of_a_kernel_take_turns_so_that_neither_is_always_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clockwork()
+    monkeypatch.setattr(stopwatch, "time", clock)
+    new, new_begun = clock.contestant(0.0103)
+    old, old_begun = clock.contestant(0.01)
+    loads: list[int] = []
+
+    def settle(load: Callable[[], None]) -> None:
+        load()
+        loads.append(len(new_begun))
+
+    options = TimeOptions(pairs=True, min_samples=20, width=0.005)
+    times = Stopwatch(cast(Session, clock), options).measure(new, old, settle)
+
+    assert loads and loads[0] > 1  # once after the warm-up, with the work of both
+    assert len(times.samples) == len(times.baseline_samples) == 20 and times.converged
+    assert times.ratio is not None and times.ratio.value == pytest.approx(1 / 1.03)
+    order = sorted([*((at, "B") for at in new_begun), *((at, "A") for at in old_begun)])
+    assert "".join(name for _, name in order[-40:]) == "BAAB" * 10
+
+
+def test_without_pairs_the_single_times_stay_where_they_were_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clockwork()
+    monkeypatch.setattr(stopwatch, "time", clock)
+    (new, _), (old, _) = clock.contestant(0.01), clock.contestant(0.01)
+    times = Stopwatch(cast(Session, clock), TimeOptions()).measure(new, old)
+    assert times.samples == times.baseline_samples == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
     from workbench.measure.against import BothCounted
+
+
+class _Names(NamedTuple):
+    """Which versions are meant: those given, or all; neither: what the gate takes by itself."""
+
+    given: tuple[str, ...]
+    every: bool
+
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
@@ -30,7 +38,12 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
 
 @click.command()
 @click.argument("versions", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="Every version that is recorded.")
+@click.option(
+    "--all",
+    "all_",
+    is_flag=True,
+    help="Every version that is recorded; with --against, unchanged ones too.",
+)
 @click.option(
     "--against",
     default="",
@@ -121,7 +134,8 @@ def command(
     settings = project.settings if project is not None else {}
     rules = msgspec.structs.replace(read_rules(settings), timed=timed)
     if against or baseline:
-        past = _past(versions, against, baseline, selection, run, rules, keeping)
+        names = _Names(versions, all_)
+        past = _past(names, against, baseline, selection, run, rules, keeping)
     else:
         past = Past(gates=tuple(_recorded(versions, selection, rules, force)))
     for kind, path in files:
@@ -139,7 +153,7 @@ def command(
 
 
 def _past(
-    versions: tuple[str, ...],
+    names: _Names,
     against: str,
     baseline: str,
     selection: Selection,
@@ -150,8 +164,8 @@ def _past(
     from workbench.commands import gating
 
     if against:
-        return gating.against(versions, against, selection, run, rules)
-    return gating.beside_baseline(versions, baseline, selection, rules, keeping)
+        return gating.against(names.given, against, selection, run, rules, every=names.every)
+    return gating.beside_baseline(names.given, baseline, selection, rules, keeping)
 
 
 def _nothing(selection: Selection, past: str) -> str:

@@ -56,8 +56,10 @@ def against(
     selection: Selection,
     run: RunOptions,
     rules: Rules,
+    *,
+    every: bool,
 ) -> Past:
-    """Versions against their state elsewhere; without names, all that were changed.
+    """Versions against their state elsewhere; without names, those that were changed.
 
     Args:
         names: As they were typed.
@@ -65,6 +67,7 @@ def against(
         selection: Study, problem and engine.
         run: Where and how versions run.
         rules: What is allowed.
+        every: Without names, those too that nobody changed.
 
     Raises:
         UsageError: no such folder or revision, an unknown version, versions of several studies.
@@ -92,12 +95,12 @@ def against(
         counted: list[BothCounted] = []
         pairs: list[tuple[Version, Version]] = []
         for each in wanted:
-            if each.old is not None and (names or not each.same):
+            if each.old is not None and (names or every or not each.same):
                 pairs.append((each.old, each.version))
             else:
                 gates.append(_quiet(each, before))
         if pairs:
-            wish = selection.engine or "auto"
+            wish = selection.engine or ("auto" if rules.timed else "emulator")
             engine = choose(wish, project, run, say)
             say(
                 engine.profile_line
