@@ -6,11 +6,14 @@ import difflib
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import ladders
+from workbench.engines import RunOptions
+from workbench.engines.emulated import emulation as emulation_module
 from workbench.model import Problem
 from workbench.study import frontmatter
 from workbench.study.folder import Study, resolve_launches
@@ -21,6 +24,9 @@ LADDER = ("v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10")
 PLAIN = LADDER[:5]
 # v5 is a second answer to v3, and v6 goes on from v4.
 PARENTS = {"v5": "v3", "v6": "v4"}
+# On the warpgroups of compute capability 9.0, and what is for small matrices, in order; and
+# whose step each is.
+LATER = {"v11": "v10", "v12": "v11", "v13": "v11", "v14": "v9", "v15": "v10", "v16": "v13"}
 # Registers that keep as many threads on an SM as the rung means to have there.
 REGISTERS = {
     **dict.fromkeys(("v0", "v1", "v2", "v3"), 40),
@@ -106,6 +112,32 @@ def test_the_emulator_finds_a_kernel_that_is_wrong(
 
 
 @ladders.needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "size", "right", "wrong", "symptom"),
+    [
+        # The small term of A left out, a stage filled again while products read it, sums that
+        # are used before they are there.
+        ("v11", (3, 5, 16), "part, A + 4, B, false", "part, A, B, false", "wrong result"),
+        ("v11", (3, 5, 80), "wait(&empty[stage], phase);", "", "race"),
+        ("v11", (3, 5, 16), "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait"),
+        # The other block has not read this stage yet.
+        ("v12", (3, 5, 80), "init(&empty[i], 4)", "init(&empty[i], 2)", "never completes"),
+        ("v14", (3, 8, 70), "at_block(&ring[i], block)", "at_block(&ring[i], 0)", "wrong result"),
+        # The other blocks' sums may not be there yet.
+        ("v14", (3, 8, 70), "    cluster_barrier();\n", "", "race"),
+        ("v15", (3, 8, 70), "load_a(next, 0);", "load_a(stage, 0);", "race"),
+    ],
+)
+def test_the_emulator_finds_what_is_wrong_with_warpgroups_and_clusters(
+    study: Study, version: str, size: tuple[int, int, int], right: str, wrong: str, symptom: str
+) -> None:
+    broken = ladders.mutated(study.version(version), right, wrong)
+    problem = Problem(name="made", parameters=dict(zip("MNK", size, strict=True)))
+    assert symptom in ladders.verdict(study, broken, problem)
+
+
+@ladders.needs_compiler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("version", LADDER)
 def test_every_rung_compiles_without_spills_or_warnings(
@@ -150,6 +182,92 @@ def test_v10_multiplies_on_the_matrix_units_alone(study: Study) -> None:
     assert not re.search(r"\bfma\.rn\.f32\b", ptx)
 
 
+@ladders.needs_compiler
+@pytest.mark.parametrize("version", LATER)
+def test_what_is_for_the_chip_or_for_small_sizes_compiles_without_spills(
+    study: Study, version: str
+) -> None:
+    ladders.check_clean_build(study.version(version), "sm_90")
+    made = ladders.built(study.version(version))
+    kernels = {each.name for each in made.resources}
+    assert kernels == {launch.kernel for launch in study.version(version).launches}
+
+
+@ladders.needs_compiler
+def test_each_later_step_is_in_the_instructions(study: Study) -> None:
+    def has(name: str, *instructions: str) -> tuple[int, ...]:
+        ptx = ladders.built(study.version(name)).ptx
+        return tuple(ptx.count(each) for each in instructions)
+
+    tf32 = "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32"
+    half = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
+    multicast = "complete_tx::bytes.multicast::cluster"
+    # Two halves of a tile, two steps of a stage, three products.
+    assert has("v11", tf32, half, multicast) == (12, 0, 0)
+    assert has("v12", tf32, half) == (12, 0)
+    assert has("v12", multicast)[0] > 0
+    assert has("v13", tf32, half, multicast) == (0, 12, 0)
+    assert has("v14", "ld.shared::cluster.f32")[0] > 0
+    assert has("v15", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")[0] > 0
+    assert has("v16", half) == (12,)
+
+
+@ladders.needs_compiler
+def test_halves_hold_rows_and_columns_of_every_size(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each output is as exact as its own row and column allow, whatever the others are like."""
+    problem = Problem(name="made", parameters={"M": 9, "N": 8, "K": 40})
+    rng = np.random.default_rng(4)
+    a, b = (rng.standard_normal(shape, dtype="float32") for shape in ((9, 40), (40, 8)))
+    a *= np.float32(2) ** np.array([[-90], [-40], [-14], [0], [0], [17], [30], [60], [99]])
+    b *= np.float32(2) ** np.array([[-25, -20, -9, 0, 1, 12, 20, 25]])
+    a[4] = 0
+    monkeypatch.setattr(Study, "inputs", lambda *_: {"A": a, "B": b})
+    seen: list[np.ndarray] = []
+    original = emulation_module.compare
+
+    def compare(outputs: dict[str, np.ndarray], *rest: Any) -> Any:
+        seen.append(outputs["C"].copy())
+        return original(outputs, *rest)
+
+    monkeypatch.setattr(emulation_module, "compare", compare)
+    ladders.emulated(study, study.version("v13"), problem, RunOptions(seed=1))
+    exact = a.astype("float64") @ b.astype("float64")
+    size = np.abs(a.astype("float64")) @ np.abs(b.astype("float64"))
+    (out,) = seen
+    assert (out[4] == 0).all()
+    error = np.abs(out - exact)[size > 0] / size[size > 0]
+    assert error.max() < 2.0**-21
+
+
+def test_one_version_chooses_its_kernels_by_size(study: Study) -> None:
+    chosen = {
+        each.name: [launch.kernel for launch in resolve_launches(study, version, each)]
+        for version in [study.version("v16")]
+        for each in study.problems_for("sweep")
+    }
+    large = ["split_rows", "split_columns", "sgemm"]
+    assert chosen == {
+        "n128": ["tiles_32x32"],
+        "n256": ["tiles_32x32"],
+        "n512": ["tiles_32x64"],
+        "n1024": ["tiles_64x128"],
+        **dict.fromkeys(("n2048", "n4096", "n8192", "n16384"), large),
+    }
+    # Where it does what v13 and v15 do, it launches what they launch.
+    for name, parent in (("n512", "v15"), ("n1024", "v15"), ("n4096", "v13")):
+        problem = study.problem(name)
+        ours, theirs = (
+            [
+                (each.kernel, each.grid, each.block, each.dynamic_shared)
+                for each in resolve_launches(study, study.version(version), problem)
+            ]
+            for version in ("v16", parent)
+        )
+        assert ours == theirs
+
+
 def test_v3_is_v2_with_one_float_of_padding(study: Study) -> None:
     old, new = (
         frontmatter.code(study.version(name).text, kind="cuda").split("\n") for name in ("v2", "v3")
@@ -161,8 +279,11 @@ def test_v3_is_v2_with_one_float_of_padding(study: Study) -> None:
 
 
 def test_each_rung_says_what_it_changed_and_what_it_expects(study: Study) -> None:
-    assert tuple(version.id for version in ladders.rungs(study)) == (*LADDER, "v20", "v21")
+    found = tuple(version.id for version in ladders.rungs(study))
+    assert found == (*LADDER, *LATER, "v20", "v21")
     ladders.check_story(study)
+    for name, parent in LATER.items():
+        assert study.version(name).parent == parent
     for before, name in itertools.pairwise(LADDER):
         assert study.version(name).parent == PARENTS.get(name, before)
 
