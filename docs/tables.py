@@ -54,8 +54,9 @@ RESULTS = (
     Result("sgemm", "n4096", "v9", "0.95 ×"),
     Result("sgemm", "n8192", "v9", "0.95 ×"),
     Result("sgemm", "n16384", "v9"),
-    Result("sgemm", "n4096", "v10"),
-    Result("sgemm", "n8192", "v10"),
+    Result("sgemm", "n4096", "v11", "2.0 ×"),
+    Result("sgemm", "n8192", "v11", "2.0 ×"),
+    *(Result("sgemm", f"n{2**i}", "v16", "0.9 ×") for i in range(7, 15)),
     *(Result("conv2d", layer, "v11", "1.0 ×") for layer in _LAYERS),
 )
 
