@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "What is recorded, as CSV or Parquet, for other programs."),
     "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
+    "mcp": ("mcp", "Serve the project to programs, by the Model Context Protocol."),
     "schema": ("schema", "The JSON schema of what a command prints with --format json."),
     "new": ("new", "Start a new version (or study) from the one before it."),
     "init": ("init", "Make this folder a workbench project."),

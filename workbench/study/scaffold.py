@@ -8,12 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from workbench.disk.opening import refused
-from workbench.disk.writing import create_files, replace_file
+from workbench.disk.writing import create_files, remove_file, replace_file
 from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study import frontmatter
-from workbench.study.discovery import VERSION_NAME
+from workbench.study.discovery import VERSION_NAME, load_versions
 from workbench.study.folder import Study
 from workbench.study.keys import TENSOR_MAP_LISTS
 
@@ -189,18 +189,27 @@ def _inherited(parent: Version) -> str:
     return text
 
 
-def version_text(parent: Version, title: str) -> str:
-    """The first text of a child: its parent's code under front matter of its own."""
-    toml = _pair("title", title, 6) + _pair("parent", parent.id, 6) + _pair("change", "", 6)
+def version_text(parent: Version, title: str, change: str = "", code: str = "") -> str:
+    """The first text of a child: its parent's code (or another) under front matter of its own."""
+    toml = _pair("title", title, 6) + _pair("parent", parent.id, 6) + _pair("change", change, 6)
     toml += _inherited(parent) + "\n" + _EXPECT
-    code = frontmatter.code(parent.text, kind=parent.kind)
+    code = code or frontmatter.code(parent.text, kind=parent.kind)
     if parent.kind == "cuda":
         return f"/* ---\n{toml}--- */\n{code}"
     # Raw, so that a backslash in the TOML reaches it as it is.
     return f'r"""{title.replace(chr(34), chr(39))}.\n\n---\n{toml}---\n"""\n{code}'
 
 
-def start_version(study: Study, project: Project, name: str, parent: Version, title: str) -> str:
+def start_version(
+    study: Study,
+    project: Project,
+    name: str,
+    parent: Version,
+    title: str = "",
+    *,
+    change: str = "",
+    text: str = "",
+) -> str:
     """Write the file of a new version; the path, relative to the project.
 
     Args:
@@ -209,9 +218,12 @@ def start_version(study: Study, project: Project, name: str, parent: Version, ti
         name: ``v5``, or ``v5_register_tile``, which becomes the file's name.
         parent: The version to copy.
         title: Its title; empty: to be filled in.
+        change: What is another than in its parent.
+        text: The whole file, or its code alone, which gets the parent's launches; "": a copy.
 
     Raises:
-        UsageError: the name is no version's name, or the number is taken.
+        UsageError: the name is no version's name, or the number is taken, or the study cannot
+            be read with it; then it is not there.
     """
     match = VERSION_NAME.match(name)
     if match is None:
@@ -230,7 +242,13 @@ def start_version(study: Study, project: Project, name: str, parent: Version, ti
         stem = "_".join([name, *words])[:40].rstrip("_")
     suffix = ".cu" if parent.kind == "cuda" else ".py"
     path = f"kernels/{study.name}/{stem}{suffix}"
-    text = version_text(parent, title or f"{name}, to be named")
+    if not (text and frontmatter.present(text, path=path, kind=parent.kind)):
+        text = version_text(parent, title or f"{name}, to be named", change, text)
     frontmatter.parse(text, path=path, kind=parent.kind)  # a title such as "*/" ends here
     create_files(project.root, {path: text.encode()})
+    try:
+        load_versions(project, study.name)
+    except BaseException:
+        remove_file(project.root, path)
+        raise
     return path

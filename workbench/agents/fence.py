@@ -1,0 +1,152 @@
+"""What a client may name and do: nothing outside of the project, and no more than was allowed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+from workbench.disk.opening import folder, parts_of
+from workbench.errors import DataError, UsageError, did_you_mean
+from workbench.project import Project
+
+#: The longest name, title or pointer.
+LONGEST = 500
+_REPORTS = (".ncu-rep", ".ncu-rep.zst")
+#: ``verify``, ``time`` and ``profile`` run a version's code, ``write`` starts versions of CUDA C++,
+#: ``python`` lets these be Python, which is a program like any other.
+Permit = Literal["verify", "profile", "time", "write", "python"]
+PERMITS: tuple[Permit, ...] = get_args(Permit)
+
+
+def read_permits(given: Iterable[str]) -> frozenset[Permit]:
+    """The permits of ``--allow verify,write``, given once or several times.
+
+    Raises:
+        UsageError: there is no such one, or ``python`` without ``write``.
+    """
+    found: set[Permit] = set()
+    for word in (part.strip() for text in given for part in text.split(",")):
+        known = next((each for each in PERMITS if each == word), None)
+        if known is None:
+            raise UsageError(
+                f"--allow {word}: nothing is called so", did_you_mean(word, PERMITS, "permits")
+            )
+        found.add(known)
+    if "python" in found and "write" not in found:
+        raise UsageError("--allow python says what may be written", "Add write: write,python.")
+    return frozenset(found)
+
+
+def need(permits: frozenset[Permit], permit: Permit | None, tool: str) -> None:
+    """Refuse a tool that was not allowed.
+
+    Raises:
+        UsageError: it was not.
+    """
+    if permit is None or permit in permits:
+        return
+    allowed = ",".join(each for each in PERMITS if each in permits or each == permit)
+    raise UsageError(
+        f"{tool} is not allowed here: the server only "
+        + ("looks" if not permits else f"allows {', '.join(sorted(permits))}"),
+        f"Whoever starts it may allow it: workbench mcp --allow {allowed}.",
+    )
+
+
+# --- names ----------------------------------------------------------------------------------
+
+
+def plain(text: str, what: str) -> str:
+    """A word of a client, as it is.
+
+    Raises:
+        UsageError: it is too long, or holds a character that no name has.
+    """
+    if len(text) > LONGEST:
+        raise UsageError(f"{what} has {len(text)} characters", f"At most {LONGEST}.")
+    for character in text:
+        # Control, format (bidirectional marks) and lone surrogates; all else may be a name.
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
+            raise UsageError(
+                f"{what} holds the character U+{ord(character):04X}", "Write plain text."
+            )
+    return text
+
+
+class Fence:
+    """The borders of a project.
+
+    Args:
+        project: Nothing outside of its folder is read or written for a client.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.root = project.root
+        self._folders = (project.kernels, project.profiles)
+
+    def target(self, text: str, what: str) -> str:
+        """A version, a capture, or a report below the project, as a command takes it.
+
+        Raises:
+            UsageError: a path that leads out, or no target at all.
+            DataError: a link, or no file, on the way to a report.
+        """
+        plain(text, what)
+        if not text or text.startswith("@"):
+            return text
+        head = text.partition("::")[0]
+        try:
+            *above, name = parts_of(self.root, head)
+        except DataError as error:
+            raise UsageError(
+                f"{what} {text!r} is no version, and no report of this project",
+                "Write v3, sgemm/v3, @capture, or a report's path relative to the project.",
+            ) from error
+        try:
+            with folder(self.root, above) as place:
+                found = place.status(name)
+        except OSError:
+            found = None  # no such folder: it may be a version, as in sgemm/v3
+        if found is None and head.endswith(_REPORTS):
+            raise UsageError(f"there is no report {head} in this project", "Check its path.")
+        if found is not None and not stat.S_ISREG(found.st_mode) and "." in name:
+            raise DataError(
+                f"{head} is no plain file of this project",
+                "Name the file itself, not a link to it.",
+            )
+        return text
+
+    def hold(self) -> None:
+        """Make sure that no link in the project's kernels or profiles leads out of it.
+
+        Raises:
+            DataError: one does.
+        """
+        for top in self._folders:
+            for path in _links(str(top)):
+                if not Path(path).resolve().is_relative_to(self.root.resolve()):
+                    shown = Path(path).relative_to(self.root).as_posix()
+                    raise DataError(
+                        f"{shown} is a link that leads out of the project",
+                        "Put what it stands for in its place; until then nothing is told.",
+                    )
+
+
+def _links(top: str) -> Iterator[str]:
+    """Paths of all links at and below a folder; none is followed."""
+    if Path(top).is_symlink():
+        yield top
+        return
+    try:
+        entries = list(os.scandir(top))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_symlink():
+            yield entry.path
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _links(entry.path)

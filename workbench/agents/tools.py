@@ -1,0 +1,194 @@
+"""The tools: what each is for, what it takes, and the command that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from workbench.agents import arguments as takes
+from workbench.agents.fence import Fence, Permit, plain
+from workbench.views.shapes import Json
+
+#: What says of which profile an answer is.
+_WHICH = ("study", "version", "problem", "engine", "device", "stale")
+#: What of a step's document the causal strip is.
+_STRIP = ("study", "problem", "device", "old", "new", "comparable", "warnings", "time")
+_CAUSE = ("sentence", "strip", "cause")
+
+
+class Tool(NamedTuple):
+    """One tool.
+
+    Attributes:
+        name: What it is called by.
+        text: What it does, for a client to choose by.
+        takes: Its arguments.
+        permit: What must be allowed for it; None: nothing.
+    """
+
+    name: str
+    text: str
+    takes: type[takes.Arguments]
+    permit: Permit | None = None
+
+    @property
+    def schema(self) -> Json:
+        """The JSON schema of its arguments."""
+        _, parts = msgspec.json.schema_components([self.takes])
+        return dict(parts[self.takes.__name__])
+
+
+TOOLS = (
+    Tool(
+        "list",
+        "Studies, their versions and problems, and what is recorded of each. Start here.",
+        takes.ListArguments,
+    ),
+    Tool(
+        "show",
+        "One recorded profile: counters of every launch, lines, ncu's rules, build, time.",
+        takes.ShowArguments,
+    ),
+    Tool(
+        "headroom",
+        "What limits a version now, its hottest line, and what to try with an upper bound of each.",
+        takes.TargetArguments,
+    ),
+    Tool(
+        "hot_lines",
+        "The source lines that most of the time is spent on, with what their warps wait for.",
+        takes.TargetArguments,
+    ),
+    Tool(
+        "strip",
+        "Why a step is faster or slower, in one line: edit, counter, stall, time, what limits now; "
+        "with its proofs and the hunks that they name.",
+        takes.StepArguments,
+    ),
+    Tool(
+        "diff",
+        "All that moved from one version to another: counters, hunks, how each counter's change "
+        "and the time are split over the hunks, expectations.",
+        takes.DiffArguments,
+    ),
+    Tool(
+        "check",
+        "Did the step move what its author predicted, and nothing else for the worse?",
+        takes.CheckArguments,
+    ),
+    Tool("source", "A version's source, line by line.", takes.SourceArguments),
+    Tool("explain", "What counters mean: unit, which way is better, name.", takes.ExplainArguments),
+    Tool("doctor", "What this machine can do, and how to get the rest.", takes.PlainArguments),
+    Tool(
+        "verify",
+        "Run versions on small inputs against a float64 reference; a wrong one is told with its "
+        "line. The emulator needs no GPU, and finds races, missing barriers and bad addresses.",
+        takes.VerifyArguments,
+        "verify",
+    ),
+    Tool(
+        "profile",
+        "Verify and profile versions, and record the counters (no times without a GPU).",
+        takes.ProfileArguments,
+        "profile",
+    ),
+    Tool("time", "Time versions on the GPU, and record that.", takes.RunArguments, "time"),
+    Tool(
+        "new_version",
+        "Start a version from its parent, with the text given. The next call is verify.",
+        takes.NewArguments,
+        "write",
+    ),
+    Tool(
+        "edit_version",
+        "Write a version anew that new_version started over this connection, and no other.",
+        takes.EditArguments,
+        "write",
+    ),
+)
+BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+# --- commands ------------------------------------------------------------------------------
+
+
+def _options(given: takes.Arguments, *names: str) -> list[str]:
+    """``--study=sgemm`` of those that are given; one word each, so that no value is an option."""
+    words = []
+    for name in names:
+        value = getattr(given, name)
+        if value not in ("", None):
+            text = plain(value, name) if isinstance(value, str) else str(value)
+            words.append(f"--{name.removesuffix('_s')}={text}")
+    return words
+
+
+def _flags(given: takes.Arguments, *names: str) -> list[str]:
+    return [f"--{name}" for name in names if getattr(given, name)]
+
+
+def command_of(tool: str, given: takes.Arguments, fence: Fence) -> list[str]:
+    """The command line, without ``workbench``, that answers a call.
+
+    Raises:
+        UsageError, DataError: it names what a client may not name.
+    """
+    recorded = ("study", "problem", "device", "engine")
+    json = "--format=json"
+    match given:
+        case takes.ListArguments():
+            return ["list", json, *_options(given, *recorded[:3])]
+        case takes.DiffArguments() | takes.StepArguments():
+            sides = [fence.target(given.old, "old"), fence.target(given.new, "new")]
+            flags = _flags(given, "force", *(("memory", "sass") if tool == "diff" else ()))
+            return ["diff", json, *_options(given, *recorded), *flags, "--", *sides]
+        case takes.TargetArguments():
+            flags = _flags(given, "memory") if isinstance(given, takes.ShowArguments) else []
+            target = fence.target(given.target, "target")
+            return ["show", json, *_options(given, *recorded), *flags, "--", target]
+        case takes.CheckArguments():
+            sides = [fence.target(each, "versions") for each in given.versions]
+            time = [] if given.time else ["--no-time"]
+            every = [] if sides else ["--all"]
+            return ["check", json, *_options(given, *recorded), *time, *every, "--", *sides]
+        case takes.RunArguments():
+            names = ("study", "problem", "arch", "seed", "timeout_s", "engine")
+            own = [name for name in names if hasattr(given, name)]
+            versions = [plain(each, "versions") for each in given.versions]
+            form = [] if tool == "profile" else [json]
+            return [tool, *form, *_options(given, *own), "--", *versions]
+        case _:
+            return ["doctor", json]
+
+
+# --- answers -------------------------------------------------------------------------------
+
+
+def answer_of(tool: str, document: Any) -> Any:
+    """What of a command's document a tool answers with."""
+    if not isinstance(document, dict):
+        return document
+    if tool == "headroom":
+        return _part(document, (*_WHICH, "time", "notices", "headroom"))
+    if tool == "hot_lines":
+        return _part(document, (*_WHICH, "hot_lines"))
+    if tool == "strip" and "cause" in document:
+        if not document["strip"]:
+            # Nothing is known of the time, as without a GPU: what each hunk moved is.
+            return _part(document, (*_STRIP, *_CAUSE, "story", "hunks"))
+        return {**_part(document, (*_STRIP, *_CAUSE)), "hunks": _named(document)}
+    return document
+
+
+def _part(document: Json, keys: Sequence[str]) -> Json:
+    return {key: document[key] for key in keys if key in document}
+
+
+def _named(document: Json) -> list[Json]:
+    """The hunks that the strip and the proofs name."""
+    wanted = {stop["hunk"] for stop in document["strip"]}
+    for proof in document["cause"]["proofs"]:
+        wanted |= set(proof["hunks"])
+    return [hunk for hunk in document["hunks"] if hunk["id"] in wanted]

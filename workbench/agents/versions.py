@@ -1,0 +1,155 @@
+"""The sources of versions: reading them, starting one, and writing again one that was started."""
+
+from __future__ import annotations
+
+from workbench.agents.fence import plain
+from workbench.disk.limits import SOURCE, read_regular
+from workbench.disk.writing import replace_file
+from workbench.errors import UsageError, did_you_mean
+from workbench.project import Project, require_project
+from workbench.specs import Version
+from workbench.study import frontmatter
+from workbench.study.discovery import load_versions
+from workbench.study.folder import parse_target
+from workbench.study.scaffold import start_version
+from workbench.study.seen import SeenStudy, view_study
+from workbench.study.sources import local_sources
+from workbench.views.shapes import Json
+
+#: Bytes of a version's text that a client may write.
+MOST_TEXT = 256 * 1024
+
+
+class Workshop:
+    """The versions of a project, as a client may see and write them.
+
+    Args:
+        project: Where they are.
+        python: Whether it may write Python, which runs with its user's rights where it is run.
+    """
+
+    def __init__(self, project: Project, *, python: bool) -> None:
+        self._root = project.root
+        self._python = python
+        self._started: set[str] = set()
+
+    def source(self, version: str, file: str, first: int, study: str) -> Json:
+        """A version's file (or one that it includes) as lines, from line `first` on.
+
+        Raises:
+            UsageError: no such version, no such file of it, or no such line.
+        """
+        project, _, found = self._find(version, study)
+        sources = local_sources(project, found)
+        names = [source.path for source in sources]
+        wanted = plain(file, "file") or found.path
+        if wanted not in names:
+            raise UsageError(
+                f"{wanted} is no file of {found.study}/{found.id}",
+                did_you_mean(wanted, names, "files"),
+            )
+        lines = (sources[names.index(wanted)].text or "").splitlines()
+        if first > max(1, len(lines)):
+            raise UsageError(f"{wanted} has {len(lines)} lines", f"first is {first}.")
+        return {
+            "version": f"{found.study}/{found.id}",
+            "title": found.title,
+            "parent": found.parent,
+            "kind": found.kind,
+            "file": wanted,
+            "files": names,
+            "first": first,
+            "last": len(lines),
+            "lines": lines[first - 1 :],
+        }
+
+    def start(self, version: str, parent: str, study: str, about: tuple[str, str, str]) -> Json:
+        """Start a version from its parent.
+
+        Args:
+            version: Its name: ``v5``, ``sgemm/v5_wide``.
+            parent: The version to start from; "": the last one.
+            study: Of names without one.
+            about: Its title, what was changed, and its text ("": the parent's code).
+
+        Raises:
+            UsageError: it is there already, cannot be named so, or cannot be read.
+        """
+        title, change, text = about
+        project = require_project(self._root)
+        name, stem = parse_target(plain(version, "version"), study or project.default_study)
+        seen = view_study(project, plain(name, "study"))
+        ladder = [each for each in seen.versions.values() if not each.baseline]
+        if parent:
+            own, parent_id = parse_target(plain(parent, "parent"), name)
+            if own != name:
+                raise UsageError(f"{parent} is of another study", f"Name a version of {name}.")
+            source = seen.version(parent_id)
+        elif ladder:
+            source = ladder[-1]
+        else:
+            raise UsageError(f"study {name} has no version to start from", "Name its parent.")
+        self._writable(source, text)
+        path = start_version(
+            seen,
+            project,
+            stem,
+            source,
+            plain(title, "title"),
+            change=plain(change, "change"),
+            text=text,
+        )
+        self._started.add(path)
+        number = stem.partition("_")[0]
+        return {"written": path, "version": f"{name}/{number}", "parent": source.id}
+
+    def write(self, version: str, study: str, text: str) -> Json:
+        """Write the text of a version anew that was started over this connection.
+
+        Raises:
+            UsageError: it was not, or the text is no version's: the old one is there still.
+        """
+        project, _, found = self._find(version, study)
+        if found.path not in self._started:
+            raise UsageError(
+                f"{found.path} was not started over this connection, and is not written over",
+                f"Start a version of its own: new_version with parent {found.id}.",
+            )
+        self._writable(found, text)
+        if not frontmatter.present(text, path=found.path, kind=found.kind):
+            _, last = frontmatter.parse(found.text, path=found.path, kind=found.kind).lines
+            text = "\n".join([*found.text.split("\n")[:last], text])
+        frontmatter.parse(text, path=found.path, kind=found.kind)
+        before = read_regular(project.root / found.path, SOURCE)
+        replace_file(project.root, found.path, text.encode(), durable=True)
+        try:
+            load_versions(project, found.study)
+        except BaseException:
+            replace_file(project.root, found.path, before, durable=True)
+            raise
+        return {"written": found.path, "version": f"{found.study}/{found.id}"}
+
+    def _find(self, version: str, study: str) -> tuple[Project, SeenStudy, Version]:
+        project = require_project(self._root)
+        default = plain(study, "study") or project.default_study
+        name, own = parse_target(plain(version, "version"), default)
+        seen = view_study(project, name)
+        return project, seen, seen.version(own)
+
+    def _writable(self, like: Version, text: str) -> None:
+        """Refuse text that is no text, too long, or Python where that was not allowed."""
+        if like.kind != "cuda" and not self._python:
+            raise UsageError(
+                f"{like.path} is Python, which runs with its user's rights",
+                "Start the server with --allow python where a client may write that.",
+            )
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise UsageError("the text is not valid Unicode", "Send it as UTF-8.") from error
+        if size > MOST_TEXT:
+            raise UsageError(f"the text has {size} bytes", f"At most {MOST_TEXT}.")
+        if any(ord(each) < 32 and each not in "\n\t" for each in text):
+            raise UsageError(
+                "the text holds control characters", "Lines end with a line feed, and no other."
+            )

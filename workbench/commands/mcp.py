@@ -1,0 +1,45 @@
+"""``workbench mcp``: the project for programs, over standard input and output."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="WORDS",
+    help="Beyond looking: verify, profile, time, write, python; several with commas.",
+)
+@click.option(
+    "--project",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="The project's folder (default: the current one, or the nearest above it).",
+)
+def command(allow: tuple[str, ...], folder: Path | None) -> None:
+    """Serve the project to a program that speaks the Model Context Protocol.
+
+    A client may look at all that is recorded. It runs and writes nothing unless --allow
+    says so: verify, profile and time run a version's code, write starts versions of CUDA
+    C++, python lets these be Python. The server ends when standard input does.
+    """
+    from workbench.agents.fence import read_permits
+    from workbench.errors import MissingError
+    from workbench.project import require_project
+
+    permits = read_permits(allow)
+    project = require_project(folder)
+    if find_spec("mcp") is None:
+        raise MissingError(
+            "the MCP SDK is not installed",
+            "In workbench's checkout: pip install '.[mcp]', or pip install mcp. Without it, every "
+            "command has --format json, and `workbench schema` its schema.",
+        )
+    from workbench.agents.server import serve
+
+    serve(project, permits)
