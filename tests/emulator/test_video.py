@@ -154,6 +154,15 @@ def multiply(rng: random.Random) -> tuple[str, list[str]]:
     ]  # fmt: skip
 
 
+def variant(rng: random.Random, op: str) -> tuple[str, list[str]]:
+    """An instruction of an opcode, with its operands."""
+    return multiply(rng) if op == "vmad" else (packed if op[-1] in "24" else scalar)(rng, op)
+
+
+def word(rng: random.Random) -> int:
+    return rng.choice((rng.choice(EDGES), rng.getrandbits(32)))
+
+
 def run(opcode: str, operands: list[str], words: np.ndarray) -> list[int]:
     """The instruction in a warp; `words` are (3, 32)."""
     text = f"""{HEADER}.file 1 "k.cu"
@@ -184,12 +193,8 @@ OPCODES = [
 def test_a_video_instruction_does_what_the_manual_says(op: str) -> None:
     rng = random.Random(op)
     for _ in range(8):
-        words = np.array(
-            [[rng.choice((rng.choice(EDGES), rng.getrandbits(32))) for _ in range(32)]
-             for _ in range(3)], "u4",
-        )  # fmt: skip
-        make = multiply(rng) if op == "vmad" else (packed if op[-1] in "24" else scalar)(rng, op)
-        opcode, operands = make
+        words = np.array([[word(rng) for _ in range(32)] for _ in range(3)], "u4")
+        opcode, operands = variant(rng, op)
         want = [slow(opcode, operands, (int(x), int(y), int(z))) for x, y, z in words.T.tolist()]
         assert run(opcode, operands, words) == want, (opcode, operands)
 
