@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,6 +124,23 @@ __device__ float helper(float x) { return x; }
 void host() { plain<<<1, 2>>>(0); }
 """
     assert kernel_names(code) == ["plain", "clustered", "typed"]
+
+
+LONG = {
+    "kernels": "__global__ __launch_bounds__(64, 2) void k(int* y) { *y = 1; /* one */ }\n" * 9000,
+    "no kernel has a name": "__global__ " * 60_000,
+    "attributes that nobody ends": "__global__ __launch_bounds__(" * 24_000,
+    "comments that nobody ends": "/*" * 330_000,
+    "words": "__global__ " + "a " * 330_000,
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_a_file_of_660_kb_is_searched_in_a_second(what: str) -> None:
+    """In time proportional to its length: the square of it would be hours."""
+    begin = time.process_time()
+    assert len(LONG[what]) > 650_000 and len(kernel_names(LONG[what])) <= 1
+    assert time.process_time() - begin < 2.0  # 0.1 s; a busy machine counts more
 
 
 def test_a_version_may_have_a_tolerance_of_its_own(tmp_path: Path) -> None:

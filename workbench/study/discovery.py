@@ -14,19 +14,22 @@ from workbench.study.sources import local_sources, read_source
 
 #: A version's file by its stem: ``v3``, ``v3_padded``.
 VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+#: One that nobody ends takes the rest: looked for from every beginning, its end would cost the
+#: square of the file's length.
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 #: Attributes between __global__ and the name that look like a call.
 _ATTRIBUTE = re.compile(
     r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__)"
     r"\s*\((?:[^()]|\([^()]*\))*\)"
 )
-_GLOBAL = re.compile(r"__global__\b([^;{}()]*?)\b(\w+)\s*\(")
+#: Not beyond the next one, for the same reason.
+_GLOBAL = re.compile(r"__global__\b(?:(?!__global__\b)[^;{}()])*?\b(\w+)\s*\(")
 
 
 def kernel_names(code: str) -> list[str]:
     """The functions that a CUDA source declares ``__global__``, in order."""
     plain = _ATTRIBUTE.sub(" ", _COMMENT.sub(" ", code))
-    return list(dict.fromkeys(match[2] for match in _GLOBAL.finditer(plain)))
+    return list(dict.fromkeys(match[1] for match in _GLOBAL.finditer(plain)))
 
 
 def load_versions(project: Project, study: str) -> dict[str, Version]:
