@@ -57,6 +57,8 @@ def test_compiled_kernels_have_the_names_of_the_compiler_and_their_range(cli: Cl
     assert [(x["range"], x["launches"]) for x in ranges] == [("forward", 10)]
     # PyTorch launches what goes backward from a thread of its own, which is inside of no range.
     assert rows["triton_per_fused__softmax_backward_data_mul_view_7"]["ranges"] == []
+    csv = cli("show", "@compile", "--format", "csv")[1].splitlines()
+    assert any(",forward,1," in line for line in csv) and not any("{" in line for line in csv)
     assert "NVTX range" in cli("show", "@compile", "--format", "markdown")[1]
 
 

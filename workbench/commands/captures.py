@@ -114,7 +114,7 @@ def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: 
     """Print the difference of two captures, and the steps of the kernels that matter."""
     from workbench.analysis.program.difference import compare_programs
     from workbench.analysis.program.steps import kernel_steps
-    from workbench.views.sheets.program import difference_sheet
+    from workbench.views.sheets.programs import difference_sheet
     from workbench.views.terminal.tables import print_sheet
 
     before, after = open_capture(old), open_capture(new)
@@ -125,7 +125,7 @@ def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: 
         return
     steps = kernel_steps(difference, (before.detail, after.detail), force=force)
     if format_ == "json":
-        from workbench.views.sheets.program import difference_document
+        from workbench.views.sheets.programs import difference_document
         from workbench.views.text.documents import dumps
         from workbench.views.text.step import steps_of
 

@@ -55,7 +55,7 @@ class RangeRow(Document, frozen=True):
 class KernelRow(Document, frozen=True):
     """A kernel of a program; seconds and launches are of one run, `share` 0 to 1.
 
-    `ranges` are those with most of its time, of `range_count`.
+    `ranges` are those with most of its time, of `range_count`; `range` is the first of them.
     """
 
     kernel: str
@@ -70,9 +70,10 @@ class KernelRow(Document, frozen=True):
     grid: list[int] | None
     block: list[int] | None
     graph: bool
-    ranges: list[RangeRow]
+    range: str | None
     range_count: int
     profiled: int
+    ranges: list[RangeRow]
 
 
 class NoticeFacts(Document, frozen=True):

@@ -10,19 +10,15 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.launches.titles import shortened
-from workbench.analysis.program.difference import ProgramDifference, WorkChange, total
+from workbench.analysis.program.difference import total
 from workbench.captures.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
-from workbench.units import count, listed, quantity, relative, several, signed
+from workbench.units import count, quantity, several
 from workbench.views.shapes import shaped
 from workbench.views.shapes.program import (
-    KernelFate,
     KernelRow,
     NoticeFacts,
     ProgramDocument,
-    ProgramsDocument,
-    ProgramSide,
-    ProgramStep,
     ProgramTime,
     RunFacts,
 )
@@ -30,15 +26,6 @@ from workbench.views.sheets import Sheet, when
 
 #: Rows that people are shown unless they ask for all; programs get every row.
 ROWS = 20
-_FATES = {
-    "same": "",
-    "renamed": "renamed",
-    "fused": "fused",
-    "split": "split",
-    "replaced": "replaced",
-    "came": "came",
-    "went": "went",
-}
 
 
 def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet:
@@ -51,18 +38,18 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
     survey, whole = capture.survey, total(capture.survey)
     runs = len(survey.runs)
     profiled = Counter(capture.detail)
-    names = _names(survey.works)
+    names = names_of(survey.works)
     raw = [
         _work(work, name, runs, whole, profiled[place])
         for place, (work, name) in enumerate(zip(survey.works, names, strict=True))
     ]
-    ranged = any(row["ranges"] for row in raw)
+    ranged = any(row["range"] for row in raw)
     shown = [
         (
             shortened(row["kernel"]),
             quantity(row["seconds"], "s"),
             quantity(100 * row["share"], "%"),
-            _count(row["launches"]),
+            count_words(row["launches"]),
             quantity(row["mean_s"], "s"),
             f"{quantity(row['shortest_s'], 's')} – {quantity(row['longest_s'], 's')}",
             _shape(row["grid"]),
@@ -135,28 +122,33 @@ def _work(work: Work, name: str, runs: int, whole: Estimate, profiled: int) -> d
         "grid": shape.grid if shape else None,
         "block": shape.block if shape else None,
         "graph": work.graph,
-        "ranges": [
-            {"range": x.path, "launches": x.launches / runs, "seconds": 1e-9 * x.total_ns / runs}
-            for x in work.ranges
-        ],
+        "range": work.ranges[0].path if work.ranges else None,
         "range_count": work.range_count,
         "profiled": profiled,
     }
 
 
+def _ranges(work: Work, runs: int) -> list[dict[str, Any]]:
+    """The NVTX ranges of a kernel, per run, those with most of its time."""
+    return [
+        {"range": x.path, "launches": x.launches / runs, "seconds": 1e-9 * x.total_ns / runs}
+        for x in work.ranges
+    ]
+
+
 def _range(row: dict[str, Any]) -> str:
     """The range with most of a kernel's time, and how many others there are."""
-    if not row["ranges"]:
+    if not row["range"]:
         return ""
     others = row["range_count"] - 1
-    return shortened(row["ranges"][0]["range"]) + (f" + {others}" if others else "")
+    return shortened(row["range"]) + (f" + {others}" if others else "")
 
 
 def _document(
     capture: ProgramCapture, whole: Estimate, kernels: Sequence[dict[str, Any]]
 ) -> ProgramDocument:
     return ProgramDocument(
-        **_side_fields(capture, whole),
+        **side_fields(capture, whole),
         runs=[
             RunFacts(
                 wall_s=run.wall_s,
@@ -166,12 +158,15 @@ def _document(
             )
             for run in capture.survey.runs
         ],
-        kernels=[msgspec.convert(kernel, KernelRow) for kernel in kernels],
+        kernels=[
+            msgspec.convert({**row, "ranges": _ranges(work, len(capture.survey.runs))}, KernelRow)
+            for row, work in zip(kernels, capture.survey.works, strict=True)
+        ],
         notices=[shaped(notice, NoticeFacts) for notice in capture.notices],
     )
 
 
-def _side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
+def side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
     """What every document says of a capture."""
     return {
         "capture": capture.name,
@@ -182,12 +177,12 @@ def _side_fields(capture: ProgramCapture, whole: Estimate) -> dict[str, Any]:
         "device": capture.device.name if capture.device else None,
         "survey": capture.survey.way,
         "nvtx": capture.survey.nvtx or None,
-        "time": _time(whole),
+        "time": program_time(whole),
         "tools": capture.tools,
     }
 
 
-def _time(estimate: Estimate) -> ProgramTime:
+def program_time(estimate: Estimate) -> ProgramTime:
     """Seconds with their interval; null where one run gives none."""
     known = estimate.n > 1
     return ProgramTime(
@@ -227,7 +222,7 @@ def time_words(estimate: Estimate) -> str:
     )
 
 
-def _names(works: Sequence[Work]) -> list[str]:
+def names_of(works: Sequence[Work]) -> list[str]:
     """Names that tell kernels of one name apart by their template arguments."""
     from workbench.analysis.launches.titles import titles
     from workbench.model import Launch
@@ -245,7 +240,8 @@ def _names(works: Sequence[Work]) -> list[str]:
     )
 
 
-def _count(value: float) -> str:
+def count_words(value: float) -> str:
+    """Launches of one run: whole, or with a digit where runs differ."""
     return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
 
 
@@ -256,147 +252,3 @@ def _shape(size: Dim3 | None) -> str:
     while len(parts) > 1 and parts[-1] == 1:
         parts.pop()
     return "×".join(f"{part:,}" for part in parts)  # an extent is exact: 16,384 and not 16.4 k
-
-
-# --- two of them ---------------------------------------------------------------------------
-
-
-def difference_sheet(
-    difference: ProgramDifference, *, everything: bool = False, rest: str = "--all"
-) -> Sheet:
-    """Two captures: what became of every kernel, and a line that all rows add up to.
-
-    Args:
-        difference: Of the two.
-        everything: Show people all rows.
-        rest: Where they find the others.
-    """
-    rows = difference.rows
-    kept = rows if everything else rows[:ROWS]
-    names = row_names(difference)
-    shown = [_shown(difference, row, names[n]) for n, row in enumerate(kept)]
-    if len(kept) < len(rows):
-        left = rows[len(kept) :]
-        words = f"{several(len(left), 'more kernel')} ({rest})"
-        shown.append(_line(words, difference, left))
-    shown.append(_line("all of them", difference, rows))
-    return Sheet(
-        header=("", "kernel", "before", "after", "change", "share of change", "launches"),
-        shown=tuple(shown),
-        raw=tuple(_raw(difference, row, names[n]) for n, row in enumerate(rows)),
-        document=difference_document(difference).plain(),
-        title=headline(difference),
-        notes=tuple(f"note: {warning}" for warning in difference.warnings),
-        extra=("share of change", "launches"),
-    )
-
-
-def headline(difference: ProgramDifference) -> str:
-    """The program's change in a sentence, its interval with it, and what came and went."""
-    lines = [f"@{difference.old.name} → @{difference.new.name}"]
-    lines += [f"not comparable, compared by force: {reason}" for reason in difference.reasons]
-    hint = "" if difference.interval_known else "; one run has no interval, --repeat gives one"
-    lines.append(change_words(difference) + hint)
-    words = fate_words(difference)
-    return "\n".join([*lines, words] if words else lines) + "\n"
-
-
-def change_words(difference: ProgramDifference) -> str:
-    """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any."""
-    old, new = difference.totals
-    change = difference.change_s
-    text = f"{time_words(old)} → {time_words(new)} on the GPU: "
-    if not difference.moved:
-        noise = "its interval holds zero" if change.n > 1 else "within a duration's usual noise"
-        text += f"no change that can be told ({signed(change.value, 's')}, {noise})"
-    else:
-        ratio = max(old.value, new.value) / max(min(old.value, new.value), 1e-12)
-        word = "faster" if new.value < old.value else "slower"
-        text += f"{ratio:.3g}× {word}, {signed(change.value, 's')}"
-        if change.n > 1:
-            text += f" ({signed(change.low, 's')} to {signed(change.high, 's')})"
-    return text
-
-
-def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 6 kernels went and 1 kernel renamed``; "" where all stayed."""
-    fates = Counter(row.fate for row in difference.rows)
-    words = [
-        f"{several(number, 'kernel')} {_FATES[fate]}"
-        for fate, number in fates.items()
-        if _FATES[fate]
-    ]
-    return listed(words, 8) if words else ""
-
-
-def row_names(difference: ProgramDifference) -> list[str]:
-    """What rows are called: as in the tables of either side, arguments only where needed."""
-    sides = [_names(side.survey.works) for side in (difference.old, difference.new)]
-    out = []
-    for row in difference.rows:
-        if row.fate == "same":
-            out.append(sides[1][row.new[0]])
-            continue
-        parts = [
-            " + ".join(dict.fromkeys(names[place] for place in places))
-            for names, places in zip(sides, (row.old, row.new), strict=True)
-        ]
-        out.append(" → ".join(filter(None, parts)))
-    return out
-
-
-def _shown(difference: ProgramDifference, row: WorkChange, name: str) -> tuple[str, ...]:
-    return (_FATES[row.fate], shortened(name), *_cells(difference, [row]))
-
-
-def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
-    return ("", title, *_cells(difference, rows))
-
-
-def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
-    before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
-    launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
-    whole = difference.change_s.value
-    share = (after - before) / whole if whole else 0.0
-    return (
-        quantity(before, "s") if before else "—",
-        quantity(after, "s") if after else "—",
-        f"{signed(after - before, 's')} {relative(before, after)}".replace(" —", ""),
-        quantity(100 * share, "%") if whole else "—",
-        " → ".join(dict.fromkeys(map(_count, launches))),
-    )
-
-
-def _raw(difference: ProgramDifference, row: WorkChange, name: str) -> dict[str, Any]:
-    old_s, new_s = difference.seconds(row)
-    launches = difference.launches(row)
-    whole = difference.change_s.value
-    return {
-        "kernel": name,
-        "fate": row.fate,
-        "old_s": old_s if row.old else None,
-        "new_s": new_s if row.new else None,
-        "change_s": new_s - old_s,
-        "share": (new_s - old_s) / whole if whole else None,
-        "old_launches": launches[0] if row.old else None,
-        "new_launches": launches[1] if row.new else None,
-    }
-
-
-def difference_document(
-    difference: ProgramDifference, steps: Sequence[ProgramStep] = ()
-) -> ProgramsDocument:
-    """The JSON document, with the steps of kernels where these are told."""
-    old, new = difference.totals
-    names = row_names(difference)
-    rows = [_raw(difference, row, names[n]) for n, row in enumerate(difference.rows)]
-    return ProgramsDocument(
-        old=ProgramSide(**_side_fields(difference.old, old)),
-        new=ProgramSide(**_side_fields(difference.new, new)),
-        comparable=not difference.reasons,
-        warnings=[*(f"not comparable: {x}" for x in difference.reasons), *difference.warnings],
-        change=_time(difference.change_s),
-        moved=difference.moved,
-        kernels=[msgspec.convert(row, KernelFate) for row in rows],
-        steps=list(steps),
-    )

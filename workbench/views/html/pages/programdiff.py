@@ -1,6 +1,6 @@
 """View model of two captured programs: what became of every kernel, so that it adds up.
 
-The table is that of `views.sheets.program`; what is told of a kernel is told by its own page.
+The table is that of `views.sheets.programs`; what is told of a kernel is told by its own page.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from workbench.views.html.parts.common import (
     width,
 )
 from workbench.views.html.parts.headroom import PanelView
-from workbench.views.sheets.program import (
-    ROWS,
+from workbench.views.sheets.program import ROWS
+from workbench.views.sheets.programs import (
     change_words,
     difference_sheet,
     fate_words,
