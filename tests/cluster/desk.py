@@ -154,7 +154,7 @@ class Desk:
         return process.returncode, out, err
 
     def pieces(self, kind: str) -> list[dict[str, Any]]:
-        """Files of ``begun`` or ``done`` of all campaigns there are."""
+        """Files of ``begun`` or ``done`` of all dispatches there are."""
         found = []
         for path in self.root.glob(f".workbench/jobs/*/{kind}/*.json"):
             try:

@@ -7,6 +7,7 @@ two fake GPUs a node. Nothing of a Slurm that is installed is read or written.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -187,7 +188,12 @@ class Slurm:
     def _child(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.out").open("wb") as out:
             self._children[name] = subprocess.Popen(
-                words, env=self.env, stdout=out, stderr=subprocess.STDOUT, cwd=self.folder
+                words,
+                env=self.env,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                preexec_fn=_end_with_us,
             )
 
     def _munge(self) -> None:
@@ -232,6 +238,11 @@ class Slurm:
                 if mark in path.read_bytes().split(b"\0") and int(path.parent.name) != os.getpid():
                     found.add(int(path.parent.name))
         return found
+
+
+def _end_with_us() -> None:
+    """In a child: end when pytest is killed, which then tears nothing down (prctl(2))."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _listens(port: int) -> bool:

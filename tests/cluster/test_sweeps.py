@@ -45,7 +45,7 @@ def keys(desk: Desk) -> list[tuple[str, str]]:
 
 
 def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: Collected) -> None:
-    desk.study(5, SIZES)
+    desk.study(5, SIZES, pause=0.05)
     desk.settings(cap=4, per_job=3)
     sweep = desk.start("sweep", "--on", "slurm", *QUICK)
     most = 0
@@ -56,19 +56,19 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
         most = max(most, len(rows))
         return rows
 
-    until(lambda: len(collected()["done"]) >= 6 and len(running()) >= 2, 90)
-    until(lambda: any(desk.kill(row) for row in running()), 30)
+    until(lambda: ("v0", "n1000") in keys(desk) and len(running()) >= 2, 90)
     writers = [
         _srun(desk, node, "-c", _WRITER, str(desk.root / "profiles")) for node in ("node1", "node2")
     ]
+    until(lambda: any(desk.kill(row) for row in running()), 30)
+    for writer in writers:
+        told, errors = writer.communicate(timeout=90)
+        assert told == "written\n", errors
     until(lambda: bool(_requeue(desk, running())), 30)
     until(lambda: any(row["node"] == "node2" for row in running()), 30)
     desk.cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=fan broken")
     drained = time.time()
     out, err = sweep.communicate(timeout=200)
-    for writer in writers:
-        told, errors = writer.communicate(timeout=60)
-        assert told == "written\n", errors
     assert sweep.returncode == 0, err
     # 60 results, none twice, none half.
     assert sorted(keys(desk)) == sorted({*keys(desk)}) and len(keys(desk)) == 60, err

@@ -11,9 +11,9 @@ from typing import Literal
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench.cluster import Element, Phase, Place, Queue
-from workbench.cluster import campaign as files
-from workbench.cluster.campaign import Campaign, Fault, Order, Outcome
+from workbench.cluster import Element, Phase, Queue, Slot
+from workbench.cluster import dispatch as files
+from workbench.cluster.dispatch import Dispatch, Fault, JobOrder, PieceOutcome
 from workbench.cluster.settings import SlurmSettings, read_settings
 from workbench.cluster.watch import Watch
 from workbench.engines import RunOptions
@@ -21,24 +21,24 @@ from workbench.errors import MissingError, UsageError
 from workbench.model import Timing
 from workbench.project import Project, require_project
 
-ORDER = Order(
+ORDER = JobOrder(
     kind="verify",
     study="double",
     words="workbench verify",
     submitted="2026-11-22T10:00:00Z",
     run=RunOptions(seed=1),
 )
-Act = Callable[["Scripted", Place, tuple[int, ...]], Element | None]
+Act = Callable[["Scripted", Slot, tuple[int, ...]], Element | None]
 
 
 class Scripted(Queue):
     """A queue in which each array's elements do what its act says."""
 
-    def __init__(self, campaign: Campaign, *acts: Act) -> None:
-        self.campaign = campaign
+    def __init__(self, dispatch: Dispatch, *acts: Act) -> None:
+        self.dispatch = dispatch
         self.acts = list(acts)
         self.sent: list[tuple[list[tuple[int, ...]], list[str]]] = []
-        self.ended: list[Place] = []
+        self.ended: list[Slot] = []
         self.nodes: dict[str, str] = {}
         self.deaf = 0
 
@@ -53,18 +53,18 @@ class Scripted(Queue):
     ) -> str:
         if len(self.sent) >= len(self.acts):
             raise MissingError("Slurm refuses the jobs: no node is left", "")
-        assert folder == self.campaign.folder and not exclusive
+        assert folder == self.dispatch.folder and not exclusive
         self.sent.append((list(works), list(avoid)))
         return str(len(self.sent))
 
-    def elements(self, names: Sequence[str]) -> dict[Place, Element] | None:
+    def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
         if self.deaf:
             self.deaf -= 1
             return None
         found = {}
         for number, name in enumerate(names):
             for at, work in enumerate(self.sent[number][0]):
-                place = Place(name, at)
+                place = Slot(name, at)
                 element = self.acts[number](self, place, work)
                 if element is not None:
                     found[place] = element
@@ -73,7 +73,7 @@ class Scripted(Queue):
     def cancel(self, names: Sequence[str]) -> None:
         raise AssertionError("nobody asked for that")
 
-    def end(self, place: Place) -> None:
+    def end(self, place: Slot) -> None:
         self.ended.append(place)
 
     def troubled(self) -> Mapping[str, str]:
@@ -110,18 +110,18 @@ def ends(word: str, node: str = "node1") -> Act:
 def does(node: str = "node2", fault: Fault | None = None) -> Act:
     """Elements that do their pieces."""
 
-    def act(queue: Scripted, _place: Place, work: tuple[int, ...]) -> Element:
+    def act(queue: Scripted, _place: Slot, work: tuple[int, ...]) -> Element:
         for number in work:
-            version, problem = queue.campaign.pieces[number]
-            outcome = Outcome(version=version, problem=problem, node=node, fault=fault)
-            queue.campaign.finish(number, outcome)
+            version, problem = queue.dispatch.pieces[number]
+            outcome = PieceOutcome(version=version, problem=problem, node=node, fault=fault)
+            queue.dispatch.finish(number, outcome)
         return Element(phase="ended", word="COMPLETED", node=node)
 
     return act
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> Campaign:
+def dispatch(tmp_path: Path) -> Dispatch:
     made = files.begin(tmp_path, ORDER)
     made.add([("v1", "a"), ("v2", "a")])
     return made
@@ -134,21 +134,21 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
 
-def watch(queue: Scripted) -> tuple[dict[str, Outcome], list[str]]:
+def watch(queue: Scripted) -> tuple[dict[str, PieceOutcome], list[str]]:
     """Outcomes by version, each told once, and what was said."""
-    told: dict[str, Outcome] = {}
+    told: dict[str, PieceOutcome] = {}
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: PieceOutcome) -> None:
         assert outcome.version not in told, "told twice"
         told[outcome.version] = outcome
 
     said = Said()
-    Watch(queue.campaign, queue, SlurmSettings(patience=3), said, tell).run()
+    Watch(queue.dispatch, queue, SlurmSettings(patience=3), said, tell).run()
     return told, said.lines
 
 
-def test_what_goes_well_is_told_once(campaign: Campaign) -> None:
-    queue = Scripted(campaign, does())
+def test_what_goes_well_is_told_once(dispatch: Dispatch) -> None:
+    queue = Scripted(dispatch, does())
     told, said = watch(queue)
     assert set(told) == {"v1", "v2"} and not any(each.fault for each in told.values())
     assert queue.sent == [([(0,), (1,)], [])]
@@ -157,8 +157,8 @@ def test_what_goes_well_is_told_once(campaign: Campaign) -> None:
 
 
 @pytest.mark.parametrize("word", ["FAILED", "OUT_OF_MEMORY", "TIMEOUT", "NODE_FAIL", "COMPLETED"])
-def test_lost_pieces_are_sent_again(campaign: Campaign, word: str) -> None:
-    queue = Scripted(campaign, ends(word), does())
+def test_lost_pieces_are_sent_again(dispatch: Dispatch, word: str) -> None:
+    queue = Scripted(dispatch, ends(word), does())
     told, said = watch(queue)
     assert len(told) == 2 and len(queue.sent) == 2
     failed = word == "NODE_FAIL"
@@ -167,76 +167,76 @@ def test_lost_pieces_are_sent_again(campaign: Campaign, word: str) -> None:
     assert said.count(line) == failed
 
 
-def test_an_element_that_nobody_knows_any_more_is_lost_after_a_while(campaign: Campaign) -> None:
-    told, _ = watch(Scripted(campaign, lambda *_: None, does()))
+def test_an_element_that_nobody_knows_any_more_is_lost_after_a_while(dispatch: Dispatch) -> None:
+    told, _ = watch(Scripted(dispatch, lambda *_: None, does()))
     assert len(told) == 2
 
 
-def test_three_times_is_enough(campaign: Campaign) -> None:
-    told, _ = watch(Scripted(campaign, *[ends("FAILED")] * 3))
+def test_three_times_is_enough(dispatch: Dispatch) -> None:
+    told, _ = watch(Scripted(dispatch, *[ends("FAILED")] * 3))
     fault = told["v1"].fault
     assert fault is not None and fault.code == 3
     assert fault.message == "v1 has no result on a after 3 tries (FAILED on node1)"
-    assert f".workbench/jobs/{campaign.name}/log" in fault.hint
+    assert f".workbench/jobs/{dispatch.name}/log" in fault.hint
 
 
-def test_what_a_user_cancels_is_not_sent_again(campaign: Campaign) -> None:
-    queue = Scripted(campaign, ends("CANCELLED"), does())
+def test_what_a_user_cancels_is_not_sent_again(dispatch: Dispatch) -> None:
+    queue = Scripted(dispatch, ends("CANCELLED"), does())
     told, _ = watch(queue)
     assert len(queue.sent) == 1 and all(each.fault for each in told.values())
 
 
 def test_a_node_on_which_nothing_runs_is_avoided_and_the_next_one_believed(
-    campaign: Campaign,
+    dispatch: Dispatch,
 ) -> None:
     gone = Fault(code=3, message="no NVIDIA GPU can be used here")
-    queue = Scripted(campaign, does("node1", gone), does("node2", gone))
+    queue = Scripted(dispatch, does("node1", gone), does("node2", gone))
     told, said = watch(queue)
     assert queue.sent[1][1] == ["node1"]
     assert said.count("node node1 failed: no NVIDIA GPU can be used here; its work goes to others")
     assert [each.fault for each in told.values()] == [gone, gone]
 
 
-def test_where_no_other_node_is_left_the_queue_s_words_are_told(campaign: Campaign) -> None:
-    told, _ = watch(Scripted(campaign, ends("NODE_FAIL")))
+def test_where_no_other_node_is_left_the_queue_s_words_are_told(dispatch: Dispatch) -> None:
+    told, _ = watch(Scripted(dispatch, ends("NODE_FAIL")))
     fault = told["v2"].fault
     assert fault is not None and "NODE_FAIL on node1; Slurm refuses the jobs" in fault.message
 
 
-def test_a_wrong_kernel_is_final(campaign: Campaign) -> None:
-    queue = Scripted(campaign, does("node1", Fault(code=4, message="wrong")), does())
+def test_a_wrong_kernel_is_final(dispatch: Dispatch) -> None:
+    queue = Scripted(dispatch, does("node1", Fault(code=4, message="wrong")), does())
     told, _ = watch(queue)
     assert len(queue.sent) == 1 and told["v1"].fault is not None
 
 
-def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(campaign: Campaign) -> None:
+def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(dispatch: Dispatch) -> None:
     looks: list[int] = []
 
-    def held(queue: Scripted, place: Place, work: tuple[int, ...]) -> Element:
+    def held(queue: Scripted, place: Slot, work: tuple[int, ...]) -> Element:
         looks.append(0)
         if len(looks) <= 2:
             return Element(phase="running", word="RUNNING", node="node1")
         reason = "launch failed requeued held"
         return Element(phase="queued", word="PENDING", reason=reason)
 
-    queue = Scripted(campaign, held, does())
+    queue = Scripted(dispatch, held, does())
     told, said = watch(queue)
     assert len(told) == 2 and len(queue.ended) == 2 and queue.sent[1][1] == ["node1"]
     assert any("was put back into the queue (it ran on node1)" in line for line in said)
 
 
 def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(
-    campaign: Campaign,
+    dispatch: Dispatch,
 ) -> None:
     looks: list[int] = []
 
-    def slow(queue: Scripted, place: Place, work: tuple[int, ...]) -> Element:
+    def slow(queue: Scripted, place: Slot, work: tuple[int, ...]) -> Element:
         looks.append(0)
         if len(looks) > 40:
             return does()(queue, place, work) or Element(phase="ended", word="COMPLETED")
         return Element(phase="running", word="RUNNING", node="node1")
 
-    queue = Scripted(campaign, slow)
+    queue = Scripted(dispatch, slow)
     queue.nodes = {"node1": "draining (fan broken)", "node9": "down"}
     queue.deaf = 2
     _, said = watch(queue)
@@ -245,19 +245,19 @@ def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(
     assert not any("node9" in line for line in said)
 
 
-def test_who_comes_back_sends_only_what_was_not_sent(campaign: Campaign) -> None:
-    array = campaign.plan_array([(0,)])
-    campaign.sent(array, "7")
-    queue = Scripted(campaign, does(), does())
+def test_who_comes_back_sends_only_what_was_not_sent(dispatch: Dispatch) -> None:
+    array = dispatch.plan_array([(0,)])
+    dispatch.sent(array, "7")
+    queue = Scripted(dispatch, does(), does())
     queue.sent.append(([(0,)], []))
     told, _ = watch(queue)
     assert len(told) == 2 and queue.sent[1][0] == [(1,)]
 
 
-def test_files_that_are_damaged_are_named(campaign: Campaign) -> None:
-    (campaign.folder / "pieces.json").write_text("half")
+def test_files_that_are_damaged_are_named(dispatch: Dispatch) -> None:
+    (dispatch.folder / "pieces.json").write_text("half")
     with pytest.raises(Exception, match=r"pieces\.json cannot be read"):
-        _ = campaign.pieces
+        _ = dispatch.pieces
 
 
 # --- settings -------------------------------------------------------------------------------

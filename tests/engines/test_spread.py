@@ -17,7 +17,7 @@ from tests.processes import until
 from workbench.engines import RunOptions
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
-from workbench.engines.host.process import Stop, StoppedError, run_group
+from workbench.engines.host.process import Halt, HaltedError, run_group
 from workbench.errors import UsageError
 from workbench.project import Project
 from workbench.store import Store
@@ -212,12 +212,12 @@ def cwd(path: Path) -> str:
 
 
 def test_a_program_that_is_stopped_ends_at_once(tmp_path: Path) -> None:
-    stop = Stop()
+    stop = Halt()
     timer = threading.Timer(0.2, stop.say)
     timer.start()
-    with pytest.raises(StoppedError):
+    with pytest.raises(HaltedError):
         run_group(["sleep", "60"], cwd=tmp_path, stop=stop)
     timer.join()
-    with pytest.raises(StoppedError):
+    with pytest.raises(HaltedError):
         run_group(["sleep", "60"], cwd=tmp_path, stop=stop)
     stop.close()

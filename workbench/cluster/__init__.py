@@ -1,6 +1,6 @@
 """Work that a cluster's queue does: what is asked of it, by whom it is done, what became of it.
 
-An *order* is one command's work, its *pieces* are versions on problems. `campaign` keeps both
+An *order* is one command's work, its *pieces* are versions on problems. `dispatch` keeps both
 in files that login node and jobs share, `payload` does pieces inside of a job, `watch` sends
 them out and waits; which queue that is, only a `Queue` knows, and `slurm` is one.
 """
@@ -38,7 +38,7 @@ class Element(Record, frozen=True):
         return self.phase == "queued" and "requeued held" in self.reason
 
 
-class Place(NamedTuple):
+class Slot(NamedTuple):
     """An element of an array: the array's name, and the element's number in it."""
 
     array: str
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Standing(Record, frozen=True):
-    """How far a campaign is, in pieces.
+    """How far a dispatch is, in pieces.
 
     Attributes:
         words: The command that sent it.
@@ -82,8 +82,8 @@ class Queue(abc.ABC):
 
         Args:
             name: Of the array; no other one has it.
-            works: What each element does: numbers of pieces of the campaign.
-            folder: The campaign's folder.
+            works: What each element does: numbers of pieces of the dispatch.
+            folder: The dispatch's folder.
             exclusive: Times are taken: nobody else should be on the node.
             avoid: Nodes that it must not go to.
 
@@ -95,7 +95,7 @@ class Queue(abc.ABC):
         """
 
     @abc.abstractmethod
-    def elements(self, names: Sequence[str]) -> dict[Place, Element] | None:
+    def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
         """What the queue knows of arrays; None: it does not answer just now."""
 
     @abc.abstractmethod
@@ -103,7 +103,7 @@ class Queue(abc.ABC):
         """End arrays, whatever they are doing; one that is over is no error."""
 
     @abc.abstractmethod
-    def end(self, place: Place) -> None:
+    def end(self, place: Slot) -> None:
         """End one element."""
 
     @abc.abstractmethod

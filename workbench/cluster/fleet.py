@@ -1,6 +1,6 @@
 """A command's work on a cluster, from what is asked to what became of it; and what is under way.
 
-A command that asks for what an earlier one has sent joins that campaign, so that leaving
+A command that asks for what an earlier one has sent joins that dispatch, so that leaving
 it (Ctrl-C) and coming back is running the same command again.
 """
 
@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from workbench.cluster import Queue, Standing
-from workbench.cluster.campaign import (
-    Campaign,
-    Order,
-    Outcome,
+from workbench.cluster.dispatch import (
+    Dispatch,
+    JobOrder,
+    PieceOutcome,
     begin,
-    campaigns,
+    dispatches,
     known_devices,
     learn_devices,
 )
@@ -60,8 +60,8 @@ class Fleet:
         return known_devices(self._project.root, self._where)
 
     def carry_out(
-        self, order: Order, keys: Sequence[Key], tell: Callable[[Outcome], None]
-    ) -> Order:
+        self, order: JobOrder, keys: Sequence[Key], tell: Callable[[PieceOutcome], None]
+    ) -> JobOrder:
         """Have pieces done, and wait for them; or join who was sent for the same.
 
         Args:
@@ -76,65 +76,65 @@ class Fleet:
             BusyError: another command waits for the same.
             MissingError: Slurm refuses the jobs.
         """
-        campaign = self._open(order)
-        order = campaign.order
-        with campaign.watched():
-            there = campaign.pieces if (campaign.folder / "pieces.json").exists() else []
-            self._drop_stale(campaign, there)
-            campaign.add([key for key in keys if key not in there])
+        dispatch = self._open(order)
+        order = dispatch.order
+        with dispatch.watched():
+            there = dispatch.pieces if (dispatch.folder / "pieces.json").exists() else []
+            self._drop_stale(dispatch, there)
+            dispatch.add([key for key in keys if key not in there])
             wanted, faults, devices = set(keys), 0, set()
 
-            def one(outcome: Outcome) -> None:
+            def one(outcome: PieceOutcome) -> None:
                 nonlocal faults
                 faults += outcome.fault is not None
                 devices.update([outcome.device] if outcome.device else [])
                 if outcome.key in wanted:
                     tell(outcome)
 
-            watch = Watch(campaign, self._queue, self.settings, self._display, one)
+            watch = Watch(dispatch, self._queue, self.settings, self._display, one)
             try:
                 watch.run()
             except (KeyboardInterrupt, SystemExit):
                 self._display.say(
                     f"The jobs go on without this command. The same command comes back to them; "
-                    f"`workbench jobs` shows them, and `workbench jobs {campaign.name} --cancel` "
+                    f"`workbench jobs` shows them, and `workbench jobs {dispatch.name} --cancel` "
                     f"ends them."
                 )
                 raise
             except WorkbenchError:
-                if not campaign.arrays:
-                    campaign.remove()  # nothing was sent
+                if not dispatch.arrays:
+                    dispatch.remove()  # nothing was sent
                 raise
             finally:
                 if devices:
                     learn_devices(self._project.root, self._where, sorted(devices))
-            campaign.close(keep=bool(faults))
+            dispatch.close(keep=bool(faults))
         return order
 
-    def _open(self, order: Order) -> Campaign:
-        """The campaign of an earlier command that asked the same, or a new one."""
-        for campaign in campaigns(self._project.root):
-            if campaign.order.same_as(order):
-                if not campaign.closed:
-                    self._display.say(f"joining {campaign.name}, which an earlier command has sent")
-                    return campaign
-                campaign.remove()  # its errors were told
+    def _open(self, order: JobOrder) -> Dispatch:
+        """The dispatch of an earlier command that asked the same, or a new one."""
+        for dispatch in dispatches(self._project.root):
+            if dispatch.order.same_as(order):
+                if not dispatch.closed:
+                    self._display.say(f"joining {dispatch.name}, which an earlier command has sent")
+                    return dispatch
+                dispatch.remove()  # its errors were told
         return begin(self._project.root, order)
 
-    def _drop_stale(self, campaign: Campaign, keys: Sequence[Key]) -> None:
+    def _drop_stale(self, dispatch: Dispatch, keys: Sequence[Key]) -> None:
         """Forget outcomes of versions that were edited since."""
         for number, (version, _) in enumerate(keys):
-            outcome = campaign.outcome(number)
+            outcome = dispatch.outcome(number)
             known = self._study.versions.get(version)
             if outcome is None or known is None or not outcome.source_hash:
                 continue
             if outcome.source_hash != source_hash(self._project, known):
-                campaign.reopen(number)
+                dispatch.reopen(number)
 
 
-def standing(campaign: Campaign, queue: Queue) -> Standing:
-    """How far a campaign is, without changing anything of it."""
-    order, arrays = campaign.order, campaign.arrays
+def standing(dispatch: Dispatch, queue: Queue) -> Standing:
+    """How far a dispatch is, without changing anything of it."""
+    order, arrays = dispatch.order, dispatch.arrays
     elements = queue.elements([array.name for array in arrays]) or {}
     phase: dict[int, str] = {}
     for array in arrays:
@@ -144,14 +144,14 @@ def standing(campaign: Campaign, queue: Queue) -> Standing:
             )
             phase |= dict.fromkeys(work, found.phase if found else "ended")
     counts: Counter[str] = Counter()
-    for number in range(len(campaign.pieces)):
-        outcome = campaign.outcome(number)
+    for number in range(len(dispatch.pieces)):
+        outcome = dispatch.outcome(number)
         if outcome is not None:
             counts["failed" if outcome.fault else "done"] += 1
         else:
             counts[phase.get(number, "ended")] += 1
     return Standing(
-        name=campaign.name,
+        name=dispatch.name,
         words=order.words,
         submitted=order.submitted,
         jobs=tuple(array.job for array in arrays),
@@ -163,7 +163,7 @@ def standing(campaign: Campaign, queue: Queue) -> Standing:
     )
 
 
-def cancel(campaign: Campaign, queue: Queue) -> None:
-    """End a campaign's jobs and forget it; what is stored by then stays."""
-    queue.cancel([array.name for array in campaign.arrays])
-    campaign.remove()
+def cancel(dispatch: Dispatch, queue: Queue) -> None:
+    """End a dispatch's jobs and forget it; what is stored by then stays."""
+    queue.cancel([array.name for array in dispatch.arrays])
+    dispatch.remove()

@@ -1,4 +1,4 @@
-"""What a job does: pieces of a campaign, each written down when it is begun and when it is done.
+"""What a job does: pieces of a dispatch, each written down when it is begun and when it is done.
 
 A job that was killed, timed out or put back does only what is not done yet, and of times
 only what is not stored yet: so it goes on where it was.
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.cluster.campaign import Begun, Campaign, Fault, Order, Outcome
+from workbench.cluster.dispatch import Begun, Dispatch, Fault, JobOrder, PieceOutcome
 from workbench.engines import Engine, Subject, Verdict
 from workbench.engines.choice import choose, on_gpu
 from workbench.errors import WorkbenchError
@@ -26,12 +26,12 @@ from workbench.store import device_slug
 from workbench.study.folder import Study, load_study, source_hash
 
 
-class Work:
-    """What submitit calls in a job: some pieces of a campaign.
+class JobWork:
+    """What submitit calls in a job: some pieces of a dispatch.
 
     Args:
         root: The project's root, the same on all nodes.
-        name: The campaign's.
+        name: The dispatch's.
         numbers: The pieces.
     """
 
@@ -43,7 +43,7 @@ class Work:
     def __call__(self) -> None:
         """Do them."""
         os.chdir(self.root)
-        Payload(Campaign(Path(self.root), self.name)).do(self.numbers)
+        Payload(Dispatch(Path(self.root), self.name)).do(self.numbers)
 
     def checkpoint(self) -> Any:
         """The same again: what is done is written down, so the job goes on where it was."""
@@ -60,20 +60,20 @@ def node_name() -> str:
 class Payload:
     """The pieces of one job, which share engine, builds and, where times are taken, a worker."""
 
-    def __init__(self, campaign: Campaign) -> None:
-        self._campaign = campaign
-        self._order: Order = campaign.order
-        self._project: Project = require_project(campaign.root)
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+        self._order: JobOrder = dispatch.order
+        self._project: Project = require_project(dispatch.root)
         self._study: Study | None = None
         self._engine: Engine | None = None
-        self._outcomes: dict[int, Outcome] = {}
+        self._outcomes: dict[int, PieceOutcome] = {}
 
     def do(self, numbers: tuple[int, ...]) -> None:
         """Do those that are not done yet; no failure keeps the others from their turn."""
-        keys = self._campaign.pieces
+        keys = self._dispatch.pieces
         left: dict[int, Subject] = {}
         for number in numbers:
-            if self._campaign.outcome(number) is not None:
+            if self._dispatch.outcome(number) is not None:
                 continue
             version, problem = keys[number]
             self._begin(number, version, problem)
@@ -88,7 +88,7 @@ class Payload:
             self._run(left)
         except WorkbenchError as error:  # nothing can run here: that holds for all
             for number in left:
-                if self._campaign.outcome(number) is None:
+                if self._dispatch.outcome(number) is None:
                     self._finish(number, fault=Fault.of(error))
 
     def _begin(self, number: int, version: str, problem: str) -> None:
@@ -98,8 +98,8 @@ class Payload:
             job=os.environ.get("SLURM_JOB_ID", "0"),
             at=time.time(),
         )
-        self._campaign.begin(number, begun)
-        self._outcomes[number] = Outcome(
+        self._dispatch.begin(number, begun)
+        self._outcomes[number] = PieceOutcome(
             version=version,
             problem=problem,
             node=begun.node,
@@ -111,7 +111,7 @@ class Payload:
     def _finish(self, number: int, **found: Any) -> None:
         """Write down what became of a piece."""
         outcome = msgspec.structs.replace(self._outcomes[number], ended=time.time(), **found)
-        self._campaign.finish(number, outcome)
+        self._dispatch.finish(number, outcome)
 
     def _subject(self, number: int) -> Subject | None:
         """What is to be run; None: its time is stored already, and that is written down."""
@@ -196,5 +196,5 @@ class Payload:
 
 
 def _log(line: str) -> None:
-    """Into the job's own output, which the queue keeps in the campaign's folder."""
+    """Into the job's own output, which the queue keeps in the dispatch's folder."""
     print(line, flush=True)  # noqa: T201

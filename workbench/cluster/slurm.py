@@ -14,9 +14,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from workbench.cluster import Element, Phase, Place, Queue
-from workbench.cluster.campaign import LOG
-from workbench.cluster.payload import Work
+from workbench.cluster import Element, Phase, Queue, Slot
+from workbench.cluster.dispatch import LOG
+from workbench.cluster.payload import JobWork
 from workbench.cluster.settings import SlurmSettings
 from workbench.errors import MissingError
 
@@ -97,7 +97,7 @@ class SlurmQueue(Queue):
             additional_parameters={"requeue": True},
             **{key: value for key, value in asked.items() if value},
         )
-        payloads = [Work(str(self._root), folder.name, work) for work in works]
+        payloads = [JobWork(str(self._root), folder.name, work) for work in works]
         try:
             jobs = executor.submit_array(payloads)
         except (FailedJobError, FailedSubmissionError, OSError) as error:
@@ -108,7 +108,7 @@ class SlurmQueue(Queue):
             ) from error
         return str(jobs[0].job_id).partition("_")[0]
 
-    def elements(self, names: Sequence[str]) -> dict[Place, Element] | None:
+    def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
         """See `Queue.elements`."""
         if not names:
             return {}
@@ -117,7 +117,7 @@ class SlurmQueue(Queue):
         )
         if rows is None:
             return None
-        found: dict[Place, Element] = {}
+        found: dict[Slot, Element] = {}
         for row in rows:
             name, number, word, node, reason = (part.strip() for part in row.split("|", 4))
             found[_place(name, number)] = _element(word, node, reason)
@@ -125,13 +125,13 @@ class SlurmQueue(Queue):
             found |= self._accounted(gone)
         return found
 
-    def _accounted(self, names: Sequence[str]) -> dict[Place, Element]:
+    def _accounted(self, names: Sequence[str]) -> dict[Slot, Element]:
         """What the accounting says of arrays that the controller has forgotten."""
         rows = _ask(
             *("sacct", "-n", "-X", "-P", f"--name={','.join(names)}"),
             *("--format=JobName,JobID,State,NodeList", "-S", "now-30days"),
         )
-        found: dict[Place, Element] = {}
+        found: dict[Slot, Element] = {}
         for row in rows or ():
             name, job, word, node = row.split("|")
             if name in names and "[" not in job:
@@ -145,7 +145,7 @@ class SlurmQueue(Queue):
         for name in names:
             _ask("scancel", f"--name={name}")
 
-    def end(self, place: Place) -> None:
+    def end(self, place: Slot) -> None:
         """See `Queue.end`."""
         rows = _ask("squeue", "-h", "-r", f"--name={place.array}", "-o", "%A|%K")
         for row in rows or ():
@@ -165,9 +165,9 @@ class SlurmQueue(Queue):
         return found
 
 
-def _place(name: str, number: str) -> Place:
+def _place(name: str, number: str) -> Slot:
     # A single job is no array: Slurm has no number for it.
-    return Place(name, int(number) if re.fullmatch(r"\d+", number) else 0)
+    return Slot(name, int(number) if re.fullmatch(r"\d+", number) else 0)
 
 
 def _element(word: str, node: str, reason: str) -> Element:

@@ -1,4 +1,4 @@
-"""Sending a campaign's pieces out, and waiting until each is done, wherever that takes it.
+"""Sending a dispatch's pieces out, and waiting until each is done, wherever that takes it.
 
 The truth about a piece is its own file; the queue is asked only where there is none yet.
 An element that has ended and left a piece undone is *lost*: its pieces are sent again, up to
@@ -11,8 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from workbench.cluster import Element, Place, Queue
-from workbench.cluster.campaign import LOG, Array, Campaign, Fault, Outcome
+from workbench.cluster import Element, Queue, Slot
+from workbench.cluster.dispatch import LOG, Array, Dispatch, Fault, PieceOutcome
 from workbench.cluster.settings import SlurmSettings
 from workbench.errors import MissingError
 from workbench.measure.campaign import Display
@@ -33,10 +33,10 @@ _NOWHERE = 3
 
 
 class Watch:
-    """One campaign, sent and waited for.
+    """One dispatch, sent and waited for.
 
     Args:
-        campaign: Its files; its lock is held by the caller.
+        dispatch: Its files; its lock is held by the caller.
         queue: Where it is sent to.
         settings: How.
         display: Where it is said what happens.
@@ -45,24 +45,24 @@ class Watch:
 
     def __init__(
         self,
-        campaign: Campaign,
+        dispatch: Dispatch,
         queue: Queue,
         settings: SlurmSettings,
         display: Display,
-        tell: Callable[[Outcome], None],
+        tell: Callable[[PieceOutcome], None],
     ) -> None:
-        self._campaign = campaign
+        self._dispatch = dispatch
         self._queue = queue
         self._settings = settings
         self._display = display
         self._tell = tell
-        self._pieces: list[Key] = campaign.pieces
-        self._final: dict[int, Outcome] = {}
+        self._pieces: list[Key] = dispatch.pieces
+        self._final: dict[int, PieceOutcome] = {}
         self._avoid: dict[str, str] = {}
-        self._missing: dict[Place, float] = {}
+        self._missing: dict[Slot, float] = {}
         self._ended: dict[int, str] = {}
-        self._at: dict[Place, str] = {}
-        self._back: set[Place] = set()
+        self._at: dict[Slot, str] = {}
+        self._back: set[Slot] = set()
         self._seen: set[str] = set()
         self._named: dict[str, str] = {}
         self._next_nodes = 0.0
@@ -92,26 +92,26 @@ class Watch:
             return
         size = max(self._settings.per_job, -(-len(numbers) // MOST_ELEMENTS))
         works = [tuple(numbers[at : at + size]) for at in range(0, len(numbers), size)]
-        order = self._campaign.order
-        array = self._campaign.plan_array(works)
+        order = self._dispatch.order
+        array = self._dispatch.plan_array(works)
         try:
             job = self._queue.submit(
                 array.name,
                 works,
-                self._campaign.folder,
+                self._dispatch.folder,
                 exclusive=order.kind == "time" or order.timed,
                 avoid=list(self._avoid),
             )
         except MissingError:
-            self._campaign.unsent(array)
+            self._dispatch.unsent(array)
             raise
-        self._campaign.sent(array, job)
+        self._dispatch.sent(array, job)
         jobs = f"{len(works)} job{'s' if len(works) > 1 else ''}"
         self._display.say(f"sent {jobs} for {len(numbers)} combinations: Slurm's array {job}")
 
     def _tries(self) -> Counter[int]:
         """How often each piece was sent."""
-        arrays = self._campaign.arrays
+        arrays = self._dispatch.arrays
         return Counter(number for array in arrays for work in array.works for number in work)
 
     def _again(self, lost: dict[int, str]) -> None:
@@ -131,7 +131,7 @@ class Watch:
 
     def _give_up(self, number: int, why: str, tries: int) -> None:
         version, problem = self._pieces[number]
-        left = self._campaign.outcome(number)  # that nothing can run there
+        left = self._dispatch.outcome(number)  # that nothing can run there
         times = f"after {tries} tries " if tries > 1 else ""
         fault = Fault(
             code=_NOWHERE,
@@ -139,17 +139,17 @@ class Watch:
             hint=f"The jobs' own words are in {self._shown}/{LOG}. The same command tries again.",
         )
         node = left.node if left else ""
-        self._settle(number, Outcome(version=version, problem=problem, node=node, fault=fault))
+        self._settle(number, PieceOutcome(version=version, problem=problem, node=node, fault=fault))
 
     @property
     def _shown(self) -> str:
-        return self._campaign.folder.relative_to(self._campaign.root).as_posix()
+        return self._dispatch.folder.relative_to(self._dispatch.root).as_posix()
 
     # --- looking --------------------------------------------------------------------------
 
     def _look(self) -> None:
         # First the queue, then the files: what ended in between has its file.
-        arrays = self._campaign.arrays
+        arrays = self._dispatch.arrays
         elements = self._queue.elements([array.name for array in arrays])
         lost = self._read()
         if elements is None:
@@ -170,34 +170,34 @@ class Watch:
         for number in range(len(self._pieces)):
             if number in self._final:
                 continue
-            outcome = self._campaign.outcome(number)
+            outcome = self._dispatch.outcome(number)
             if outcome is None:
                 continue
             if self._elsewhere(outcome):
                 assert outcome.fault is not None
                 self._fail_node(outcome.node, outcome.fault.message)
-                self._campaign.reopen(number)
+                self._dispatch.reopen(number)
                 lost[number] = f"{outcome.node}: {outcome.fault.message}"
             else:
                 self._settle(number, outcome)
         return lost
 
-    def _elsewhere(self, outcome: Outcome) -> bool:
+    def _elsewhere(self, outcome: PieceOutcome) -> bool:
         """Whether an error may be the node's: then another one is asked, if there was none yet."""
         if outcome.fault is None or outcome.fault.code != _NOWHERE or not outcome.node:
             return False
         return not self._avoid or outcome.node in self._avoid
 
-    def _settle(self, number: int, outcome: Outcome) -> None:
+    def _settle(self, number: int, outcome: PieceOutcome) -> None:
         self._final[number] = outcome
         self._tell(outcome)
         self._display.done(len(self._final))
 
-    def _lost(self, arrays: Sequence[Array], elements: dict[Place, Element]) -> dict[int, str]:
+    def _lost(self, arrays: Sequence[Array], elements: dict[Slot, Element]) -> dict[int, str]:
         """Pieces without outcome whose element is over, and the queue's word for that."""
         lost: dict[int, str] = {}
         latest = {
-            number: (Place(array.name, at), work)
+            number: (Slot(array.name, at), work)
             for array in arrays
             for at, work in enumerate(array.works)
             for number in work
@@ -232,7 +232,7 @@ class Watch:
 
     # --- saying ------------------------------------------------------------------------------
 
-    def _notice(self, elements: dict[Place, Element]) -> None:
+    def _notice(self, elements: dict[Slot, Element]) -> None:
         """Say what was put back into the queue, and remember where things run."""
         for place, element in elements.items():
             if element.phase == "running" and element.node:
@@ -246,8 +246,8 @@ class Watch:
                     f"{names}: was put back into the queue (it ran on {self._at[place]})"
                 )
 
-    def _labels(self, place: Place) -> Iterator[str]:
-        for array in self._campaign.arrays:
+    def _labels(self, place: Slot) -> Iterator[str]:
+        for array in self._dispatch.arrays:
             if array.name == place.array:
                 for number in array.works[place.number]:
                     if number not in self._final:
@@ -273,7 +273,7 @@ class Watch:
             self._last_line = line
             self._display.say(line)
 
-    def _progress(self, elements: dict[Place, Element]) -> None:
+    def _progress(self, elements: dict[Slot, Element]) -> None:
         phases: Counter[str] = Counter()
         for place, element in elements.items():
             if element.phase != "ended":

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from workbench.commands.options import format_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workbench.cluster import Standing
+    from workbench.views.sheets import Sheet
+
+_COUNTS = ("queued", "running", "done", "failed", "lost")
+_LEGEND = (
+    "lost: in no job and without a result; the command, run again, sends them again. "
+    "`workbench jobs NAME --cancel` ends jobs."
+)
 
 
 @click.command()
@@ -18,23 +32,48 @@ def command(name: str, cancel: bool, format_: str) -> None:
     A command that was left (Ctrl-C) comes back to its jobs when it is run again.
     """
     from workbench.cluster import fleet
-    from workbench.cluster.campaign import campaigns, find
+    from workbench.cluster.dispatch import dispatches, find
     from workbench.cluster.settings import read_settings
     from workbench.cluster.slurm import SlurmQueue
     from workbench.project import require_project
-    from workbench.views.sheets.jobs import jobs_sheet
     from workbench.views.terminal.tables import print_sheet
 
     project = require_project()
-    chosen = [find(project.root, name)] if name else campaigns(project.root)
+    chosen = [find(project.root, name)] if name else dispatches(project.root)
     if not chosen:
         click.echo("no jobs were sent from this project", err=True)
         return
     queue = SlurmQueue(read_settings(project), project.root)
-    found = [fleet.standing(campaign, queue) for campaign in chosen]
+    found = [fleet.standing(dispatch, queue) for dispatch in chosen]
     if cancel:
-        for campaign, each in zip(chosen, found, strict=True):
-            fleet.cancel(campaign, queue)
+        for dispatch, each in zip(chosen, found, strict=True):
+            fleet.cancel(dispatch, queue)
             click.echo(f"{each.name}: ended; {each.done} were done by then", err=True)
         return
-    print_sheet(jobs_sheet(found), format_)
+    print_sheet(_sheet(found), format_)
+
+
+def _sheet(found: Sequence[Standing]) -> Sheet:
+    """What was sent to a cluster, one row a command, with its pieces counted."""
+    from msgspec.structs import asdict
+
+    from workbench.views.sheets import Sheet, when
+
+    shown = tuple(
+        (
+            each.name,
+            " ".join(each.jobs),
+            when(each.submitted),
+            *(str(getattr(each, name)) for name in _COUNTS),
+            each.words,
+        )
+        for each in found
+    )
+    return Sheet(
+        header=("name", "array", "sent", *_COUNTS, "command"),
+        shown=shown,
+        raw=tuple({**asdict(each), "jobs": " ".join(each.jobs)} for each in found),
+        document={"jobs": [asdict(each) for each in found]},
+        notes=(_LEGEND,),
+        extra=("sent", "array"),
+    )

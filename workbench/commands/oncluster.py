@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from workbench.cluster.campaign import Order, Outcome
+    from workbench.cluster.dispatch import JobOrder, PieceOutcome
     from workbench.cluster.fleet import Fleet
     from workbench.engines import RunOptions, Say
     from workbench.measure.campaign import Failures
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def ordered(
     kind: Literal["time", "verify", "profile"], study: Study, run: RunOptions, **asked: Any
-) -> Order:
+) -> JobOrder:
     """What jobs are asked; they run where they are, all with the same inputs.
 
     Args:
@@ -31,11 +31,11 @@ def ordered(
     """
     import msgspec
 
-    from workbench.cluster.campaign import Order
+    from workbench.cluster.dispatch import JobOrder
     from workbench.engines import fresh_seed, now
 
     seed = fresh_seed() if run.seed is None else run.seed
-    return Order(
+    return JobOrder(
         kind=kind,
         study=study.name,
         words=shlex.join(["workbench", *sys.argv[1:]]),
@@ -65,11 +65,11 @@ def able(
 def carry_out(
     fleet: Fleet,
     study: Study,
-    order: Order,
+    order: JobOrder,
     combinations: Sequence[Combination],
     failures: Failures,
-    tell: Callable[[Outcome], None],
-) -> Order:
+    tell: Callable[[PieceOutcome], None],
+) -> JobOrder:
     """Have combinations done by jobs; errors of single ones are kept as they come.
 
     Returns:
@@ -80,7 +80,7 @@ def carry_out(
         WorkbenchError: the error of the only piece of work.
     """
 
-    def one(outcome: Outcome) -> None:
+    def one(outcome: PieceOutcome) -> None:
         if outcome.fault is None:
             failures.passed()
         elif not failures.pass_over(study.version(outcome.version), outcome.fault.error):

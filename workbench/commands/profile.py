@@ -17,7 +17,7 @@ from workbench.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workbench.cluster.campaign import Outcome
+    from workbench.cluster.dispatch import PieceOutcome
     from workbench.commands.progress import Progress
     from workbench.commands.targets import Named
     from workbench.engines import ProfileOptions, RunOptions
@@ -204,7 +204,7 @@ def _on_cluster(
     named: Named, engine: str, options: ProfileOptions, run: RunOptions, *, timed: bool
 ) -> None:
     """Profile in jobs of a cluster; a line comes as each is done."""
-    from workbench.cluster.campaign import Counting
+    from workbench.cluster.dispatch import Counting
     from workbench.cluster.fleet import Fleet
     from workbench.commands.oncluster import able, carry_out, ordered
     from workbench.commands.progress import Progress
@@ -225,7 +225,7 @@ def _on_cluster(
     )
     told = 0
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: PieceOutcome) -> None:
         nonlocal told
         if outcome.told:
             told += 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from workbench.cluster.campaign import Outcome
+    from workbench.cluster.dispatch import PieceOutcome
     from workbench.commands.progress import Progress
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
@@ -108,7 +108,7 @@ def _on_cluster(wanted: Wanted, progress: Progress, failures: Failures) -> list[
         )
     todo = [each for each in wanted.combinations if each.key not in stored]
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: PieceOutcome) -> None:
         nonlocal count
         count += 1
         if outcome.fault is not None:

@@ -16,7 +16,7 @@ from workbench.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workbench.cluster.campaign import Outcome
+    from workbench.cluster.dispatch import PieceOutcome
     from workbench.commands.targets import Named
     from workbench.engines import RunOptions, Subject, Verdict
     from workbench.measure.campaign import Failures
@@ -131,7 +131,7 @@ def _on_cluster(named: Named, engine: str, run: RunOptions, format_: str) -> Non
     subjects = [Subject(study=study, version=v, problem=p, built=None) for v, p in combinations]
     verdicts: dict[int, Verdict] = {}
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: PieceOutcome) -> None:
         error = outcome.fault.error if outcome.fault else None
         problem = study.problem(outcome.problem)
         verdicts[places[outcome.key]] = Verdict(problem, outcome.check, error)

@@ -14,7 +14,7 @@ from workbench.engines.host.client import run_jobs
 from workbench.engines.host.failures import failure_error, hang, vanished
 from workbench.engines.host.job import Job, Result
 from workbench.engines.host.presence import Where
-from workbench.engines.host.process import Stop
+from workbench.engines.host.process import Halt
 from workbench.errors import KernelError, WorkbenchError
 from workbench.project import Project
 
@@ -41,7 +41,7 @@ def run_batch(
     where: Where,
     tell: Callable[[int, Ending], None],
     begin: Callable[[int], None] = lambda _place: None,
-    stop: Stop | None = None,
+    stop: Halt | None = None,
 ) -> None:
     """Run jobs, in order, in as few workers as their faults allow.
 

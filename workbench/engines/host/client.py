@@ -22,7 +22,7 @@ from workbench.engines.host.job import (
     read_results,
 )
 from workbench.engines.host.presence import Where
-from workbench.engines.host.process import Finished, Stop, run_group
+from workbench.engines.host.process import Finished, Halt, run_group
 from workbench.engines.host.workspace import workspace
 from workbench.errors import MissingError
 from workbench.model import Device
@@ -99,7 +99,7 @@ def run_jobs(
     *,
     wrapper: Sequence[str] = (),
     on_result: Callable[[int, Result], None] | None = None,
-    stop: Stop | None = None,
+    stop: Halt | None = None,
 ) -> tuple[list[Result], Finished]:
     """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
 
@@ -119,7 +119,7 @@ def run_jobs(
 
     Raises:
         MissingError: it cannot be started, or there is no room to write to.
-        StoppedError: it was stopped.
+        HaltedError: it was stopped.
     """
     # By its UUID: numbers mean another GPU to CUDA than to NVML, and to a job of a cluster.
     seen = {"CUDA_VISIBLE_DEVICES": where.gpus[0]} if where.gpus else {}

@@ -36,11 +36,11 @@ class Finished(Record, frozen=True):
     seconds: float
 
 
-class StoppedError(Exception):
-    """A program was ended because its `Stop` said so."""
+class HaltedError(Exception):
+    """A program was ended because its `Halt` said so."""
 
 
-class Stop:
+class Halt:
     """Ends programs that other threads wait for, which no signal reaches."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Stop:
         return self._reading
 
     def say(self) -> None:
-        """End them: every `run_group` with this stop raises `StoppedError`."""
+        """End them: every `run_group` with this stop raises `HaltedError`."""
         if not self.said:
             self.said = True
             os.close(self._writing)
@@ -109,7 +109,7 @@ class Interrupts:
 
 
 def _wait(
-    process: subprocess.Popen[bytes], timeout_s: float | None, stop: Stop | None = None
+    process: subprocess.Popen[bytes], timeout_s: float | None, stop: Halt | None = None
 ) -> None:
     """Wait for the end of a process, or for the word to stop.
 
@@ -118,7 +118,7 @@ def _wait(
 
     Raises:
         subprocess.TimeoutExpired: it still runs.
-        StoppedError: so does it then.
+        HaltedError: so does it then.
     """
     try:
         handle = os.pidfd_open(process.pid)
@@ -134,7 +134,7 @@ def _wait(
     finally:
         os.close(handle)
     if stop is not None and stop.said:
-        raise StoppedError
+        raise HaltedError
     if not ended:
         raise subprocess.TimeoutExpired(process.args, timeout_s or 0.0)
     process.wait()
@@ -144,13 +144,13 @@ def _wait_while_moving(
     process: subprocess.Popen[bytes],
     timeout_s: float | None,
     moved: Callable[[], float] | None,
-    stop: Stop | None,
+    stop: Halt | None,
 ) -> None:
     """Wait for the end; the time limit begins anew with every sign of progress.
 
     Raises:
         subprocess.TimeoutExpired: it still runs, and `timeout_s` passed without progress.
-        StoppedError: it still runs, and `stop` has said so.
+        HaltedError: it still runs, and `stop` has said so.
     """
     if timeout_s is None or moved is None:
         _wait(process, timeout_s, stop)
@@ -175,7 +175,7 @@ def run_group(
     moved: Callable[[], float] | None = None,
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
-    stop: Stop | None = None,
+    stop: Halt | None = None,
 ) -> Finished:
     """Run a program in a session of its own and wait for it.
 
@@ -190,7 +190,7 @@ def run_group(
 
     Raises:
         MissingError: the program cannot be started.
-        StoppedError: it was stopped.
+        HaltedError: it was stopped.
     """
     begin = time.monotonic()
     lines: deque[str] = deque(maxlen=KEPT_LINES)

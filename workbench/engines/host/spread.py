@@ -17,7 +17,7 @@ from workbench.engines.host.batch import Ending, run_batch
 from workbench.engines.host.client import run_name
 from workbench.engines.host.job import Job
 from workbench.engines.host.presence import Where
-from workbench.engines.host.process import Interrupts, Stop, StoppedError
+from workbench.engines.host.process import Halt, HaltedError, Interrupts
 from workbench.engines.host.workspace import workspace
 from workbench.errors import WorkbenchError
 from workbench.project import Project
@@ -43,7 +43,7 @@ def run_spread(
     lock = threading.Lock()
     told: set[int] = set()
     errors: list[BaseException] = []
-    stop = Stop()
+    stop = Halt()
 
     with workspace(project.root, f"{run_name(jobs[0])}-shared") as folder:
         claimed = [
@@ -70,7 +70,7 @@ def run_spread(
                     lambda place: begin(order[place]),
                     stop,
                 )
-            except StoppedError:
+            except HaltedError:
                 pass
             except BaseException as error:
                 errors.append(error)

@@ -1,4 +1,4 @@
-"""A campaign on a cluster: files that login node and jobs share, each written whole.
+"""A dispatch on a cluster: files that login node and jobs share, each written whole.
 
 Below ``.workbench/jobs/NAME/`` of the project::
 
@@ -9,7 +9,7 @@ Below ``.workbench/jobs/NAME/`` of the project::
     done/N.json       what became of piece N
 
 Nobody else writes a piece's file than the job that does it, and only the watcher of a
-campaign writes the others; so nothing has to be locked across nodes but the watching.
+dispatch writes the others; so nothing has to be locked across nodes but the watching.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -27,7 +26,7 @@ import msgspec
 from workbench.captures.shelf import FOLDER
 from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.lock import locked
-from workbench.disk.writing import replace_file
+from workbench.disk.writing import clear_folder, remove_file, replace_file
 from workbench.engines import ProfileOptions, RunOptions
 from workbench.engines.host.job import Check, TimeOptions
 from workbench.engines.ncu.collection import Collection
@@ -73,7 +72,7 @@ class Counting(Record, frozen=True):
         return ProfileOptions(**{name: getattr(self, name) for name in self.__struct_fields__})
 
 
-class Order(Record, frozen=True):
+class JobOrder(Record, frozen=True):
     """What is asked of all pieces.
 
     Attributes:
@@ -94,10 +93,10 @@ class Order(Record, frozen=True):
     timed: bool = False
     since: str = ""
 
-    def same_as(self, other: Order) -> bool:
+    def same_as(self, other: JobOrder) -> bool:
         """Whether another command asks the same, perhaps at another time."""
 
-        def timeless(order: Order) -> Order:
+        def timeless(order: JobOrder) -> JobOrder:
             run = msgspec.structs.replace(order.run, seed=None)
             return msgspec.structs.replace(order, words="", submitted="", since="", run=run)
 
@@ -139,7 +138,7 @@ class Fault(Record, frozen=True):
         return _ERRORS.get(self.code, WorkbenchError)(self.message, self.hint)
 
 
-class Outcome(Record, frozen=True):
+class PieceOutcome(Record, frozen=True):
     """What became of a piece.
 
     Attributes:
@@ -170,12 +169,12 @@ class Outcome(Record, frozen=True):
         return self.version, self.problem
 
 
-class Campaign:
-    """One campaign's files.
+class Dispatch:
+    """One dispatch's files.
 
     Args:
         root: The project's root.
-        name: The campaign's.
+        name: The dispatch's.
     """
 
     def __init__(self, root: Path, name: str) -> None:
@@ -186,13 +185,13 @@ class Campaign:
     # --- what is asked ---------------------------------------------------------------
 
     @property
-    def order(self) -> Order:
+    def order(self) -> JobOrder:
         """What is asked.
 
         Raises:
             DataError: its file is damaged.
         """
-        return _read(self.folder / "order.json", Order)
+        return _read(self.folder / "order.json", JobOrder)
 
     @property
     def pieces(self) -> list[Key]:
@@ -227,7 +226,7 @@ class Campaign:
 
     def unsent(self, array: Array) -> None:
         """Forget an array that the queue refused."""
-        (self.folder / "arrays" / f"{array.name.rpartition('-')[2]}.json").unlink()
+        self._forget(f"arrays/{array.name.rpartition('-')[2]}.json")
 
     # --- what became of it ------------------------------------------------------------
 
@@ -240,18 +239,18 @@ class Campaign:
         paths = (self.folder / "begun").glob(f"{number}.*.json")
         return sorted((_read(path, Begun) for path in paths), key=lambda each: each.at)
 
-    def finish(self, number: int, outcome: Outcome) -> None:
+    def finish(self, number: int, outcome: PieceOutcome) -> None:
         """Write down what became of a piece."""
         self._write(f"done/{number}.json", outcome)
 
-    def outcome(self, number: int) -> Outcome | None:
+    def outcome(self, number: int) -> PieceOutcome | None:
         """What became of a piece; None: nothing yet."""
         path = self.folder / "done" / f"{number}.json"
-        return _read(path, Outcome) if path.exists() else None
+        return _read(path, PieceOutcome) if path.exists() else None
 
     def reopen(self, number: int) -> None:
         """Forget what became of a piece, so that it is done again."""
-        (self.folder / "done" / f"{number}.json").unlink(missing_ok=True)
+        self._forget(f"done/{number}.json")
 
     # --- the end ----------------------------------------------------------------------
 
@@ -269,7 +268,10 @@ class Campaign:
 
     def remove(self) -> None:
         """Remove all its files."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        home = f"{JOBS}/{self.name}"
+        with contextlib.suppress(OSError):  # a job that just ends may still write its output
+            clear_folder(self.root, home, keep="order.json")
+        remove_file(self.root, f"{home}/order.json")
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -281,6 +283,9 @@ class Campaign:
         with locked(self.root, 0.0, f"{JOBS}/{self.name}", keep=True):
             yield
 
+    def _forget(self, name: str) -> None:
+        remove_file(self.root, f"{JOBS}/{self.name}/{name}")
+
     def _write(self, name: str, record: object) -> None:
         data = msgspec.json.format(msgspec.json.encode(record), indent=1)
         replace_file(self.root, f"{JOBS}/{self.name}/{name}", data, durable=True)
@@ -291,41 +296,41 @@ def _read(path: Path, kind: type[_R]) -> _R:
         return msgspec.json.decode(read_regular(path, FACTS), type=kind)
     except (msgspec.DecodeError, OSError) as error:
         raise DataError(
-            f"{path} cannot be read: {error}", f"Remove its campaign: {path.parents[1]}."
+            f"{path} cannot be read: {error}", f"Remove its dispatch: {path.parents[1]}."
         ) from error
 
 
 # --- all of a project -----------------------------------------------------------------------
 
 
-def campaigns(root: Path) -> list[Campaign]:
-    """A project's campaigns, the oldest first."""
+def dispatches(root: Path) -> list[Dispatch]:
+    """A project's dispatches, the oldest first."""
     paths = [path.parent for path in (root / JOBS).glob("*/order.json")]
-    return [Campaign(root, path.name) for path in sorted(paths, key=lambda path: path.name)]
+    return [Dispatch(root, path.name) for path in sorted(paths, key=lambda path: path.name)]
 
 
-def find(root: Path, name: str) -> Campaign:
-    """A campaign by its name.
+def find(root: Path, name: str) -> Dispatch:
+    """A dispatch by its name.
 
     Raises:
         UsageError: there is none of that name.
     """
-    found = Campaign(root, name)
+    found = Dispatch(root, name)
     if not _NAME.fullmatch(name) or not (found.folder / "order.json").exists():
-        known = ", ".join(each.name for each in campaigns(root))
+        known = ", ".join(each.name for each in dispatches(root))
         raise UsageError(f"no jobs are called {name}", f"There are: {known or 'none'}.")
     return found
 
 
-def begin(root: Path, order: Order) -> Campaign:
-    """A new campaign without pieces."""
+def begin(root: Path, order: JobOrder) -> Dispatch:
+    """A new dispatch without pieces."""
     stamp = re.sub(r"\D", "", order.submitted)[:14]
     name = f"{order.kind}-{stamp}-{os.urandom(2).hex()}"
-    campaign = Campaign(root, name)
+    dispatch = Dispatch(root, name)
     if not (root / JOBS / ".gitignore").exists():
         replace_file(root, f"{JOBS}/.gitignore", b"*\n")
-    campaign._write("order.json", order)
-    return campaign
+    dispatch._write("order.json", order)
+    return dispatch
 
 
 def known_devices(root: Path, where: str) -> list[str]:
