@@ -349,3 +349,14 @@ def test_phases_are_what_the_queue_s_words_mean() -> None:
     }
     assert {word: _element(word, "n1", "").phase for word in words} == words
     assert _element("PENDING", "(null)", "").node == ""
+
+
+@pytest.mark.usefixtures("project_here", "no_gpu")
+def test_without_it_nothing_is_different(cli: Cli) -> None:
+    for words in (
+        ("time", "v0"),
+        ("verify", "v0", "--engine", "gpu"),
+        ("time", "v0", "--gpus", "0"),
+    ):
+        code, _, err = cli(*words)
+        assert code == 3 and "no NVIDIA GPU can be used here" in err, words
