@@ -206,6 +206,7 @@ def test_a_run_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
     anyio.run(run)
 
 
+@pytest.mark.slow
 def test_every_resource_fits_and_every_tool_says_what_it_takes(tmp_path: Path) -> None:
     make_project(tmp_path)
 
