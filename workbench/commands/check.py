@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.measure.against import BothCounted
 
 
-class _Names(NamedTuple):
+class _Meant(NamedTuple):
     """Which versions are meant: those given, or all; neither: what the gate takes by itself."""
 
     given: tuple[str, ...]
@@ -134,7 +134,7 @@ def command(
     settings = project.settings if project is not None else {}
     rules = msgspec.structs.replace(read_rules(settings), timed=timed)
     if against or baseline:
-        names = _Names(versions, all_)
+        names = _Meant(versions, all_)
         past = _past(names, against, baseline, selection, run, rules, keeping)
     else:
         past = Past(gates=tuple(_recorded(versions, selection, rules, force)))
@@ -153,7 +153,7 @@ def command(
 
 
 def _past(
-    names: _Names,
+    names: _Meant,
     against: str,
     baseline: str,
     selection: Selection,
