@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.frames import TableName
 
 
-class Meant(NamedTuple):
+class Where(NamedTuple):
     """Of which study, version, problem, engine and device."""
 
     study: str | None
@@ -32,7 +32,7 @@ class Meant(NamedTuple):
 
 _where_options = folded(
     "where",
-    Meant,
+    Where,
     click.option("--study", metavar="NAME", help="Only of this study."),
     click.option("--version", metavar="NAME", help="Only of this version."),
     click.option("--problem", metavar="NAME", help="Only on this problem."),
@@ -62,7 +62,7 @@ _where_options = folded(
 )
 def command(
     table: TableName,
-    where: Meant,
+    where: Where,
     metrics: tuple[str, ...],
     format_: str | None,
     out: Path | None,

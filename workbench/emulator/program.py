@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.emulator.faults.asynchrony import is_asynchronous
 from workbench.emulator.faults.mates import ordering, orders_warp
-from workbench.emulator.faults.stores import Ledger, meeting, orders_blocks
+from workbench.emulator.faults.stores import WriterLog, meeting, orders_blocks
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure, wait
 from workbench.emulator.ops.warp import Reduction
@@ -109,7 +109,7 @@ class Program:
         for code in self.codes:
             self._loop(code)
         self.slots = ctx.count + 1
-        self.ledger = Ledger(len(self.rt.arena.bytes), self.sites) if self.rt.check else None
+        self.ledger = WriterLog(len(self.rt.arena.bytes), self.sites) if self.rt.check else None
 
     def _loop(self, code: Code) -> None:
         index = code.block.index

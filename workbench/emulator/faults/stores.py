@@ -1,6 +1,6 @@
 """Elements that several threads give different values: which one stays is chance.
 
-For every granule of global memory a launch's `Ledger` keeps the thread that last stored to it,
+For every granule of global memory a launch's `WriterLog` keeps the thread that last stored to it,
 where in the code, and when. Another thread that then stores another value there, with
 nothing between that could have put the two in order, is told. Barriers order the warps
 of a block, and what a warp runs together its lanes; atomics, ordered accesses, mbarriers and
@@ -63,7 +63,7 @@ def _shared(count: int) -> Ints:
     return np.frombuffer(mmap.mmap(-1, count * 8), np.int64)
 
 
-class Ledger:
+class WriterLog:
     """Who stored what, over all of a launch's batches and processes.
 
     Args:
@@ -102,7 +102,7 @@ class StoreWatcher:
     """Follows the stores of one batch."""
 
     def __init__(
-        self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], ledger: Ledger
+        self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], ledger: WriterLog
     ) -> None:
         self.ctx, self.lanes, self.sites, self.ledger = ctx, lanes, sites, ledger
         self.number = {id(site): min(index, _SITES) for index, site in enumerate(sites)}
