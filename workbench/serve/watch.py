@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Seconds between two looks.
-INTERVAL_S = 0.5
+INTERVAL_S = 0.25
 #: Longest wait for a folder that never comes to rest, in looks.
 _RESTLESS = 20
 _NEVER_OURS = {"__pycache__", "node_modules"}

@@ -12,11 +12,15 @@ from workbench.disk.limits import REPORT, read_regular
 from workbench.errors import UsageError
 from workbench.model import Profile
 from workbench.ncurep.files import stem
+from workbench.units import listed
 from workbench.views.html.page import Page, PageCount, Rendered, digest
 from workbench.views.html.parts.common import Badge, Head, Link, ReportFile
 from workbench.views.html.render import page_part
 from workbench.views.html.shared import REPORTS
 from workbench.views.html.site import Site
+
+#: Kernels that a heading names; the page's table has all of them.
+_NAMED = 3
 
 
 class _Report:
@@ -143,7 +147,7 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
         labels = (f"{labels[0]} (old)", f"{labels[1]} (new)")
     step = Step(old.profile, new.profile, labels)
     kernels = [
-        ", ".join(dict.fromkeys(launch.kernel for launch in report.profile.launches))
+        listed(list(dict.fromkeys(launch.kernel for launch in report.profile.launches)), _NAMED)
         for report in (old, new)
     ]
     head = Head(
