@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.frames import TableName
 
 
-class Where(NamedTuple):
+class ExportScope(NamedTuple):
     """Of which study, version, problem, engine and device."""
 
     study: str | None
@@ -32,7 +32,7 @@ class Where(NamedTuple):
 
 _where_options = folded(
     "where",
-    Where,
+    ExportScope,
     click.option("--study", metavar="NAME", help="Only of this study."),
     click.option("--version", metavar="NAME", help="Only of this version."),
     click.option("--problem", metavar="NAME", help="Only on this problem."),
@@ -58,11 +58,11 @@ _where_options = folded(
     help="How to write it (default: as --out is named, else csv).",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to (default: printed)."
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="ExportScope to (default: printed)."
 )
 def command(
     table: TableName,
-    where: Where,
+    where: ExportScope,
     metrics: tuple[str, ...],
     format_: str | None,
     out: Path | None,
