@@ -58,7 +58,10 @@ _where_options = folded(
     help="How to write it (default: as --out is named, else csv).",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="ExportScope to (default: printed)."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="ExportScope to (default: printed).",
 )
 def command(
     table: TableName,
