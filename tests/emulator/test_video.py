@@ -55,29 +55,16 @@ def slow(opcode: str, operands: list[str], values: tuple[int, int, int]) -> int:
     if op == "vmad":
         minus = operands[1].startswith("-") != operands[2].startswith("-")
         less = operands[3].startswith("-")
-        final = "s32" if "s32" in (first, second) or minus or less else "u32"
         product = part(x, parts[1], first) * part(y, parts[2], second)
-        c = part(z, "", final)
-        total = (-product if minus else product) + (-c if less else c) + ("po" in words)
-        total >>= 7 if "shr7" in words else 15 if "shr15" in words else 0
-        return (clamp(total, 32, final) if "sat" in words else total) & 0xFFFF_FFFF
+        total = (-product if minus else product) + (-z if less else z) + ("po" in words)
+        return total & 0xFFFF_FFFF
     if op[-1] not in "24":
         a, b = part(x, parts[1], first), part(y, parts[2], second)
         if op in ("vshl", "vshr"):
             b = min(b, 32) if "clamp" in words else b & 31
         value = work(op, a, b, compare)
-        bits = {"": 32, "b": 8, "h": 16}[parts[0][:1]]
-        if "sat" in words:
-            value = clamp(value, bits, into)
-        c = part(z, "", into)
-        if second_op := {"add", "min", "max"} & set(words):
-            (which,) = second_op
-            value = {"add": value + c, "min": min(value, c), "max": max(value, c)}[which]
-        if parts[0]:
-            shift = bits * int(parts[0][1:])
-            hole = (1 << bits) - 1 << shift
-            return z & ~hole | value << shift & hole
-        return value & 0xFFFF_FFFF
+        value = clamp(value, 32, into) if "sat" in words else value
+        return (value + z if "add" in words else value) & 0xFFFF_FFFF
     lanes, letter = int(op[-1]), "h" if op[-1] == "2" else "b"
     bits = 32 // lanes
     order = "3210" if lanes == 4 else "10"
@@ -107,18 +94,13 @@ def scalar(rng: random.Random, op: str) -> tuple[str, list[str]]:
     selectors = ["", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"]
     operands = ["%r4", f"%r1{rng.choice(selectors)}", f"%r2{rng.choice(selectors)}"]
     opcode = ".".join([op, *kinds])
-    if op != "vset" and rng.random() < 0.5:
+    if op not in ("vset", "vshl") and rng.random() < 0.5:
         opcode += ".sat"
     if op in ("vshl", "vshr"):
         opcode += rng.choice((".clamp", ".wrap"))
     if op == "vset":
         opcode += "." + rng.choice(list(COMPARE))
-    tail = rng.choice(("", "op2", "merge"))
-    if tail == "op2":
-        opcode += "." + rng.choice(("add", "min", "max"))
-    if tail == "merge":
-        operands[0] += rng.choice(selectors[2:])
-    return opcode, [*operands, "%r3"] if tail else operands
+    return (f"{opcode}.add", [*operands, "%r3"]) if rng.random() < 0.5 else (opcode, operands)
 
 
 def packed(rng: random.Random, op: str) -> tuple[str, list[str]]:
@@ -146,7 +128,6 @@ def multiply(rng: random.Random) -> tuple[str, list[str]]:
         opcode += ".po"
     elif rng.random() < 0.6:
         signs[rng.randrange(3)] = "-"
-    opcode += rng.choice(("", ".sat")) + rng.choice(("", ".shr7", ".shr15"))
     selectors = ["", "", ".b1", ".h0", ".h1", ".b3"]
     return opcode, [
         "%r4", f"{signs[0]}%r1{rng.choice(selectors)}", f"{signs[1]}%r2{rng.choice(selectors)}",
@@ -210,12 +191,10 @@ def test_a_video_instruction_does_what_the_manual_says(op: str) -> None:
          (0x7FFF_8000, 0x0001_FFFF, 0), 0x7FFF_8000),
         ("vavrg4.u32.u32.u32", ["%r4", "%r1", "%r2", "%r3"],
          (0x0001_02FF, 0x0102_03FF, 0), 0x0102_03FF),
-        ("vmad.u32.u32.u32.shr7.po", ["%r4", "%r1", "%r2", "%r3"], (100, 64, 63), 50),
+        ("vmad.u32.u32.u32.po", ["%r4", "%r1", "%r2", "%r3"], (100, 64, 63), 6464),
         ("vset4.u32.u32.lt", ["%r4.b20", "%r1", "%r2", "%r3"],
          (0x0101_0101, 0x0201_0200, 0xAAAA_AAAA), 0xAA00_AA00),
-        ("vsub.u32.u32.u32.sat", ["%r4.h1", "%r1.b0", "%r2.b3", "%r3"],
-         (0x10, 0x2000_0000, 0x1234_5678), 0x0000_5678),
-        ("vshl.u32.u32.u32.sat.clamp", ["%r4", "%r1", "%r2"], (0x8000_0000, 40, 0), 0xFFFF_FFFF),
+        ("vshl.u32.u32.u32.clamp", ["%r4", "%r1", "%r2"], (0x8000_0000, 40, 0), 0),
     ],
 )  # fmt: skip
 def test_known_values(
@@ -229,3 +208,21 @@ def test_types_that_are_none_are_refused_with_their_line() -> None:
     words = re.escape("the emulator does not support `vadd.f32.f32.f32")
     with pytest.raises(KernelError, match=rf"k\.cu:7: kernel k: {words}"):
         run("vadd.f32.f32.f32", ["%r4", "%r1", "%r2"], np.zeros((3, 32), "u4"))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands"),
+    [
+        ("vadd.u32.u32.u32", ["%r4.h1", "%r1", "%r2", "%r3"]),
+        ("vsub.s32.s32.s32.max", ["%r4", "%r1", "%r2", "%r3"]),
+        ("vshl.u32.u32.u32.sat.wrap", ["%r4", "%r1", "%r2"]),
+        ("vmad.u32.u32.u32.shr7", ["%r4", "%r1", "%r2", "%r3"]),
+        ("vmad.s32.s32.s32.sat", ["%r4", "%r1", "%r2", "%r3"]),
+    ],
+)
+def test_what_gpus_do_otherwise_than_the_manual_says_is_refused(
+    opcode: str, operands: list[str]
+) -> None:
+    """Of these the hardware's results differed from the manual's: a guess would be a lie."""
+    with pytest.raises(KernelError, match="GPUs do not do what the PTX manual says"):
+        run(opcode, operands, np.zeros((3, 32), "u4"))

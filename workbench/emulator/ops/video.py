@@ -3,6 +3,10 @@
 PTX ISA, "Video Instructions" and "SIMD Video Instructions", whose pseudocode this follows.
 Which part of an operand is meant stands behind its name (``%r1.b2``); the parser hands it on as
 a modifier ``place:part``, and the sign of a negated operand as ``place:-``.
+
+Forms of which an H200 (by ptxas 13.0) makes something else than the manual says are refused:
+merges into a part of a register, a smaller or larger of two as second operation, saturated
+shifts to the left, and products that are saturated or shifted.
 """
 
 from __future__ import annotations
@@ -25,9 +29,6 @@ _COMPARE: dict[str, Callable[[Numbers, Numbers], Array]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal,
 }  # fmt: skip
-_SECOND: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum,
-}  # fmt: skip
 _ALL = 0xFFFF_FFFF
 
 
@@ -42,6 +43,15 @@ class _Form(NamedTuple):
     words: tuple[str, ...]
     parts: dict[int, str]
     negated: frozenset[int]
+
+    @property
+    def unlike(self) -> bool:
+        """Whether GPUs do not do what the manual says."""
+        words = set(self.words)
+        if self.name == "vmad":
+            return bool(words & {"sat", "shr7", "shr15"})
+        shifted = self.name == "vshl" and "sat" in words
+        return self.lanes == 1 and (0 in self.parts or shifted or bool(words & {"min", "max"}))
 
     @classmethod
     def of(cls, instr: Instr) -> _Form:
@@ -101,10 +111,6 @@ def _shifted(x: Numbers, y: Numbers) -> Numbers:
 
 
 def _scalar(form: _Form) -> Callable[..., Numbers]:
-    part = form.parts.get(0, "")
-    bits = {"b": 8, "h": 16}.get(part[:1], 32)
-    second = next((word for word in form.words if word in _SECOND), "")
-
     def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
         a = _select(x, form.parts.get(1, ""), form.first)
         b = _select(y, form.parts.get(2, ""), form.second)
@@ -112,14 +118,8 @@ def _scalar(form: _Form) -> Callable[..., Numbers]:
             b = b & 31 if "wrap" in form.words else np.minimum(b, 32)
         value = _result(form, a, b)
         if "sat" in form.words:
-            value = np.clip(value, *_range(bits, form.into))
-        if second:
-            return _SECOND[second](value, _select(z, "", form.into))
-        if part:
-            place = int(part[1:]) * bits
-            hole = (1 << bits) - 1
-            return z & ~(hole << place) & _ALL | (value & hole) << place
-        return value
+            value = np.clip(value, *_range(32, form.into))
+        return value + z if "add" in form.words else value
 
     return run
 
@@ -159,26 +159,14 @@ def _packed(form: _Form) -> Callable[..., Numbers]:
 
 def _multiply_add(form: _Form) -> Callable[..., Numbers]:
     minus = (1 in form.negated) != (2 in form.negated)
-    final = form.first or form.second or minus or 3 in form.negated
-    shift = next((int(word[3:]) for word in form.words if word in ("shr7", "shr15")), 0)
-
-    def one(a: int, b: int, c: int) -> int:
-        """A product of 66 bits, with integers that are as wide as they must be."""
-        value = -(a * b) if minus else a * b
-        value += -c if 3 in form.negated else c
-        value = value + ("po" in form.words) >> shift
-        if "sat" in form.words:
-            low, high = _range(32, final)
-            value = min(max(value, low), high)
-        return value & _ALL
-
-    each = np.frompyfunc(one, 3, 1)
 
     def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
-        a = _select(x, form.parts.get(1, ""), form.first)
-        b = _select(y, form.parts.get(2, ""), form.second)
-        c = _select(z, "", final)
-        return np.asarray(each(a.astype(object), b.astype(object), c.astype(object)), np.int64)
+        # Of all sums the lower 32 bits are kept, and those are the same in wrapped arithmetic.
+        product = _select(x, form.parts.get(1, ""), form.first) * _select(
+            y, form.parts.get(2, ""), form.second
+        )
+        total = (-product if minus else product) + (-z if 3 in form.negated else z)
+        return total + ("po" in form.words)
 
     return run
 
@@ -188,8 +176,11 @@ def build(instr: Instr, ctx: Context) -> Run:
 
     Raises:
         ValueError: its types are not those of a video instruction.
+        KernelError: a form of which the hardware makes something else than the manual.
     """
     form = _Form.of(instr)
+    if form.unlike:
+        raise ctx.unsupported(instr, "GPUs do not do what the PTX manual says of this form")
     make = _multiply_add if form.name == "vmad" else _scalar if form.lanes == 1 else _packed
     function = make(form)
     operands = instr.operands[1:]
