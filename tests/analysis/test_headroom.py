@@ -60,7 +60,7 @@ def test_an_excess_saves_its_part_of_the_time_that_its_unit_was_busy() -> None:
     assert way.saves == pytest.approx(0.6 * 0.9 * shared)
     assert way.speedup == pytest.approx(1 / (1 - way.saves))
     assert "60.0 k of 100 k shared wavefronts are excessive (60%)" in way.because
-    assert "the L1 data stage at 90% of the peak" in way.because
+    assert "the L1 data stage at 90% of peak" in way.because
 
 
 def test_what_stays_busy_bounds_what_can_be_saved() -> None:

@@ -13,7 +13,7 @@ from tests.analysis.attribution_pairs import DEVICE
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.links import Line, LineLink
 from workbench.analysis.source.reading import read
-from workbench.analysis.source.tokens import scan
+from workbench.analysis.source.tokens import Source, scan
 from workbench.model import Profile, SourceFile
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -33,6 +33,16 @@ def compared(old: str, new: str, path: str) -> SourceDiff:
     return compare_sources(old_side, new_side, ())
 
 
+def directive(source: Source, line: int) -> list[str]:
+    """The tokens of a line; of a directive that goes on behind backslashes, those of all of it."""
+    first = last = line
+    while first > 1 and source.lines[first - 2].endswith("\\"):
+        first -= 1
+    while last < len(source.lines) and source.lines[last - 1].endswith("\\"):
+        last += 1
+    return [token for tokens in source.tokens[first - 1 : last] for token in tokens]
+
+
 def assert_named(text: str, path: str, links: dict[Line, LineLink], diff: SourceDiff) -> None:
     """Every link of a line is shown by a name on it, or by what governs or holds the line."""
     source = scan(text, path)
@@ -42,11 +52,12 @@ def assert_named(text: str, path: str, links: dict[Line, LineLink], diff: Source
         if (file, line) in whole:
             continue  # the links of all lines of a statement that was broken otherwise
         shown = {link.via[-1]} if link.via else {symbol for _, symbol in link.labels}
-        words = set(source.tokens[line - 1])
+        words = set(directive(source, line))
         words |= {diff.names[word] for word in words if word in diff.names}
         around = {g.label for g in found.governed if g.body[1] <= line <= g.body[2]}
         around |= {g.label for g in found.governed if g.bare and g.header[1] <= line <= g.header[2]}
         around |= {r.name for r in found.routines if r.place[1] <= line <= r.place[2]}
+        around |= {diff.names[name] for name in around if name in diff.names}
         assert shown & (words | around), (path, line, source.lines[line - 1], link)
 
 

@@ -187,7 +187,7 @@ APART = {
     ("heat", "v0"): 2,
     ("moments", "v1"): 8,
     ("moments", "v2"): 1,
-    ("scan", "v3"): 2,
+    ("scan", "v3"): 1,
     ("sort", "v3"): 1,
     ("spmv", "v0"): 1,
     ("spmv", "v3"): 1,

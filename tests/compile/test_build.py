@@ -206,9 +206,7 @@ def test_both_compilers_give_the_same_lines(maker: Maker, repo: Path) -> None:
         pytest.skip("needs both nvcc and NVRTC")
     project = find_project(repo)
     assert project is not None
-    for version in load_study(project, "sgemm").versions.values():
-        if version.kind == "python":
-            continue
+    for version in map(load_study(project, "sgemm").version, ("v0", "v5", "v10", "v13", "v16")):
         tables = []
         names: tuple[Compiler, ...] = ("nvcc", "nvrtc")
         for name in names:

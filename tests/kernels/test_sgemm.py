@@ -90,7 +90,7 @@ def test_the_shim_finds_a_kernel_that_is_wrong(
     ("version", "right", "wrong", "symptom"),
     [
         ("v5", "a_wide = K % 2 == 0", "a_wide = true", "misaligned"),
-        ("v5", "+ i / 2 * 32 + i % 2;", "+ i;", "a wrong result"),
+        ("v5", "+ i / 2 * 32 + i % 2;", "+ i;", "stores another value to C"),
         # Without the barrier a warp reads what another's copies have not brought yet.
         ("v6", "        __syncthreads();\n", "", "race"),
         ("v6", "block_row + a_row + i < M && t + a_k < K", "t + a_k < K", "out of bounds"),

@@ -57,6 +57,8 @@ def _sheet(found: Sequence[Standing]) -> Sheet:
     """What was sent to a cluster, one row a command, with its pieces counted."""
     from msgspec.structs import asdict
 
+    from workbench.views.shapes import shaped
+    from workbench.views.shapes.measured import JobsDocument, SentJobs
     from workbench.views.sheets import Sheet, when
 
     shown = tuple(
@@ -73,7 +75,7 @@ def _sheet(found: Sequence[Standing]) -> Sheet:
         header=("name", "array", "sent", *_COUNTS, "command"),
         shown=shown,
         raw=tuple({**asdict(each), "jobs": " ".join(each.jobs)} for each in found),
-        document={"jobs": [asdict(each) for each in found]},
+        document=JobsDocument(jobs=[shaped(each, SentJobs) for each in found]).plain(),
         notes=(_LEGEND,),
         extra=("sent", "array"),
     )

@@ -44,7 +44,8 @@ def command(
     """
     from workbench.errors import UsageError, together
     from workbench.project import require_project
-    from workbench.study.folder import study_names
+    from workbench.study.discovery import count_versions
+    from workbench.study.folder import require_study, study_names
     from workbench.study.seen import view_study
     from workbench.views.sheets.list import ListPage
 
@@ -54,19 +55,21 @@ def command(
         )
     project = require_project()
     broken: list[WorkbenchError] = []
-    studies: list[SeenStudy] = []
+    sizes: dict[str, int] = {}
     # The default study first: it is what a version without a study means.
     names = sorted(study_names(project), key=lambda name: name != project.default_study)
     with_errors = broken if not (study or problem or device) else None
     for name in [study] if study else names:
         with _kept(with_errors):
-            studies.append(view_study(project, name))
-    shown = ListPage([len(each.versions) for each in studies], page or 1)
+            require_study(project, name)
+            sizes[name] = count_versions(project, name)
+    shown = ListPage(list(sizes.values()), page or 1)
     lists: list[StudyList] = []
-    for each, part in zip(studies, shown.parts, strict=True):
+    for name, part in zip(sizes, shown.parts, strict=True):
+        # What stands on other pages is not read: thousands of versions take seconds.
         if format_ != "table" or part is not None:
             with _kept(with_errors):
-                found = _study_list(project, each, problem, device, broken)
+                found = _study_list(project, view_study(project, name), problem, device, broken)
                 found.part = part if part is not None and format_ == "table" else slice(None)
                 lists.append(found)
     if broken and not lists:

@@ -14,6 +14,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+#: The toolkit's own `cuda.h` declares functions of the host, which NVRTC refuses. Of it a kernel
+#: needs the type of a TMA descriptor alone (128 bytes, aligned to 64). And a host's headers of
+#: fixed-width integers are not here; CCCL has its own.
+_HEADERS = {
+    b"cuda.h": b"""#pragma once
+typedef struct alignas(64) CUtensorMap_st {
+    unsigned long long opaque[16];
+} CUtensorMap;
+""",
+    b"cstdint": b"#include <cuda/std/cstdint>\n"
+    + b"".join(
+        b"using cuda::std::%sint%d_t;\n" % (sign, bits)
+        for sign in (b"", b"u")
+        for bits in (8, 16, 32, 64)
+    ),
+}
+
 
 def _bytes(program: Any, size: Callable[..., Any], get: Callable[..., Any]) -> bytes:
     """One of NVRTC's results: its size is asked first, then a buffer is filled."""
@@ -26,7 +43,9 @@ def _bytes(program: Any, size: Callable[..., Any], get: Callable[..., Any]) -> b
 def compile_file(nvrtc: Any, source: str, options: list[str]) -> dict[str, object]:
     """Compile one file of the current folder; the answer says how it went."""
     text = Path(source).read_bytes()
-    status, program = nvrtc.nvrtcCreateProgram(text, source.encode(), 0, None, None)
+    status, program = nvrtc.nvrtcCreateProgram(
+        text, source.encode(), len(_HEADERS), list(_HEADERS.values()), list(_HEADERS)
+    )
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         return {"ok": False, "log": f"nvrtcCreateProgram: {status.name}"}
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.errors import UsageError, did_you_mean
@@ -32,6 +33,36 @@ def kernel_names(code: str) -> list[str]:
     return list(dict.fromkeys(match[1] for match in _GLOBAL.finditer(plain)))
 
 
+def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int]]:
+    """Files that may hold a version of a study: path, the version's id, and its number or -1.
+
+    A file without a number is a version (a baseline) only where it has front matter.
+    """
+    for path in sorted((project.kernels / study).iterdir()):
+        # An editor's own file beside a source may be a link that leads nowhere.
+        if path.suffix not in (".cu", ".py") or path.name == "study.py" or path.name[0] == ".":
+            continue
+        match = VERSION_NAME.match(path.stem)
+        yield path, f"v{int(match[1])}" if match else path.stem, int(match[1]) if match else -1
+
+
+def count_versions(project: Project, study: str) -> int:
+    """How many versions a study has, without reading what they say.
+
+    Raises:
+        UsageError: a file without a number cannot be read.
+    """
+    return sum(
+        number >= 0 or _described(path, study) for path, _, number in version_files(project, study)
+    )
+
+
+def _described(path: Path, study: str) -> bool:
+    shown = f"kernels/{study}/{path.name}"
+    kind: Kind = "cuda" if path.suffix == ".cu" else "python"
+    return frontmatter.present(read_source(path, shown), path=shown, kind=kind)
+
+
 def load_versions(project: Project, study: str) -> dict[str, Version]:
     """All versions of a study, v0, v1, … by number, then the baselines by name.
 
@@ -41,16 +72,12 @@ def load_versions(project: Project, study: str) -> dict[str, Version]:
     """
     numbered: list[tuple[int, str, Version]] = []
     others: list[Version] = []
-    for path in sorted((project.kernels / study).iterdir()):
-        # An editor's own file beside a source may be a link that leads nowhere.
-        if path.suffix not in (".cu", ".py") or path.name == "study.py" or path.name[0] == ".":
-            continue
-        match = VERSION_NAME.match(path.stem)
-        version = _read(path, study, f"v{int(match[1])}" if match else path.stem, bool(match))
+    for path, version_id, number in version_files(project, study):
+        version = _read(path, study, version_id, number >= 0)
         if version is None:
             continue
-        if match:
-            numbered.append((int(match[1]), version.name, version))
+        if number >= 0:
+            numbered.append((number, version.name, version))
         else:
             others.append(version)
     versions = [version for *_, version in sorted(numbered, key=lambda entry: entry[:2])] + others

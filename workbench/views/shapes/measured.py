@@ -1,4 +1,4 @@
-"""``verify``, ``time``, ``sweep`` and ``check``: what was run, and what came of it."""
+"""``verify``, ``time``, ``sweep``, ``check`` and ``jobs``: what was run, and what came of it."""
 
 from __future__ import annotations
 
@@ -187,3 +187,26 @@ class CheckDocument(Document, frozen=True):
     status: Literal["pass", "fail", "inconclusive"]
     gates: list[GateFacts]
     measured: list[MeasuredTurns] | UnsetType = UNSET
+
+
+class SentJobs(Document, frozen=True):
+    """A command whose work went to a cluster, with its pieces counted.
+
+    `jobs` are the queue's names of its arrays; `lost` pieces are in no job and have no result.
+    """
+
+    name: str
+    words: str
+    submitted: str
+    jobs: list[str]
+    queued: int
+    running: int
+    done: int
+    failed: int
+    lost: int
+
+
+class JobsDocument(Document, frozen=True):
+    """What was sent to a cluster from this project."""
+
+    jobs: list[SentJobs]

@@ -12,6 +12,7 @@ from workbench.views.shapes.code import StepDocument
 from workbench.views.shapes.listed import DoctorDocument, ListDocument
 from workbench.views.shapes.measured import (
     CheckDocument,
+    JobsDocument,
     SweepDocument,
     TimeDocument,
     VerifyDocument,
@@ -29,6 +30,7 @@ SHAPES: Mapping[str, tuple[type[Document], ...]] = {
     "sweep": (SweepDocument,),
     "verify": (VerifyDocument,),
     "doctor": (DoctorDocument,),
+    "jobs": (JobsDocument,),
     "error": (ErrorDocument,),
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
