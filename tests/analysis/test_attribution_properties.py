@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
+from tests.attacks.book import WHOLE
 from workbench.analysis.split.attribution import attribute
 from workbench.model import (
     Column,
@@ -404,8 +405,8 @@ def test_every_recorded_step_adds_up(repo: Path) -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(4, marks=pytest.mark.slow, id="every fourth"),
-        pytest.param(1, marks=pytest.mark.attack, id="all"),
+        pytest.param(12, marks=pytest.mark.slow, id="every twelfth"),
+        pytest.param(1, marks=WHOLE, id="all"),
     ],
 )
 def test_every_recorded_pair_adds_up(repo: Path, step: int) -> None:

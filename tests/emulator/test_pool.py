@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks.book import WHOLE
 from tests.processes import runs, until
 from workbench.emulator.pool import deal
 from workbench.errors import DataError, KernelError
@@ -45,7 +46,7 @@ def test_answers_come_in_the_order_of_the_items() -> None:
     assert deal(work, [], 3) == []
 
 
-@pytest.mark.parametrize("times", [100, pytest.param(1000, marks=pytest.mark.attack)])
+@pytest.mark.parametrize("times", [100, pytest.param(1000, marks=WHOLE)])
 def test_a_thousand_failures_and_no_wait(times: int) -> None:
     """The others are ended at any point of their answers, which nobody else has to wait for."""
 
