@@ -130,34 +130,34 @@ def test_a_version_is_started_found_wrong_and_mended(tmp_path: Path) -> None:
     async def job(client: Client) -> None:
         started = await client.ask(
             "new_version",
-            version="broken/v10",
+            version="broken/v40",
             parent="v0",
             title="One more",
             change="an idea",
             text=code,
         )
         path = started["answer"]["written"]
-        assert path == "kernels/broken/v10_one_more.cu"
-        verdict = await client.ask("verify", versions=["broken/v10"], engine="emulator")
+        assert path == "kernels/broken/v40_one_more.cu"
+        verdict = await client.ask("verify", versions=["broken/v40"], engine="emulator")
         assert verdict["error"]["code"] == 4
         message = next(r["message"] for r in verdict["answer"]["results"] if not r["ok"])
         line = (root / path).read_text().splitlines().index(wrong.splitlines()[14]) + 1
         assert message.startswith(f"{path}:{line}:")
         right = (root / "kernels/broken/v0_right.cu").read_text().partition("--- */\n")[2]
         before = (root / path).read_text()
-        answer, failed = await client.call("edit_version", version="broken/v10", text="int x;")
+        answer, failed = await client.call("edit_version", version="broken/v40", text="int x;")
         assert failed and (root / path).read_text() == before, answer
-        await client.ask("edit_version", version="broken/v10", text=right)
+        await client.ask("edit_version", version="broken/v40", text=right)
         assert "an idea" in (root / path).read_text()
         seen: list[str] = []
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
             seen.append(message or "")
 
-        given: dict[str, Any] = {"versions": ["broken/v10"], "engine": "emulator"}
+        given: dict[str, Any] = {"versions": ["broken/v40"], "engine": "emulator"}
         result = await client.session.call_tool("profile", given, progress_callback=progress)
-        assert not result.is_error and any("v10" in line for line in seen), (result, seen)
-        hot = await client.ask("hot_lines", target="broken/v10", engine="emulator")
+        assert not result.is_error and any("v40" in line for line in seen), (result, seen)
+        hot = await client.ask("hot_lines", target="broken/v40", engine="emulator")
         assert hot["answer"]["hot_lines"]["by"] == "instructions"
 
     talk(root, job, "--allow", "verify,profile,write")
