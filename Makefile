@@ -10,8 +10,7 @@ STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-attacks test-gpu unit lint format report profile docs goldens bench clean
-.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator demo test test-slow test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

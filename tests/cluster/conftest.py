@@ -22,7 +22,7 @@ def cluster() -> Iterator[Slurm]:
     if why := lacking():
         pytest.skip(f"no Slurm can be started here: {why}")
     with contextlib.ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="wslurm", dir="/tmp"))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wslurm", dir="/tmp")))
         try:
             running = stack.enter_context(slurm(folder / "s"))
         except (OSError, AssertionError, RuntimeError, subprocess.SubprocessError) as error:

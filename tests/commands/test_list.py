@@ -273,6 +273,12 @@ def test_studies_of_other_pages_are_not_read(
     assert "page 1 of 2" in run() and "other" not in run()
     with pytest.raises(DataError, match=r"n1024\.ncu\.json\.zst is damaged"):
         run("--page", "2")
+    # Nor is what their sources say, which takes most of the time.
+    source = next((project / "kernels/other").glob("v0*.cu"))
+    source.write_text("/* ---\ntitle = 1\n--- */\n")
+    assert "page 1 of 2" in run() and "other" not in run()
+    with pytest.raises(UsageError, match="kernels/other/v0"):
+        run("--page", "2")
 
 
 def test_pages_that_are_not_there_and_formats_without_pages(project: Path) -> None:
