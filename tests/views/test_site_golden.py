@@ -44,14 +44,17 @@ def of_report(root: Path) -> None:
 
 
 def of_programs(root: Path) -> None:
-    """The pages of two programs, without the part of their folder that says where they lay."""
+    """The pages of two programs, without the part of their folders that says where they lay."""
     reports = root / "reports"
     both = tuple(CapturedProgram(CAPTURES, name) for name in ("manual", "fused"))
     build_report(reports, programs=both)
-    path = program_folder(*both)[-len("01234567") :]
+    # One capture's folder, and that of the two, differ in this part: it is of their paths.
+    paths = {program_folder(*asked).rpartition("-")[2] for asked in (both, *zip(both, strict=True))}
     for page in reports.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        page.write_text(text.replace(path, "<path>"), encoding="utf-8")
+        for path in paths:
+            text = text.replace(path, "<path>")
+        page.write_text(text, encoding="utf-8")
     for folder in (reports / "programs").iterdir():
         folder.rename(folder.with_name(folder.name.rpartition("-")[0]))
 
