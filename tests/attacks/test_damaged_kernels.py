@@ -70,6 +70,8 @@ def damaged(subject: Subject, rng: random.Random) -> Callable[[], object]:
 def test_cuda(copy: Path, portion: Portion) -> None:
     for turn in book.turns(portion):
         subject = any_version(turn.rng)
+        while not subject.version.path.endswith(".cu"):
+            subject = any_version(turn.rng)
         path = copy / subject.version.path
         plain = path.read_text()
         path.write_text(cuda_mutant(plain, turn.rng))
