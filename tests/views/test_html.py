@@ -804,7 +804,7 @@ def test_a_summary_of_an_earlier_program_is_written_anew(tmp_path: Path) -> None
     kept = json.loads(manifest.read_bytes())
     (page,) = [p for p in kept["pages"].values() if p.get("summary", {}).get("study") == "other"]
     del page["summary"]["work"]  # as it once was
-    page["key"] = "of another program"
+    page["key"] = page["exact"] = "of another program"
     manifest.write_text(json.dumps(kept), encoding="utf-8")
     # Only one study is asked for; the index shows both all the same.
     build_report(root / "reports", project=find_project(root), studies=("demo",))

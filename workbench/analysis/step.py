@@ -14,7 +14,7 @@ from workbench.analysis.story import Story, explain
 from workbench.analysis.weight import Scale
 from workbench.errors import UsageError
 from workbench.model import Profile, Timing
-from workbench.specs import Version
+from workbench.specs import Expectation
 
 
 class Step:
@@ -28,7 +28,7 @@ class Step:
         new: The profile after.
         labels: What to call them.
         times: Their recorded times, where there are any.
-        author: The new version where it predicted something of this very step.
+        expected: What the new version's author predicted of this very step.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Step:
         new: Profile,
         labels: tuple[str, str],
         times: tuple[Timing | None, Timing | None] = (None, None),
-        author: Version | None = None,
+        expected: tuple[Expectation, ...] = (),
     ) -> None:
         self._whole = old, new
         both = side_by_side(old, new)
         self.old, self.new = both.old, both.new
         self.labels = labels
         self.times = times
-        self._author = author
+        self._expected = expected
         self.unread = ""
 
     @cached_property
@@ -80,9 +80,8 @@ class Step:
     @cached_property
     def story(self) -> Story:
         """Hunks, attribution, time split, verdicts, sentence."""
-        expected = self._author.expectations if self._author else ()
         try:
-            return explain(self.old, self.new, self.comparison, expected, self.diff)
+            return explain(self.old, self.new, self.comparison, self._expected, self.diff)
         except UsageError as error:
             # An expectation that nobody can read is no reason to withhold what was measured.
             self.unread = error.message

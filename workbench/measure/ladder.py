@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter as Tally
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
 from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
-from workbench.specs import Version
+from workbench.specs import Expectation, Version
 from workbench.store import Entry, Store, natural_key
 from workbench.store.codec import decode, decode_totals
 from workbench.study.folder import Study
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 #: Engines in order of preference.
 ENGINES = ("ncu", "emulator")
+
+
+@lru_cache(maxsize=4096)
+def _captured(path: Path, *_state: int) -> str:
+    """A profile's source hash; a file that `stat` finds unchanged is not read again."""
+    return decode_totals(path).source_hash
 
 
 class Rung:
@@ -63,6 +69,23 @@ class Rung:
         """The profile that speaks for the version: ncu's, else the emulator's."""
         engine = next((engine for engine in ENGINES if engine in self.entries), None)
         return self.ladder.store.load(self.entries[engine].path) if engine else None
+
+    def captured(self, engine: str) -> str:
+        """The hash of the source that an engine's profile was recorded of."""
+        speaking = vars(self).get("profile")
+        if speaking is not None and speaking.engine == engine:
+            return str(speaking.source_hash)
+        path = self.entries[engine].path
+        status = path.stat()
+        return _captured(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the source has changed since what speaks for the version was recorded."""
+        engine = next((engine for engine in ENGINES if engine in self.entries), None)
+        if engine is not None:
+            return self.stale(self.captured(engine))
+        return self.timing is not None and self.stale(self.timing.source_hash)
 
     def load(self, engine: str) -> Profile:
         """The profile of an engine that has one."""
@@ -343,12 +366,16 @@ class Ladder:
         key = (old, new, engine)
         if key not in self._steps:
             before, after = self.rungs[old], self.rungs[new]
-            author = after.declared
             self._steps[key] = Step(
                 before.load(engine),
                 after.load(engine),
                 (old, new),
                 (before.timing, after.timing) if engine == "ncu" else (None, None),
-                author if author is not None and author.parent == old else None,
+                self.expected(old, new),
             )
         return self._steps[key]
+
+    def expected(self, old: str, new: str) -> tuple[Expectation, ...]:
+        """What the new version's author predicted, if it was made from the old one."""
+        author = self.rungs[new].declared
+        return author.expectations if author is not None and author.parent == old else ()

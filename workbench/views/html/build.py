@@ -9,26 +9,23 @@ generator of `Page`s, a view model and a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-
-import msgspec
-from msgspec.structs import replace
 
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError, together
-from workbench.measure.ladder import Ladder, Rung
+from workbench.measure.ladder import Ladder
 from workbench.measure.recorded import damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project
 from workbench.store import Store
 from workbench.study.seen import facts_path
-from workbench.views.html.page import KeptPage, Page, PageCount, Rendered, digest
+from workbench.views.html.ladders import LadderKeys, ladder_pages, times_of
+from workbench.views.html.page import Page, PageCount, digest
 from workbench.views.html.parts.common import CapturedProgram as CapturedProgram
 from workbench.views.html.parts.common import ReportFile as ReportFile
-from workbench.views.html.render import ladder_folder, step_page, version_page
+from workbench.views.html.render import ladder_folder
 from workbench.views.html.shared import (
     LADDERS,
     copy_assets,
@@ -131,7 +128,7 @@ def build_page(
     wanted = f"{ladder_folder(ladder)}/{name}"
     with Site(out) as site:
         copy_assets(site)
-        pages = _ladder_pages(site, ladder, list(pairs), "", "")
+        pages = ladder_pages(site, ladder, list(pairs), LadderKeys(site, ladder, "", "", ()))
         site.write((page for page in pages if page.path == wanted), owners=())
     return out / wanted
 
@@ -174,26 +171,27 @@ def _write_ladders(
     owned = {f"{LADDERS}:{name}" for name in recorded}
     if not studies:
         owned |= {kept.owner for kept in site.pages(LADDERS).values()}
-    keys = {name: digest(stamp, _study_key(project, name)) for name in recorded}
+    folders = {name: _study_key(project, name) for name in recorded}
     # A ladder's page shows its study's times on all problems.
     times: dict[tuple[str, str], list[str]] = {}
     for ladder in ladders:
-        shape = _ladder_key(site, ladder, of_files=False)
-        times.setdefault((ladder.name, ladder.device), []).append(shape)
+        found = [f"{ladder.problem} {time}" for time in times_of(site, ladder)]
+        times.setdefault((ladder.name, ladder.device), []).extend(found)
 
     def pages() -> Iterator[Page]:
         while ladders:
             # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
             ladder = ladders.pop(0)
             wanted = _pairs_of(site, ladder, pairs)
-            sweep = digest(*times[ladder.name, ladder.device])
-            yield from _ladder_pages(site, ladder, wanted, keys[ladder.name], sweep)
+            swept = tuple(times[ladder.name, ladder.device])
+            keys = LadderKeys(site, ladder, stamp, folders[ladder.name], swept)
+            yield from ladder_pages(site, ladder, wanted, keys)
 
     return site.write(pages(), owners=owned)
 
 
 def _study_key(project: Project, name: str) -> str:
-    """Content key of a study's folder; changes with every edit of it."""
+    """Content key of a study's folder, and whether it is the default; changes with every edit."""
     folder = project.kernels / name
     files = sorted(p for p in folder.rglob("*") if p.suffix in _CODE_SUFFIXES and p.is_file())
     parts: list[str | bytes] = []
@@ -201,16 +199,8 @@ def _study_key(project: Project, name: str) -> str:
         with suppress(DataError):  # too large for a source, which is told where it is read
             parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
     record = facts_path(project, name)
-    return digest(*parts, record.read_bytes() if record.is_file() else b"")
-
-
-def _ladder_key(site: Site, ladder: Ladder, *, of_files: bool) -> str:
-    """Content key over the ladder's shape and times, and all profiles if `of_files`."""
-    parts: list[str | bytes] = [ladder.name, ladder.device, ladder.problem]
-    for (version, engine), path in sorted(ladder.files.items()):
-        counts = of_files or engine == "time"
-        parts += [version, engine, site.content(path) if counts else ""]
-    return digest(*parts)
+    default = str(project.default_study == name)
+    return digest(default, *parts, record.read_bytes() if record.is_file() else b"")
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
@@ -275,78 +265,3 @@ def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, 
         for old, new in dict.fromkeys(found)
         for engine in ladder.engines(old, new)[:1]
     ]
-
-
-def _ladder_pages(
-    site: Site, ladder: Ladder, pairs: list[tuple[str, str, str]], base: str, sweep: str
-) -> Iterator[Page]:
-    owner, folder = f"{LADDERS}:{ladder.name}", ladder_folder(ladder)
-
-    def page(name: str, key: str, render: Callable[[str], Rendered]) -> Page:
-        path = f"{folder}/{name}"
-        return Page(path=path, key=key, owner=owner, group=folder, render=partial(render, path))
-
-    asked = (f"{old}..{new}" for old, new, _ in pairs)
-    whole = digest(base, _ladder_key(site, ladder, of_files=True), sweep, *asked)
-    home = page("index.html", whole, partial(_render_ladder, ladder, pairs))
-    kept = site.pages(owner).get(home.path)
-    yield home
-    shape = _ladder_key(site, ladder, of_files=False)
-    steps = _steps(ladder, kept if kept and kept.key == home.key else None)
-    for step in dict.fromkeys([*steps, *pairs]):
-        *sides, engine = step
-        contents = [site.content(ladder.files[version, engine]) for version in sides]
-        key = digest(base, shape, *step, *contents)
-        yield page(step_page(*step), key, partial(_render_step, ladder, step, step in steps))
-    for rung in ladder.rungs.values():
-        for engine, entry in rung.entries.items():
-            # Its page tells of the step that made it, and what the next ones made of its advice.
-            near = {
-                version
-                for step in steps
-                if rung.id in step[:2] and step[2] == engine
-                for version in step[:2]
-            }
-            beside = [site.content(ladder.files[version, engine]) for version in sorted(near)]
-            key = digest(base, shape, rung.id, engine, site.content(entry.path), *beside)
-            yield page(version_page(rung.id, engine), key, partial(_render_version, rung, engine))
-
-
-def _steps(ladder: Ladder, kept: KeptPage | None) -> list[tuple[str, str, str]]:
-    """The ladder's steps; from the manifest where the ladder has not changed.
-
-    Which version is whose parent is the study's word, and loading a study would cost
-    more than the whole of a run that changes nothing.
-    """
-    if kept is not None:
-        found = kept.summary.get("steps")
-        if isinstance(found, list):
-            return [tuple(step) for step in found]
-    return ladder.steps
-
-
-def _render_step(ladder: Ladder, step: tuple[str, str, str], is_step: bool, path: str) -> Rendered:
-    from workbench.views.html.pages.diff import diff_view, render_diff
-    from workbench.views.html.pages.step import ladder_head
-
-    page = render_diff(path, diff_view(ladder.step(*step), ladder_head(ladder, *step)))
-    return replace(page, summary={} if is_step else {"pair": list(step[:2])})
-
-
-def _render_ladder(ladder: Ladder, pairs: list[tuple[str, str, str]], path: str) -> Rendered:
-    from workbench.views.html.pages.index import summarise
-    from workbench.views.html.pages.ladder import ladder_view
-    from workbench.views.html.render import render
-
-    view = ladder_view(ladder, pairs)
-    summary = msgspec.to_builtins(summarise(ladder, view))
-    return Rendered(
-        html=render("ladder.html", path, view=view),
-        summary={**summary, "steps": [list(s) for s in ladder.steps]},
-    )
-
-
-def _render_version(rung: Rung, engine: str, path: str) -> Rendered:
-    from workbench.views.html.pages.version import render_version, version_view
-
-    return render_version(path, version_view(rung, rung.load(engine)))

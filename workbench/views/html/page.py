@@ -31,7 +31,9 @@ class Page(Record, frozen=True):
     """A page that should exist.
 
     `owner` groups the pages that come and go together; neighbours of one `group` are
-    rendered together, because they are made of the same profiles.
+    rendered together, because they are made of the same profiles. `key` is cheap and differs
+    whenever the page might; `exact`, where there is one, is asked for then, and differs only
+    if the page does.
     """
 
     path: str  # relative to the site, forward slashes
@@ -39,6 +41,7 @@ class Page(Record, frozen=True):
     owner: str
     render: Callable[[], Rendered]
     group: str = ""
+    exact: Callable[[], str] | None = None
 
 
 class KeptPage(Record, frozen=True):
@@ -46,6 +49,7 @@ class KeptPage(Record, frozen=True):
 
     key: str
     owner: str
+    exact: str = ""
     size: int = 0
     beside: dict[str, int] = msgspec.field(default_factory=dict)
     summary: dict[str, object] = msgspec.field(default_factory=dict)

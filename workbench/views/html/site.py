@@ -179,7 +179,7 @@ class Site:
         unchanged = written = 0
         for page in pages:
             seen.add(page.path)
-            if self._is_fresh(page):
+            if self.current(page) is not None:
                 unchanged += 1
             elif groups and page.group and groups[-1][0].group == page.group:
                 groups[-1].append(page)
@@ -210,9 +210,21 @@ class Site:
         if self._pages != before:
             self._save(ended=False)
 
-    def _is_fresh(self, page: Page) -> bool:
+    def current(self, page: Page) -> KeptPage | None:
+        """What is kept of a page that need not be written again; None: it must be.
+
+        One whose exact key is still the same goes by its new key from now on. A page without a
+        key was being written when a run was killed.
+        """
         kept = self._pages.get(page.path)
-        return bool(not self._force and kept and kept.key == page.key and self._whole(page.path))
+        if self._force or kept is None or not kept.key or not self._whole(page.path):
+            return None
+        if kept.key != page.key:
+            if page.exact is None or kept.exact != page.exact():
+                return None
+            kept = self._pages[page.path] = msgspec.structs.replace(kept, key=page.key)
+            self._owned = None
+        return kept
 
     def _whole(self, path: str) -> bool:
         """Whether a page, and what lies beside it, is on the disk as it was written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.aggregate import main_launch
@@ -102,8 +102,7 @@ def _speedup(old: Rung, new: Rung) -> Speedup | None:
 
 def _marks(rung: Rung) -> tuple[Badge, ...]:
     marks = []
-    record = rung.profile or rung.timing
-    if record and rung.stale(record.source_hash):
+    if rung.is_stale:
         marks.append(Badge(text="stale", tone="warn"))
     if set(rung.entries) == {"emulator"}:
         marks.append(Badge(text="emulated"))
@@ -112,7 +111,12 @@ def _marks(rung: Rung) -> tuple[Badge, ...]:
     return tuple(marks)
 
 
-def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
+def _row(
+    ladder: Ladder,
+    rung: Rung,
+    top: float,
+    strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]],
+) -> LadderRow:
     parent = ladder.parent(rung)
     found = next((s for s in ladder.steps if parent and s[:2] == (parent.id, rung.id)), None)
     if found is None:
@@ -121,11 +125,10 @@ def _row(ladder: Ladder, rung: Rung, top: float) -> LadderRow:
         return LadderRow(
             rung=_rung(rung, parent, "", top), strip=strip_links(stops, rung_page(rung))
         )
-    step = ladder.step(*found)
-    return LadderRow(
-        rung=_rung(rung, parent, step_page(*found), top),
-        strip=strip_links(step.story.strip, step_page(*found)),
-    )
+    strip = strips.get(found)
+    if strip is None:
+        strip = strip_links(ladder.step(*found).story.strip, step_page(*found))
+    return LadderRow(rung=_rung(rung, parent, step_page(*found), top), strip=strip)
 
 
 def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
@@ -156,8 +159,18 @@ def _clause(text: str) -> str:
     return _END.split(text, maxsplit=1)[0].rstrip(".")
 
 
-def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> LadderView:
-    """The page of one ladder."""
+def ladder_view(
+    ladder: Ladder,
+    pairs: Sequence[tuple[str, str, str]] = (),
+    strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
+) -> LadderView:
+    """The page of one ladder.
+
+    Args:
+        ladder: The ladder.
+        pairs: Comparisons that were asked for besides its steps.
+        strips: Of steps that were told before, so that they need not be told again.
+    """
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [
         (rung, launch)
@@ -166,7 +179,7 @@ def ladder_view(ladder: Ladder, pairs: Sequence[tuple[str, str, str]] = ()) -> L
     ]
     linked = [(Link(rung.id, rung_page(rung)), launch) for rung, launch in launches]
     top = ladder.top
-    rows = tuple(_row(ladder, rung, top) for rung in ladder.order)
+    rows = tuple(_row(ladder, rung, top, strips) for rung in ladder.order)
     notices = (
         [f"The study could not be read: {ladder.study.problem}"] if ladder.study.problem else []
     )

@@ -12,7 +12,7 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
     before, after = ladder.rungs[old], ladder.rungs[new]
     declared = after.declared
     is_step = (old, new, engine) in ladder.steps
-    stale = [rung.id for rung in (before, after) if rung.stale(rung.load(engine).source_hash)]
+    stale = [rung.id for rung in (before, after) if rung.stale(rung.captured(engine))]
     notices = []
     if ladder.study.problem:
         notices.append(f"The study could not be read: {ladder.study.problem}")

@@ -68,23 +68,68 @@ class VersionView(Record, frozen=True):
     command: str
 
 
-def _tiles(profile: Profile, launch: Launch | None, rung: Rung | None) -> tuple[Tile, ...]:
+class Around(Record, frozen=True):
+    """What a version's page takes from the ladder around it.
+
+    `share` is its speed relative to `baseline`, None for a library. `made_by` is the step that
+    led to it (old, new, engine); `later` are the versions made from it, with how many times as
+    fast each is.
+    """
+
+    heading: str
+    change: str
+    problem: str
+    steps: tuple[Link, ...]
+    stale: bool
+    work: str
+    timing: Timing | None
+    share: float | None
+    baseline: str
+    expectations: tuple[Expectation, ...]
+    made_by: tuple[str, str, str] | None
+    later: tuple[tuple[Link, float], ...]
+
+
+def around(rung: Rung, engine: str) -> Around:
+    """What the page of a version's profile by an engine takes from its ladder."""
+    ladder, declared, timing = rung.ladder, rung.declared, rung.timing
+    later = []
+    for old, new, by in ladder.steps:
+        speedup = ladder.rungs[new].speedup_over(rung) if (old, by) == (rung.id, engine) else None
+        if speedup is not None:
+            later.append((Link(new, step_page(old, new, by)), speedup.value))
+    baseline = ladder.baseline
+    return Around(
+        heading=rung.title or f"{ladder.study.title}: {rung.id}",
+        change=declared.change if declared else "",
+        problem=ladder.study.problem,
+        steps=_steps(rung),
+        stale=rung.stale(rung.captured(engine)),
+        work=ladder.study.work,
+        timing=timing,
+        share=None if rung.is_baseline else rung.of_baseline,
+        baseline=baseline.id if baseline else (timing.baseline if timing else ""),
+        expectations=declared.expectations if declared else (),
+        made_by=next((step for step in ladder.steps if step[1:] == (rung.id, engine)), None),
+        later=tuple(later),
+    )
+
+
+def _tiles(profile: Profile, launch: Launch | None, near: Around | None) -> tuple[Tile, ...]:
     tiles: list[tuple[str, str, str]] = []
-    timing = rung.timing if rung else None
+    timing = near.timing if near else None
     count = len(profiled(profile))
-    if rung and timing:
+    if near and timing:
         tiles.append(("Time", units.quantity(timing.time.value, "s"), interval(timing)))
         if timing.flops:
             rate = timing.flops / timing.time.value
-            said = units.quantity(rate, f"{rung.ladder.study.work}/s")
+            said = units.quantity(rate, f"{near.work}/s")
             tiles.append(("Throughput", said, "of the job's work"))
     elif (seconds := kernel_seconds(profile)) is not None:
         note = f"under the profiler, {count} launches" if count > 1 else "under the profiler"
         tiles.append(("Duration", units.quantity(seconds, "s"), note))
-    if rung and not rung.is_baseline and (share := rung.of_baseline):
-        baseline = rung.ladder.baseline
-        name = baseline.id if baseline else (timing.baseline if timing else "")
-        tiles.append(("Of the baseline's speed", percent(share), name))
+    if near and near.share:
+        tiles.append(("Of the baseline's speed", percent(near.share), near.baseline))
     if launch is not None:
         tiles += [
             (title, text(launch, counter), f"{note}; longest launch" if count > 1 else note)
@@ -179,12 +224,13 @@ def _view(
     profile: Profile,
     launches: tuple[Launch, ...],
     head: Head,
-    rung: Rung | None = None,
+    ladder: Ladder | None = None,
+    near: Around | None = None,
 ) -> VersionView:
     chip = chip_for(profile.device)
     facts, resources, log = _build(profile)
     known = {counter.id: counter for counter in catalog()}
-    expectations = rung.declared.expectations if rung and rung.declared else ()
+    expectations = near.expectations if near else ()
     speaker = main_launch(profile)
     shown = tuple(
         launch_view(profile, launch, position, chip, several=len(launches) > 1)
@@ -192,9 +238,9 @@ def _view(
     )
     return VersionView(
         head=head,
-        strip=_strip(rung, profile.engine) if rung else (),
-        panel=_panel(profile, shown[launches.index(speaker)], rung) if speaker else None,
-        tiles=_tiles(profile, speaker, rung),
+        strip=_strip(ladder, near.made_by) if ladder and near and near.made_by else (),
+        panel=_panel(profile, shown[launches.index(speaker)], ladder, near) if speaker else None,
+        tiles=_tiles(profile, speaker, near),
         launches=shown,
         speaker=launches.index(speaker) if speaker else 0,
         unprofiled=tuple(item.kernel for item in profile.launches if not item.profiled),
@@ -207,7 +253,9 @@ def _view(
     )
 
 
-def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelView | None:
+def _panel(
+    profile: Profile, speaker: LaunchView, ladder: Ladder | None, near: Around | None
+) -> PanelView | None:
     """The panel, with what became of its ways in the versions that came after."""
     panel = panel_of(profile)
     lines = {f"{file.anchor}{line.number}" for file in speaker.code.files for line in file.lines}
@@ -217,46 +265,38 @@ def _panel(profile: Profile, speaker: LaunchView, rung: Rung | None) -> PanelVie
         return f"#{found}" if found in lines else ""
 
     scored = []
-    for old, new, engine in rung.ladder.steps if rung else ():
-        if rung and (old, engine) == (rung.id, profile.engine):
-            after = rung.ladder.rungs[new]
-            speedup = after.speedup_over(rung)
-            if speedup is not None:
-                link = Link(new, step_page(old, new, engine))
-                scores = score_ways(panel, panel_of(after.load(engine)), speedup.value)
-                scored.append((link, scores))
+    if ladder is not None and near is not None:
+        for link, speedup in near.later:
+            after = panel_of(ladder.rungs[link.text].load(profile.engine))
+            scored.append((link, score_ways(panel, after, speedup)))
     return panel_view(panel, profile, anchor, scored)
 
 
-def _strip(rung: Rung, engine: str) -> tuple[Phrase, ...]:
-    """The strip of the step that made the version; () of the first one and of libraries."""
-    for step in rung.ladder.steps:
-        if step[1:] == (rung.id, engine):
-            return strip_links(rung.ladder.step(*step).story.strip, step_page(*step))
-    return ()
+def _strip(ladder: Ladder, step: tuple[str, str, str]) -> tuple[Phrase, ...]:
+    """The strip of the step that made a version."""
+    return strip_links(ladder.step(*step).story.strip, step_page(*step))
 
 
 def version_view(rung: Rung, profile: Profile) -> VersionView:
     """The page of a stored profile of `rung`."""
-    ladder: Ladder = rung.ladder
-    declared = rung.declared
+    ladder, near = rung.ladder, around(rung, profile.engine)
     notices = remarks(profile)
-    if ladder.study.problem:
-        notices.append(f"The study could not be read: {ladder.study.problem}")
+    if near.problem:
+        notices.append(f"The study could not be read: {near.problem}")
     head = Head(
-        heading=rung.title or f"{ladder.study.title}: {rung.id}",
+        heading=near.heading,
         name=rung.id,
-        change=declared.change if declared else "",
+        change=near.change,
         crumbs=(
             Link("Studies", "index.html"),
             Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
             Link(rung.id),
         ),
-        steps=_steps(rung),
-        chips=head_chips(profile, stale=rung.stale(profile.source_hash)),
+        steps=near.steps,
+        chips=head_chips(profile, stale=near.stale),
         notices=tuple(notices),
     )
-    return _view(profile, profiled(profile), head, rung)
+    return _view(profile, profiled(profile), head, ladder, near)
 
 
 def report_launch_view(

@@ -1,0 +1,236 @@
+"""What `workbench serve` costs a reader: pages that are asked for, and a change until it is shown.
+
+The shipped studies are copied, served, and read as a browser would: every page of the site
+once, and once more. Then files are edited, and a page that shows the edit is asked for until it
+is another one; the time is the clock's, from the edit to the new page, and the processor's, of
+the server alone, which a busy machine disturbs less.
+
+    python benchmarks/serving.py pages
+    python benchmarks/serving.py changes [--studies sgemm conv2d_half]
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PATIENCE_S = 60.0
+#: What is edited of each study: the newest profile's version and problem, and a source.
+_CHANGED = {"sgemm": ("v10", "n4096"), "conv2d_half": ("v12", "n32_c128_h56_k128")}
+
+
+def say(text: str) -> None:
+    """A line of a table, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used so far, its children that ended among it."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) / _TICKS
+
+
+class Reader:
+    """One browser, which keeps its connection."""
+
+    def __init__(self, url: str) -> None:
+        self._server = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_PATIENCE_S)
+
+    def get(self, path: str) -> tuple[bytes, float]:
+        """A page and how long it took, in seconds."""
+        start = time.perf_counter()
+        self._server.request("GET", quote(path))
+        answer = self._server.getresponse()
+        body = answer.read()
+        if answer.status != http.client.OK:
+            raise RuntimeError(f"{path}: {answer.status}")
+        return body, time.perf_counter() - start
+
+
+@contextmanager
+def served(root: Path, studies: list[str]) -> Iterator[tuple[str, int]]:
+    """The address of a report that is being served, once it is written, and the process."""
+    argv = [sys.executable, "-m", "workbench.cli", "serve", "--port", "0", *studies]
+    process = subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = next(line for line in process.stdout if line.startswith("http")).strip()
+        yield url, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def copy_project(root: Path) -> None:
+    """The shipped studies and what is recorded of them, for edits that nobody keeps."""
+    for name in ("kernels", "profiles"):
+        shutil.copytree(ROOT / name, root / name)
+    (root / "workbench.toml").write_text('default_study = "sgemm"\n', encoding="utf-8")
+
+
+def pages(root: Path) -> None:
+    """Ask for every page twice; of each kind the slowest is told."""
+    with served(root, []) as (url, _):
+        reader = Reader(url)
+        kinds: dict[str, list[tuple[float, float, int, str]]] = {}
+        for file in sorted((root / "reports").rglob("*.html")):
+            path = "/" + file.relative_to(root / "reports").as_posix()
+            body, first = reader.get(path)
+            _, second = reader.get(path)
+            kinds.setdefault(kind_of(path), []).append((first, second, len(body), path))
+    say("kind      pages   slowest   again   largest  which")
+    for kind, found in kinds.items():
+        slowest = max(found)
+        say(
+            f"{kind:<9} {len(found):>5} {slowest[0] * 1e3:>6.1f} ms"
+            f" {max(row[1] for row in found) * 1e3:>4.1f} ms"
+            f" {max(row[2] for row in found):>7,} B  {slowest[3]}"
+        )
+
+
+def kind_of(path: str) -> str:
+    """``version``, ``step``, ``ladder``, ``index`` or ``glossary``, from a page's address."""
+    name = path.rpartition("/")[2]
+    if path.startswith("/studies/"):
+        return "ladder" if name == "index.html" else "step" if ".." in name else "version"
+    return name.removesuffix(".html")
+
+
+def changes(root: Path, studies: list[str]) -> None:
+    """Edit, and wait until the page is another one."""
+    say("study        change                        page                   wall  processor")
+    for study in studies:
+        version, problem = _CHANGED[study]
+        folder = f"/studies/{study}/h200/{problem}"
+        source = next((root / "kernels" / study).glob(f"{version}_*.cu"))
+        profile = root / f"profiles/h200/{study}/{version}/{problem}.ncu.json.zst"
+        edits: list[tuple[str, str, Callable[[], None]]] = [
+            ("a source, for the first time", f"{folder}/{version}.html", appended(source, "\n//")),
+            ("a title", f"{folder}/{version}.html", retitled(source)),
+            ("the same, and the ladder", f"{folder}/index.html", retitled(source)),
+            ("a profile recorded anew", f"{folder}/{version}.html", again(profile)),
+            ("the same, and the ladder", f"{folder}/index.html", again(profile)),
+            ("study.py, run", f"{folder}/index.html", run_study(root, study)),
+        ]
+        with served(root, [study]) as (url, process):
+            for title, page, edit in edits:
+                wall, busy = shown(Reader(url), process, page, edit)
+                name = page.rpartition("/")[2]
+                say(f"{study:<12} {title:<29} {name:<18} {wall:>6.2f} s {busy:>6.2f} s")
+
+
+def shown(reader: Reader, process: int, page: str, edit: Callable[[], None]) -> tuple[float, float]:
+    """Seconds from an edit until the page is another one, and the server's processor seconds."""
+    before, _ = reader.get(page)
+    time.sleep(1)  # what came before has come to rest
+    start, busy = time.perf_counter(), processor_seconds(process)
+    edit()
+    while reader.get(page)[0] == before:
+        time.sleep(0.02)
+        if time.perf_counter() - start > _PATIENCE_S:
+            raise RuntimeError(f"{page} stayed as it was")
+    wall, used = time.perf_counter() - start, processor_seconds(process) - busy
+    time.sleep(3 * wall)  # the pages that are written after it
+    return wall, used
+
+
+def appended(path: Path, text: str) -> Callable[[], None]:
+    """An edit that writes at a file's end."""
+    return lambda: replace(path, path.read_text(encoding="utf-8") + text)
+
+
+def retitled(path: Path) -> Callable[[], None]:
+    """An edit of a version's title."""
+
+    def edit() -> None:
+        text = path.read_text(encoding="utf-8")
+        replace(path, text.replace('title = "', 'title = "Again: ', 1))
+
+    return edit
+
+
+def again(path: Path) -> Callable[[], None]:
+    """A profile with one counter a little higher, stored as `workbench profile` does."""
+
+    def edit() -> None:
+        from msgspec import structs
+
+        from workbench.store.codec import decode, encode
+
+        profile = decode(path, _profile())
+        launch = profile.launches[0]
+        name, metric = next(
+            (name, metric)
+            for name, metric in launch.metrics.items()
+            if name == "gpu__time_duration.sum" and isinstance(metric.value, float | int)
+        )
+        slower = structs.replace(metric, value=metric.value * 1.01)
+        launch = structs.replace(launch, metrics={**launch.metrics, name: slower})
+        new = structs.replace(profile, launches=(launch, *profile.launches[1:]))
+        data = encode(new, path)
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+    return edit
+
+
+def _profile() -> type:
+    from workbench.model import Profile
+
+    return Profile
+
+
+def run_study(root: Path, study: str) -> Callable[[], None]:
+    """Another title of a study, and its file run, as `workbench verify` does."""
+
+    def edit() -> None:
+        from workbench.project import find_project
+        from workbench.study import seen
+
+        path = root / "kernels" / study / "study.py"
+        text = path.read_text(encoding="utf-8")
+        replace(path, text.replace('title = "', 'title = "Again: ', 1))
+        project = find_project(root)
+        assert project is not None
+        seen.run_study(project, study)
+
+    return edit
+
+
+def replace(path: Path, text: str) -> None:
+    """As an editor saves."""
+    path.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Read the arguments and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    what = parser.add_subparsers(dest="what", required=True)
+    what.add_parser("pages")
+    second = what.add_parser("changes")
+    second.add_argument("--studies", nargs="+", default=list(_CHANGED), choices=list(_CHANGED))
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        copy_project(Path(name))
+        if asked.what == "pages":
+            pages(Path(name))
+        else:
+            changes(Path(name), asked.studies)
+
+
+if __name__ == "__main__":
+    main()
