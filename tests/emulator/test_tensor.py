@@ -106,6 +106,24 @@ def test_wmma(cuda: Compile, layout: str) -> None:
     assert np.abs(got["C"] - want).max() < 1e-5
 
 
+@pytest.mark.parametrize("matrix", ["a", "b"])
+@pytest.mark.parametrize(("first", "taken"), [(0, True), (8, False)])
+def test_wmma_takes_the_first_of_what_fragments_hold_twice(
+    cuda: Compile, matrix: str, first: int, *, taken: bool
+) -> None:
+    # Read off ptxas 13.0 for sm_90: of eight registers HMMA takes the first four.
+    text = WMMA.replace("LAYOUT", "row_major").replace(
+        "  wmma::mma_sync",
+        f"  for (int i = {first}; i < {first} + 8; i++) {matrix}.x[i] = __float2half(0.0f);\n"
+        "  wmma::mma_sync",
+    )
+    a, b = (RNG.standard_normal((16, 16)).astype("f2") for _ in range(2))
+    given = {"A": a, "B": b, "C": np.zeros((16, 16), "f4")}
+    got, _ = execute(cuda(text), "tile", given, ["A", "B", "C"])
+    want = 2 * (0 if taken else a.astype("f8") @ b.astype("f8")) + 2
+    assert np.abs(got["C"] - want).max() < 1e-5
+
+
 def fragments(shape: str, kind: str, out: str, a: str, b: str) -> str:
     """A kernel that fills fragments by the manual's figures and writes D out."""
     m, n, k = (int(x) for x in shape.replace("m", "").replace("n", " ").replace("k", " ").split())

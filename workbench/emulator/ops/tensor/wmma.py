@@ -1,8 +1,9 @@
 """``wmma``: fragments of 16×16 matrices, loaded, multiplied and stored.
 
-PTX leaves open how a fragment's elements lie in registers; ours lie as those of
-``mma`` do. What memory instructions a load or store becomes is not open: ptxas always
-makes the same ones, and their costs are counted (`pieces`).
+PTX leaves open how a fragment's elements lie in registers; ours lie as ptxas 13.0 has them
+on sm_90: as those of ``mma``, float16 of A and B twice, of which products take the first.
+What memory instructions a load or store becomes is not open: ptxas always makes the same
+ones, and their costs are counted (`pieces`).
 """
 
 from __future__ import annotations
@@ -122,23 +123,30 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     to, start = (kinds[0], kinds[-1]) if inputs == "f16" else ("f32", "f32")
     # Fragments already hold the matrix itself, however it was stored.
     d, a, b, c = instr.operands
-    layout = _layout("c", to)
+    layout = wmma_layout("c")
     run = product(
         ctx,
-        operand(a, inputs, _layout("a", inputs), ctx),
-        operand(b, inputs, _layout("b", inputs), ctx),
+        operand(_first(a), inputs, wmma_layout("a"), ctx),
+        operand(_first(b), inputs, wmma_layout("b"), ctx),
         operand(c, start, layout, ctx),
         Accumulator(targets_of(d, ctx), to, layout),
     )
     return _checked(run, instr, ctx, {"a": a, "b": b, "c": c})
 
 
-def _layout(role: str, kind: str) -> Layout:
-    """A fragment's layout; those of bfloat16 hold nothing twice."""
+def _first(fragment: Operand) -> Vec:
+    """The registers of A or B that a product takes: the others hold the same once more."""
+    assert isinstance(fragment, Vec)
+    return Vec(fragment.items[:4])
+
+
+def _loaded(role: str, kind: str) -> Layout:
+    """What a load puts into the registers of a fragment: float16 of A and B twice."""
     layout = wmma_layout(role)
-    if role == "c" or kind != "bf16":
+    if role == "c" or kind != "f16":
         return layout
-    return Layout(layout.row[:, :8], layout.column[:, :8], layout.shape)
+    row, column = (np.concatenate([each, each], axis=1) for each in layout[:2])
+    return Layout(row, column, layout.shape)
 
 
 class _Fragment:
@@ -152,7 +160,7 @@ class _Fragment:
         self.ctx, self.site = ctx, site
         role = instr.parts[2] if instr.parts[2] in ("a", "b") else "c"
         self.by_column = "col" in instr.parts
-        self.layout = _layout(role, kind)
+        self.layout = _loaded(role, kind)
         self.pieces = pieces(role, kind, by_column=self.by_column)
         self.wide = 4 if kind == "f32" else 2
         space = [p for p in instr.parts if p.split("::")[0] in ("shared", "global")]
