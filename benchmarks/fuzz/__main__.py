@@ -59,15 +59,16 @@ def _campaign(options: argparse.Namespace) -> int:
     path: Path = options.file
     known = read(path)
     make: Make = partial(case, _ROOTS)
-    wanted = options.numbers or range(options.first, options.first + options.count)
-    if options.again:
-        before = read(options.again)
-        make = partial(_as_it_was, before)
-        wanted = [n for n in options.numbers or before if replay(_ROOTS, before[n]) is not None]
+    before = read(options.again) if options.again else {}
+    wanted = options.numbers or before or range(options.first, options.first + options.count)
     numbers = [number for number in wanted if number not in known]
+    if options.again:
+        make = partial(_as_it_was, before)
+        numbers = [n for n in numbers if replay(_ROOTS, before[n]) is not None]
+    else:
+        for root in _ROOTS:
+            recorded(root)  # once, for all children
     work = partial(_on_device if options.command == "gpu" else _emulate, make)
-    for root in _ROOTS:
-        recorded(root)  # once, for all children
     begin, done = time.perf_counter(), 0
     with path.open("ab") as out:
         seconds = _GPU_S if options.command == "gpu" else _EMULATOR_S
