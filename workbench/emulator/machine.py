@@ -31,6 +31,7 @@ from workbench.emulator.ops.bulk.flights import Flights
 from workbench.emulator.ops.cluster import ClusterBarrier
 from workbench.emulator.ops.exact import floating_state
 from workbench.emulator.ops.tensor.sums import Sums
+from workbench.emulator.pieces import LoopPieces
 from workbench.emulator.polling import Resting, end_of
 from workbench.emulator.program import Code, Program
 from workbench.emulator.state.context import Limits
@@ -84,7 +85,7 @@ class Batch:
         rt.copies, rt.flights, rt.sums = Pipeline(), Flights(program.ctx), Sums(lanes)
         rt.cluster = ClusterBarrier(lanes)
         rt.finding = None
-        self.resting = Resting(rt)
+        self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
         self.moved = False  # did the last `run` get on?
         self.R = program.fresh(lanes)
         self.heap: list[int] = []
@@ -143,6 +144,8 @@ class Batch:
             rank = heapq.heappop(heap)
             mask = self.waiting.pop(rank)
             code = ranked[rank]
+            if code.turns is not None:
+                mask = self.pieces.choose(code, mask, R, self.push)
             if self.parked:
                 self.check_bypass(code, mask)
             if code.alive is not None and resting.arrive(

@@ -10,6 +10,7 @@ from workbench.emulator.faults.stores import WriterLog, meeting, orders_blocks
 from workbench.emulator.ops import fuse
 from workbench.emulator.ops.table import closure, wait
 from workbench.emulator.ops.warp import Reduction
+from workbench.emulator.pieces import LoopTurns
 from workbench.emulator.polling import polls_of, untold
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.inlining import FlatKernel
@@ -46,6 +47,7 @@ class Code:
     wait: Wait | None = None
     reduction: Reduction | None = None  # of a barrier that has a result
     alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
+    turns: LoopTurns | None = None  # of a loop that ptxas makes in pieces
     polls: bool = False  # such a block, of a loop that may wait for other threads
     untold: bool = False  # may change memory without a word to `Runtime.changes`
     warps_run: int = 0

@@ -20,7 +20,7 @@ from workbench.emulator.machine import run_batch
 from workbench.emulator.pool import deal, workers_here
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Module
-from workbench.emulator.ptxas import MachineCode, estimate
+from workbench.emulator.ptxas import MachineCode, estimate, in_pieces
 from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
@@ -218,6 +218,7 @@ def run(
         UsageError: the launch does not fit the kernel.
     """
     program = prepare(module, launch, arena, check=check, origins=origins)
+    in_pieces(program)
     launch = clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.

@@ -1,7 +1,8 @@
 """An imitation of ptxas: how many machine instructions a kernel's PTX becomes.
 
 In comes a compiled program and how often its blocks ran; out goes an estimate. No result
-of a kernel depends on it, and it can be replaced as one piece: `estimate` is its only door.
+of a kernel depends on it, and it can be replaced as one piece: `estimate` is its door, and
+`in_pieces` notes which loops come in pieces: their lanes ask for memory in other company.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.emulator.program import Program
-from workbench.emulator.ptx.instructions import Instr
+from workbench.emulator.ptx.flow import varying
+from workbench.emulator.ptx.instructions import Instr, Reg
+from workbench.emulator.ptxas.unrolling import turns_of
 from workbench.emulator.ptxas.weights import Weights
 
 
@@ -30,6 +33,18 @@ class MachineCode:
         return sum(self.issued)
 
 
+def in_pieces(program: Program) -> None:
+    """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns."""
+    ends = [code for code in program.codes if code.block.index in code.block.targets]
+    if not any(code.guard >= 0 for code in ends):
+        return
+    differing = varying(program.graph.ordered)
+    for loop in Weights.of(program).unrolled:
+        names = {each.name for each in loop.test.operands[1:] if isinstance(each, Reg)}
+        if not loop.known and not names.isdisjoint(differing):
+            program.codes[loop.block].turns = turns_of(loop, program)
+
+
 def estimate(program: Program, executed: Iterable[tuple[Instr, int, int]]) -> MachineCode:
     """The machine instructions of a launch.
 
@@ -37,9 +52,7 @@ def estimate(program: Program, executed: Iterable[tuple[Instr, int, int]]) -> Ma
         program: The kernel as it was compiled for the launch.
         executed: (instruction, its block's index, warps that ran it) for every row.
     """
-    spaces = {name: space for name, (space, _) in program.ctx.symbols.items()}
-    flat = program.flat
-    weights = Weights(program.graph, program.ctx.merged, flat.params, spaces, flat.target)
+    weights = Weights.of(program)
     rows = list(executed)
     ran = {block: warps for _, block, warps in rows}
     factor: dict[int, float] = {}

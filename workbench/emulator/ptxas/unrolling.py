@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from workbench.emulator.pieces import LoopTurns
+from workbench.emulator.program import Program
 from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Reg
 
@@ -33,6 +35,8 @@ class Unrolled:
     """One loop: the blocks it is entered from and the instructions of its own."""
 
     block: int
+    test: Instr  # whether another turn follows
+    step: Instr  # of its counter
     entries: list[int] = field(default_factory=list)
     own: set[int] = field(default_factory=set)  # ids of instructions
     last: int = 0  # id of its branch
@@ -89,11 +93,11 @@ def unrolled(
         body = [each for each in blocks if head in each.loops]
         inside = [instr for each in body for instr in each.instrs]
         test = _test(block)
-        counter = _counter(test, inside) if test is not None else None
+        step = _counter(test, inside) if test is not None else None
         stores = len(body) > 1 and any(instr.op == "st" for instr in inside)
         if (
             any(each.index not in host and first[each.index] != first[head] for each in body)
-            or counter is None
+            or step is None
             or stores
             or any(instr.op in _ALONE or "volatile" in instr.parts for instr in inside)
             or sum(size(each) for each in body) > _LARGEST
@@ -101,7 +105,7 @@ def unrolled(
             continue
         assert block.last is not None and test is not None
         own = {id(instr) for instr in inside if _own(instr, block.last)}
-        starts = [each for each in made[counter] if id(each) not in own]
+        starts = [each for name in results(step) for each in made[name] if id(each) not in own]
         known = isinstance(test.operands[-1], Imm) and all(
             each.op == "mov" and isinstance(each.operands[1], Imm) for each in starts
         )
@@ -109,7 +113,8 @@ def unrolled(
             other.index for other in blocks if head in other.targets and head not in other.loops
         ]
         own.add(id(block.last))
-        out.append(Unrolled(block.index, entries, own, id(block.last), known, "ne" in test.parts))
+        exact = "ne" in test.parts
+        out.append(Unrolled(block.index, test, step, entries, own, id(block.last), known, exact))
     return out
 
 
@@ -120,14 +125,14 @@ def _test(block: BasicBlock) -> Instr | None:
     return found[0] if len(found) == 1 and found[0].op == "setp" else None
 
 
-def _counter(test: Instr, inside: Sequence[Instr]) -> str | None:
-    """The register that counts the turns, if the loop counts at all."""
+def _counter(test: Instr, inside: Sequence[Instr]) -> Instr | None:
+    """What moves the register on that counts the turns, if the loop counts at all."""
     made = Counter(name for instr in inside for name in results(instr))
     names = [each.name for each in test.operands[1:] if isinstance(each, Reg)]
     if not names or made[names[0]] != 1 or any(made[name] for name in names[1:]):
         return None
     step = next(instr for instr in inside if names[0] in results(instr))
-    return names[0] if _steps(step) and step.guard is None else None
+    return step if _steps(step) and step.guard is None else None
 
 
 def _steps(instr: Instr) -> bool:
@@ -144,3 +149,42 @@ def _steps(instr: Instr) -> bool:
 def _own(instr: Instr, last: Instr) -> bool:
     guard = last.guard.name if last.guard is not None else ""
     return _steps(instr) or guard in results(instr)
+
+
+# --- what lanes make of the pieces
+
+#: Comparisons of a counter that grows, and of one that falls.
+_UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
+
+
+def turns_of(loop: Unrolled, program: Program) -> LoopTurns | None:
+    """How the turns of a loop are counted, if it is one block and they can be."""
+    code, ctx = program.codes[loop.block], program.ctx
+    block, test = code.block, loop.test
+    counter, limit = test.operands[1:3]
+    kind = test.parts[-1]
+    places = [id(instr) for instr in block.instrs]
+    if (
+        block.index not in block.targets
+        or code.polls
+        or kind not in ("s32", "u32", "s64", "u64")
+        or not isinstance(counter, Reg)
+        or places.index(id(loop.step)) > places.index(id(test))
+    ):
+        return None
+    # The jump back may be asked for by what the comparison denies: such a loop is left alone.
+    asked = next((part for part in test.parts if part in (*_UP, *_DOWN)), "")
+    step = _step(loop.step, int(kind[1:]))
+    if code.negated or block.targets[0] != block.index or asked not in (_UP if step > 0 else _DOWN):
+        return None
+    fixed = isinstance(limit, Imm)
+    where = limit.bits if isinstance(limit, Imm) else ctx.slot(limit, int(kind[1:]) // 8)
+    return LoopTurns(
+        ctx.register(counter.name), where, fixed, step, asked, kind[0] == "s", int(kind[1:]) // 8
+    )
+
+
+def _step(instr: Instr, width: int) -> int:
+    number = next(each.bits for each in instr.operands[1:] if isinstance(each, Imm))
+    signed = (number + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+    return -signed if instr.op == "sub" else signed

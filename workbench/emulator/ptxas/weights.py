@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from workbench.emulator.program import Program
 from workbench.emulator.ptx.flow import (
     BasicBlock,
     ControlFlow,
@@ -117,6 +118,13 @@ class Weights:
         self._prologue(blocks, params, spaces or {})
         for place, moves in spills(graph, self.host).items():
             self._of[place] += moves
+
+    @classmethod
+    def of(cls, program: Program) -> Weights:
+        """Those of a kernel as it was compiled for a launch."""
+        spaces = {name: space for name, (space, _) in program.ctx.symbols.items()}
+        flat = program.flat
+        return cls(program.graph, program.ctx.merged, flat.params, spaces, flat.target)
 
     def __getitem__(self, instr: Instr) -> float:
         """The weight of one instruction of the graph."""
