@@ -21,7 +21,14 @@ from tests.engines.stand_ins import Cli
 from workbench.errors import DataError
 from workbench.model import Profile
 from workbench.ncurep import files
-from workbench.ncurep.files import exported, holds_at_least, read_raw, split_target, stem
+from workbench.ncurep.files import (
+    exported,
+    holds_at_least,
+    is_packed,
+    read_raw,
+    split_target,
+    stem,
+)
 from workbench.ncurep.read import read_report
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "sgemm_v3.ncu-rep.zst"
@@ -115,3 +122,14 @@ def test_ncu_may_put_its_own_suffix_on_a_report(tmp_path: Path) -> None:
     assert exported(asked) == tmp_path / "report.ncu-repz"
     asked.touch()
     assert exported(asked) == asked
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names here")
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("words", ["show {}", "diff {} {}", "report {}"])
+def test_a_pipe_is_told_at_once_and_not_waited_for(words: str, tmp_path: Path, cli: Cli) -> None:
+    pipe = tmp_path / "x.ncu-rep"
+    os.mkfifo(pipe)
+    assert not is_packed(pipe) and not holds_at_least(pipe, 1)
+    code, _, err = cli(*words.replace("{}", str(pipe)).split())
+    assert code == 5 and "a pipe" in err

@@ -34,6 +34,7 @@ def test_unknown_names_are_answered_with_the_nearest(maker: Maker) -> None:
         (lambda: load_study(maker.project, "t"), "there is no study `t`", "studies: s"),
         (lambda: load_study(maker.project, ""), "there is no study ``", "workbench new"),
         (lambda: load_study(maker.project, "../s"), "there is no study `../s`", "studies: s"),
+        (lambda: load_study(maker.project, "x" * 5000), "there is no study `xxx", "studies: s"),
     ]
     for call, message, hint in cases:
         with pytest.raises(UsageError) as caught:

@@ -8,13 +8,14 @@ an environment variable lifts it. A setting of the project cannot: it would come
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from workbench.errors import DataError, UsageError
 
@@ -176,19 +177,31 @@ def read_regular(path: Path, limit: ByteLimit) -> bytes:
         DataError: a pipe, a socket, a device, a folder, or a file that is too large.
         OSError: it is not there, or may not be read.
     """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit.bytes:
+            raise limit.exceeded(path, f"holds {_mib(size)}")
+        # Files of /proc say that they hold nothing.
+        data = file.read(min(limit.bytes, max(size, MIB)) + 1)
+    if len(data) > limit.bytes:
+        raise limit.exceeded(path, "holds more")
+    return data
+
+
+@contextlib.contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """A file to read, told at once where it is none: opening a pipe waits for its writer.
+
+    Raises:
+        DataError: a pipe, a socket, a device, or a folder.
+        OSError: it is not there, or may not be read.
+    """
     check_regular(path, os.stat(path))  # noqa: PTH116 - opening a device can do harm
     # Without waiting: a pipe may be put there meanwhile.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        check_regular(path, status)
-        if status.st_size > limit.bytes:
-            raise limit.exceeded(path, f"holds {_mib(status.st_size)}")
-        # Files of /proc say that they hold nothing.
-        data = file.read(min(limit.bytes, max(status.st_size, MIB)) + 1)
-    if len(data) > limit.bytes:
-        raise limit.exceeded(path, "holds more")
-    return data
+        check_regular(path, os.fstat(file.fileno()))
+        yield file
 
 
 _KINDS = {

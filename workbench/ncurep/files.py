@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.disk.limits import REPORT, inflate, read_regular
+from workbench.disk.limits import REPORT, inflate, open_regular, read_regular
 from workbench.errors import DataError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
@@ -64,9 +64,9 @@ def is_packed(path: Path) -> bool:
     if path.suffix in _PACKED:
         return True
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(_ZSTD)) == _ZSTD
-    except OSError:
+    except (OSError, DataError):
         return False
 
 
@@ -77,7 +77,7 @@ def holds_at_least(path: Path, size: int) -> bool:
     try:
         if not is_packed(path) or path.stat().st_size >= size:
             return path.stat().st_size >= size
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             told = zstandard.frame_content_size(file.read(32))
         if told >= size:
             return True

@@ -277,15 +277,11 @@ def require_study(project: Project, name: str) -> None:
     Raises:
         UsageError: there is none of that name; names the nearest one.
     """
-    if (
-        not name
-        or "/" in name
-        or "\\" in name
-        or not (project.kernels / name / "study.py").exists()
-    ):
+    # By the names that are there: a file system may refuse to be asked for another one.
+    if name not in (names := study_names(project)):
         raise UsageError(
             f"there is no study `{name}` in {project.kernels}",
-            did_you_mean(name, study_names(project), "studies")
+            did_you_mean(name, names, "studies")
             + " `workbench new --study NAME` starts one.",
         )
 
