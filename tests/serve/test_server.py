@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -332,6 +333,28 @@ def test_another_page_is_no_reason_to_reload(root: Path, server: Server) -> None
         (root / "studies" / "demo" / "index.html").write_text("new")
         server.news.tell()
         assert listener.next()["state"] == before
+
+
+def test_open_pages_are_those_that_somebody_listens_for(root: Path, server: Server) -> None:
+    assert server.open_pages() == frozenset()
+    with closing(Listener(server)) as listener:
+        listener.next()
+        assert server.open_pages() == {"index.html"}
+        (root / "index.html").write_text(PAGE.replace("Studies", "New"))
+        server.news.tell("a fault")
+        listener.next()
+        server.page_written()  # says nothing of what is wrong
+        assert listener.next()["problem"] == "a fault"
+    server.news.end()
+    deadline = time.monotonic() + 10
+    while server.open_pages() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert server.open_pages() == frozenset()
+
+
+def test_a_page_that_is_not_there_is_not_open(server: Server) -> None:
+    with server.opened("/../secret.txt"), server.opened("/nowhere.html"), server.opened("/"):
+        assert server.open_pages() == {"index.html"}
 
 
 def test_a_problem_is_told_and_taken_back(server: Server) -> None:

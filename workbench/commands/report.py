@@ -16,6 +16,7 @@ from workbench.project import Project
 if TYPE_CHECKING:
     from workbench.commands.targets import Selection
     from workbench.views.html.build import BuiltReport
+    from workbench.views.html.site import Audience
 
 
 @click.command("report")
@@ -166,7 +167,7 @@ class ReportPlan(Record, frozen=True):
         """The project, where its profiles are part of what was asked for."""
         return self.project if self.studies or not (self.reports or self.programs) else None
 
-    def build(self, *, force: bool = False) -> BuiltReport:
+    def build(self, *, force: bool = False, audience: Audience | None = None) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
         from workbench.commands.captures import captured_program, report_file
         from workbench.views.html.build import build_report
@@ -178,6 +179,7 @@ class ReportPlan(Record, frozen=True):
             reports=tuple(map(report_file, self.reports)),
             programs=tuple(map(captured_program, self.programs)),
             force=force,
+            audience=audience,
         )
 
     def sources(self) -> tuple[Path, ...]:
@@ -224,7 +226,9 @@ def told(result: BuiltReport) -> str:
     return f"{done.written} {pages} written, {done.unchanged} unchanged{removed}"
 
 
-def attempt(plan: ReportPlan, *, force: bool = False) -> tuple[BuiltReport | None, list[str]]:
+def attempt(
+    plan: ReportPlan, *, force: bool = False, audience: Audience | None = None
+) -> tuple[BuiltReport | None, list[str]]:
     """Build, and tell what is broken instead of ending: its repair is the next change.
 
     Returns:
@@ -233,7 +237,7 @@ def attempt(plan: ReportPlan, *, force: bool = False) -> tuple[BuiltReport | Non
     problems: list[WorkbenchError] = []
     result = None
     try:
-        result = plan.build(force=force)
+        result = plan.build(force=force, audience=audience)
         problems, _ = plan.of_studies()
         problems += result.damaged
         click.echo(told(result))

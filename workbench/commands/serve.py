@@ -76,5 +76,5 @@ def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
 
 
 def _build(plan: ReportPlan, server: Server) -> None:
-    _, problems = attempt(plan)
+    _, problems = attempt(plan, audience=server)
     server.news.tell("\n".join(problems))

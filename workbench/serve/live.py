@@ -18,11 +18,11 @@ class News:
         self._problem = ""
         self._over = False
 
-    def tell(self, problem: str = "") -> None:
-        """The site was written again, or could not be: `problem` says why."""
+    def tell(self, problem: str | None = "") -> None:
+        """The site was written again, or could not be: `problem` says why (None: as before)."""
         with self._changed:
             self._edition += 1
-            self._problem = problem
+            self._problem = self._problem if problem is None else problem
             self._changed.notify_all()
 
     def end(self) -> None:

@@ -16,6 +16,7 @@ import os
 import socket
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate, parsedate_to_datetime
@@ -76,6 +77,8 @@ class Server(ThreadingHTTPServer):
         self.host = host
         self.live = live
         self.news = News()
+        self._open: Counter[str] = Counter()
+        self._counting = threading.Lock()
         family, address = _address(host, port)
         self.address_family = family
         super().__init__(address, _Handler)
@@ -109,6 +112,28 @@ class Server(ThreadingHTTPServer):
             asset = self.find(f"/assets/{name}")
             parts.append(_tag(asset.status) if asset else "")
         return blake2b(" ".join(parts).encode(), digest_size=8).hexdigest()
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[None]:
+        """Count a page among `open_pages` for the length of the block."""
+        with self._counting:
+            self._open[path] += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._open -= Counter([path])  # which keeps what is left of it, if anything
+
+    def open_pages(self) -> frozenset[str]:
+        """The pages that readers have open, by their paths below the root."""
+        with self._counting:
+            addresses = list(self._open)
+        found = filter(None, map(self.find, addresses))
+        return frozenset(page.path.relative_to(self.root).as_posix() for page in found)
+
+    def page_written(self) -> None:
+        """Tell readers to look: what is wrong, if anything, is known only at the end."""
+        self.news.tell(None)
 
     def find(self, path: str) -> Served | None:
         """The regular file that a request's path means; a folder means its index."""
@@ -295,12 +320,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(HTTPStatus.OK, headers)
         if not body:
             return
-        for problem in self.server.news.listen(_HEARTBEAT_S):
-            if problem is None:
-                self.wfile.write(b":\n\n")
-                continue
-            news = json.dumps({"state": self.server.state(page), "problem": problem})
-            self.wfile.write(f"data: {news}\n\n".encode())
+        with self.server.opened(page):
+            for problem in self.server.news.listen(_HEARTBEAT_S):
+                if problem is None:
+                    self.wfile.write(b":\n\n")
+                    continue
+                news = json.dumps({"state": self.server.state(page), "problem": problem})
+                self.wfile.write(f"data: {news}\n\n".encode())
 
     # --- answers --------------------------------------------------------------------------
 

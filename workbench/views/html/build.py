@@ -33,7 +33,7 @@ from workbench.views.html.shared import (
     index_page,
     program_stamp,
 )
-from workbench.views.html.site import Site
+from workbench.views.html.site import Audience, Site
 
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
 _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
@@ -59,6 +59,7 @@ def build_report(
     reports: tuple[ReportFile, ...] = (),
     programs: tuple[CapturedProgram, ...] = (),
     force: bool = False,
+    audience: Audience | None = None,
 ) -> BuiltReport:
     """Write or update the site in `out`.
 
@@ -73,6 +74,7 @@ def build_report(
             page that compares the second with the first.
         programs: Captured programs; two of them are compared, kernel by kernel.
         force: Render every page, changed or not.
+        audience: Who looks at the site: their pages come first.
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
@@ -81,7 +83,7 @@ def build_report(
     """
     stamp = program_stamp()
     damaged: dict[Path, DataError] = {}
-    with Site(out, force=force) as site:
+    with Site(out, force=force, audience=audience) as site:
         copy_assets(site)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):

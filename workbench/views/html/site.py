@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -48,6 +49,16 @@ _SAVE_EVERY_S = 0.5
 FileStamp = tuple[int, int, str]
 
 
+class Audience(Protocol):
+    """Whoever looks at the site while it is written: their pages are written first."""
+
+    def open_pages(self) -> Collection[str]:
+        """The pages that are looked at now, by their paths."""
+
+    def page_written(self) -> None:
+        """One of them was written."""
+
+
 class _Manifest(Record, frozen=True):
     format: str = ""
     pages: dict[str, KeptPage] = msgspec.field(default_factory=dict)
@@ -62,14 +73,20 @@ class Site:
     Entering takes the folder (refusing one that is not ours) and its lock; leaving
     writes the manifest, also after an error, so that finished pages count as done.
 
+    Args:
+        out: The folder.
+        force: No page counts as up to date.
+        audience: Who looks at it meanwhile.
+
     Raises:
         UsageError: the folder is not empty and not a report.
         MissingError: the folder cannot be written, or another writer is at work.
     """
 
-    def __init__(self, out: Path, *, force: bool = False) -> None:
+    def __init__(self, out: Path, *, force: bool = False, audience: Audience | None = None) -> None:
         self.out = out
         self._force = force
+        self._audience = audience
         self._manifest = _Manifest()
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
@@ -177,22 +194,29 @@ class Site:
         seen: set[str] = set()
         groups: list[list[Page]] = []
         unchanged = written = 0
+        looked_at = self._audience.open_pages() if self._audience else ()
+        first: list[list[Page]] = []
         for page in pages:
             seen.add(page.path)
             if self.current(page) is not None:
                 unchanged += 1
+            elif page.path in looked_at:
+                first.append([page])
             elif groups and page.group and groups[-1][0].group == page.group:
                 groups[-1].append(page)
             else:
                 groups.append([page])
         from workbench.views.html.pool import rendered  # processes: slow to load, rarely wanted
 
+        groups = [*first, *groups]
         self._intend(page for group in groups for page in group)
         for done in rendered(self.out, groups) if groups else ():
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
                 written += 1
+                if self._audience and path in looked_at:
+                    self._audience.page_written()
             if time.monotonic() > self._saved + _SAVE_EVERY_S:
                 self._save(ended=False)
         self._owned = None
