@@ -8,6 +8,7 @@ from msgspec import structs
 from tests.analysis.attribution_pairs import DEVICE
 from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.source.files import compare_sources
+from workbench.analysis.source.knowledge import side_of
 from workbench.analysis.source.pairing import kernel_files, pair_files
 from workbench.analysis.source.tokens import scan
 from workbench.model import Profile, SourceFile
@@ -72,6 +73,6 @@ def test_a_kernel_lies_where_it_is_named_however_much_a_header_does() -> None:
     table = make_instructions()
     table = structs.replace(table, file=(1, 1, 1, 1, 0))
     launch = make_launch(kernel="conv2d(float *)", instructions=table)
-    found = make_profile(launches=(launch,))
+    found = side_of(make_profile(launches=(launch,)))
     assert kernel_files(found, [scan(kernel, "k.cu"), scan(header, "h.cuh")]) == {0}
     assert kernel_files(found, [scan("", "k.cu"), scan(header, "h.cuh")]) == {1}

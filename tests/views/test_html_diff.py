@@ -15,7 +15,7 @@ from tests.factories import SOURCE, make_instructions, make_launch, make_profile
 from workbench.analysis.step import Step
 from workbench.analysis.weight import most_moved
 from workbench.model import Launch, Profile, SourceFile
-from workbench.specs import Expectation, Version
+from workbench.specs import Expectation
 from workbench.views.html.code.colours import Span, marked, pieces, words_at
 from workbench.views.html.pages.diff import DiffView, diff_view
 from workbench.views.html.parts.common import Head, sentence
@@ -214,18 +214,8 @@ def test_most_moved_names_each_group_once_and_no_duration() -> None:
 
 
 def test_expectations_are_judged_and_an_unreadable_one_is_said() -> None:
-    author = Version(
-        study="demo",
-        id="v3",
-        name="v3",
-        path="v3.cu",
-        kind="cuda",
-        title="",
-        text="",
-        parent="v2",
-        expectations=(Expectation(counter="shared_wavefronts", change="-50%", why="padding"),),
-    )
-    (row,) = view(author=author).verdicts
+    expected = Expectation(counter="shared_wavefronts", change="-50%", why="padding")
+    (row,) = view(expected=(expected,)).verdicts
     assert (row.said.verdict, row.tone, row.said.why) == ("confirmed", "good", "padding")
     broken = msgspec.structs.replace(
         author, expectations=(Expectation(counter="duration", change="better"),)

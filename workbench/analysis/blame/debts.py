@@ -24,11 +24,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.analysis.aggregate import Recent
-from workbench.analysis.blame import queues, sass
+from workbench.analysis.blame import kernel, queues, sass
 from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt, Kind, apportion
-from workbench.analysis.blame.flow import flow_of
-from workbench.analysis.blame.sass import MachineOp, parse, register_name
-from workbench.analysis.blame.slices import Producer, Slices
+from workbench.analysis.blame.kernel import code_of
+from workbench.analysis.blame.sass import register_name
+from workbench.analysis.blame.slices import Producer
 from workbench.counters import catalog
 from workbench.model import Launch
 
@@ -72,15 +72,16 @@ def blame_launch(launch: Launch) -> Account:
 def forget() -> None:
     """Drop what was read, so that a measurement begins afresh."""
     sass.forget()
+    kernel.forget()
     _recent.forget()
 
 
 def _blame(launch: Launch) -> Account:
     states = samples(launch)
-    operations = [parse(text) for text in launch.instructions.text]
+    operations = code_of(launch).operations
     if not states or len([True for o in operations if o.opcode]) * 2 < len(operations):
         return Account(own=states, debts=(), known=False)
-    return _Ledger(launch, operations, states).close()
+    return _Ledger(launch, states).close()
 
 
 _recent = Recent(_blame, most=16)
@@ -89,16 +90,14 @@ _recent = Recent(_blame, most=16)
 class _Ledger:
     """The debts of one launch, while they are found."""
 
-    def __init__(
-        self, launch: Launch, operations: list[MachineOp], states: dict[str, dict[int, int]]
-    ) -> None:
-        table = launch.instructions
+    def __init__(self, launch: Launch, states: dict[str, dict[int, int]]) -> None:
+        table, code = launch.instructions, code_of(launch)
         self.states = states
-        self.operations = operations
+        self.operations = code.operations
         self.issued = queues.issues(table)
-        self.costs = queues.costs(table, operations)
-        self.flow = flow_of(operations, table.address, self.issued)
-        self.slices = Slices(operations, self.flow, self.issued)
+        self.costs = queues.costs(table, code.operations)
+        self.flow = code.flow
+        self.slices = code.slices.among(self.issued)
         self.own: dict[str, dict[int, int]] = {}
         self.debts: list[Debt] = []
 

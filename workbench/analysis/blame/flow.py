@@ -92,8 +92,9 @@ def base_address(
     bases = {lowest - address for address in addresses}
     fitting: dict[int, int] = {}
     for base in sorted(guess for guess in bases if guess >= 0 and guess % _ALIGNMENT == 0):
-        inside = [target - base for target in some if target - base <= addresses[-1]]
-        if all(address in known for address in inside):
+        furthest = base + addresses[-1]
+        if all(target - base in known for target in some if target <= furthest):
+            inside = [target - base for target in some if target <= furthest]
             fitting[base] = sum(known[address] in begins for address in inside)
     best = max(fitting, key=lambda base: fitting[base], default=None)
     return best if best is not None and fitting[best] else None
@@ -119,7 +120,11 @@ def flow_of(
     operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> Flow:
     """Blocks, edges and loops of one kernel."""
-    targets = targets_of(operations, addresses, executed)
+    return flow_between(operations, targets_of(operations, addresses, executed))
+
+
+def flow_between(operations: Sequence[MachineOp], targets: Mapping[int, int]) -> Flow:
+    """The same, where it is known which row names which (`targets_of`)."""
     rejoined = _rejoined(operations, targets)
     jumps = {row: to for row, to in targets.items() if operations[row].opcode in _LEADING}
     jumps.update(rejoined)
@@ -151,7 +156,7 @@ def flow_of(
     return flow
 
 
-def _rejoined(operations: Sequence[MachineOp], targets: dict[int, int]) -> dict[int, int]:
+def _rejoined(operations: Sequence[MachineOp], targets: Mapping[int, int]) -> dict[int, int]:
     """Row of a BSYNC -> the row at which the warp goes on, which its BSSY names."""
     out: dict[int, int] = {}
     awaited: dict[str, int] = {}

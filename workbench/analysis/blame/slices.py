@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from workbench.analysis.blame.flow import Flow
@@ -49,14 +50,12 @@ class Slices:
     ) -> None:
         self.operations = operations
         self.flow = flow
-        self._ran = issued if issued else range(len(operations))
+        self._ran: Container[int] | None = issued or None
         # (block, register) -> rows that touch it, in order, and how each does
         self._touched: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
         for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
             for row in range(first, last + 1):
-                if row not in self._ran:
-                    continue
                 operation = operations[row]
                 ways = dict.fromkeys(operation.reads, _READS)
                 for register in operation.writes:
@@ -66,6 +65,12 @@ class Slices:
                     rows, kinds = self._touched.setdefault((block, register), ([], []))
                     rows.append(row)
                     kinds.append(way | lasting)
+
+    def among(self, issued: Container[int]) -> Slices:
+        """The same kernel, of which only these rows ran (all, if none is known)."""
+        other = copy(self)
+        other._ran, other._kinds = issued or None, {}
+        return other
 
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
         """Instructions whose result may still be on its way when `row` is reached.
@@ -92,6 +97,7 @@ class Slices:
     def _touching(self, row: int, register: int, within: int, *, written: bool) -> list[Producer]:
         flow = self.flow
         start = flow.block(row)
+        ran = self._ran
         wanted = _WRITES if written else _READS
         waiting = deque([(start, row, 0)])
         seen: set[int] = set()
@@ -104,6 +110,8 @@ class Slices:
             while position and not ended:
                 position -= 1
                 at, kind = rows[position], kinds[position]
+                if ran is not None and at not in ran:
+                    continue
                 if kind & wanted:
                     out.append(Producer(at, register, distance + before - at))
                 # Reads of the same value do not end the wait until it may be overwritten.
@@ -150,7 +158,8 @@ class Slices:
         if rows is None:
             span = range(self.flow.first[block], self.flow.last[block] + 1)
             kind = self.operations
-            rows = [row for row in span if row in self._ran and kind[row].opcode in opcodes]
+            ran = span if self._ran is None else self._ran
+            rows = [row for row in span if row in ran and kind[row].opcode in opcodes]
             self._kinds[key] = rows
         return rows
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 
 from workbench.analysis.aggregate import pair_launches
+from workbench.analysis.blame.kernel import KernelCode
 from workbench.analysis.blame.queues import pipe
 from workbench.analysis.blame.sass import MachineOp
 from workbench.analysis.machine.listing import Listing, listing_of
@@ -108,6 +110,7 @@ class HunkCode(Record, frozen=True):
     launches: tuple[int, int]
 
 
+@lru_cache(maxsize=1 << 14)
 def shape(operation: MachineOp) -> str:
     """The opcode with what decides how much it does: ``LDS.128``, ``HMMA.16816.F32``."""
     if operation.opcode in _MEMORY:
@@ -144,23 +147,15 @@ def machine_code(
         rows_new: Rows of the new one.
     """
     few = max(len(rows_old), len(rows_new)) <= _ALIGNED
-    pairs = _aligned(old, new, rows_old, rows_new) if few else ()
-    replaced: Counter[tuple[str, str]] = Counter()
-    for a, b in pairs:
-        if a is not None and b is not None:
-            names = shape(old.operations[a]), shape(new.operations[b])
-            told = role(old.operations[a]) in _TOLD
-            replaced[names] += told and names[0] != names[1]
+    pairs, replaced = (
+        _aligned(old.code, new.code, tuple(rows_old), tuple(rows_new)) if few else ((), ())
+    )
     return MachineDiff(
         kernel=new.launch.kernel,
         old=_sums(old, rows_old),
         new=_sums(new, rows_new),
         classes=_classes(old, new, rows_old, rows_new),
-        replaced=tuple(
-            StandIn(old=a, new=b, rows=count)
-            for (a, b), count in sorted(replaced.items(), key=lambda item: (-item[1], item[0]))
-            if count
-        ),
+        replaced=replaced,
         rows=pairs,
     )
 
@@ -175,12 +170,15 @@ def _sums(listing: Listing, rows: Sequence[int]) -> CodeSide:
     )
 
 
-def _key(listing: Listing, row: int) -> Hashable:
+def _key(code: KernelCode, row: int) -> Hashable:
     """The shape of an instruction and those of what writes its operands."""
-    operation = listing.operations[row]
-    writers = listing.slices.writers(row, operation.reads, _NEAR)
-    near = {shape(listing.operations[source.row]) for source in writers}
-    return shape(operation), tuple(sorted(near))
+    known = code.keys.get(row)
+    if known is None:
+        operation = code.operations[row]
+        writers = code.slices.writers(row, operation.reads, _NEAR)
+        near = {shape(code.operations[source.row]) for source in writers}
+        known = code.keys[row] = shape(operation), tuple(sorted(near))
+    return known
 
 
 def _classes(
@@ -208,10 +206,14 @@ def _by_change(one: CodeClass) -> tuple[float, float, str]:
     return -abs(one.new[2] - one.old[2]), -abs(one.new[1] - one.old[1]), one.name
 
 
+_Rows = tuple[tuple[int | None, int | None], ...]
+
+
+@lru_cache(maxsize=256)
 def _aligned(
-    old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
-) -> tuple[tuple[int | None, int | None], ...]:
-    """Alike instructions in order, and between them those of one role."""
+    old: KernelCode, new: KernelCode, rows_old: tuple[int, ...], rows_new: tuple[int, ...]
+) -> tuple[_Rows, tuple[StandIn, ...]]:
+    """Alike instructions in order, between them those of one role; and what stands in for what."""
     keys_old, keys_new = [_key(old, row) for row in rows_old], [_key(new, row) for row in rows_new]
     anchors = align(keys_old, keys_new, {})
     out: list[tuple[int | None, int | None]] = []
@@ -221,11 +223,27 @@ def _aligned(
         if a < len(rows_old):
             out.append((rows_old[a], rows_new[b]))
         i, j = a + 1, b + 1
-    return tuple(out)
+    return tuple(out), _replaced(old, new, out)
+
+
+def _replaced(
+    old: KernelCode, new: KernelCode, pairs: Sequence[tuple[int | None, int | None]]
+) -> tuple[StandIn, ...]:
+    replaced: Counter[tuple[str, str]] = Counter()
+    for a, b in pairs:
+        if a is not None and b is not None:
+            names = shape(old.operations[a]), shape(new.operations[b])
+            told = role(old.operations[a]) in _TOLD
+            replaced[names] += told and names[0] != names[1]
+    return tuple(
+        StandIn(old=a, new=b, rows=count)
+        for (a, b), count in sorted(replaced.items(), key=lambda item: (-item[1], item[0]))
+        if count
+    )
 
 
 def _by_role(
-    old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
+    old: KernelCode, new: KernelCode, rows_old: Sequence[int], rows_new: Sequence[int]
 ) -> list[tuple[int | None, int | None]]:
     waiting: dict[str, list[int]] = defaultdict(list)
     for row in rows_new:

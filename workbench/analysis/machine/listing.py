@@ -8,37 +8,33 @@ allocated: alignment and calls may need more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from workbench.analysis.aggregate import Recent
 from workbench.analysis.blame.account import UNITS, Account
 from workbench.analysis.blame.debts import blame_launch
-from workbench.analysis.blame.flow import Flow, flow_of, targets_of
+from workbench.analysis.blame.flow import Flow
+from workbench.analysis.blame.kernel import KernelCode, code_of
 from workbench.analysis.blame.queues import issues
-from workbench.analysis.blame.sass import UNIFORM, MachineOp, parse
-from workbench.analysis.blame.slices import Slices
+from workbench.analysis.blame.sass import UNIFORM, MachineOp
 from workbench.counters import Reading, read
 from workbench.model import Launch
 
-#: An absolute address at an instruction's end, with the compiler's own label before it.
-_ADDRESS = re.compile(r"(?:`\([^)]*\)\s*)?0x[0-9a-f]+\s*\)?\s*$")
 #: ``R255`` is ``RZ``; wide groups beside it are none.
 _MASK = (1 << UNIFORM) - 1
 
 
 class Listing:
-    """A launch's instructions, read once: operations, flow, liveness, blame by row."""
+    """A launch's instructions, read once: operations, liveness, blame by row."""
 
     def __init__(self, launch: Launch) -> None:
-        table = launch.instructions
         self.launch = launch
-        self.operations = [parse(text) for text in table.text]
-        self.issued = issues(table)
-        self.flow = flow_of(self.operations, table.address, self.issued)
-        self.slices = Slices(self.operations, self.flow)
-        self.live = live_registers(self.operations, self.flow)
+        self.code = code_of(launch)
+        self.operations = self.code.operations
+        self.issued = issues(launch.instructions)
+        self.live = _live(self.code)
         self.account: Account = blame_launch(launch)
         duration = read(launch, "duration")
         seconds = float(duration.value) if isinstance(duration, Reading) else 0.0
@@ -51,6 +47,11 @@ class Listing:
 
 #: Of the launches looked at last: a version is the new side of one step and the old one of others.
 listing_of = Recent(Listing, most=4)
+
+
+@lru_cache(maxsize=24)
+def _live(code: KernelCode) -> list[int]:
+    return live_registers(code.operations, code.flow)
 
 
 def live_registers(operations: Sequence[MachineOp], flow: Flow) -> list[int]:
@@ -104,15 +105,5 @@ class Labels(NamedTuple):
 
 def labels_of(launch: Launch) -> Labels:
     """A launch's instructions with labels for addresses; as they are where no target is known."""
-    table = launch.instructions
-    texts = tuple(text.strip().rstrip("; ").replace("\n", " ") for text in table.text)
-    operations = [parse(text) for text in table.text]
-    leads = targets_of(operations, table.address, issues(table))
-    targets = {row: f".L{n}" for n, row in enumerate(sorted(set(leads.values())), 1)}
-    named = list(texts)
-    for row, target in leads.items():
-        # The label is ours: it is put in as it is, whatever stands in the text.
-        found = _ADDRESS.search(texts[row])
-        if found is not None:
-            named[row] = texts[row][: found.start()] + targets[target]
-    return Labels(tuple(named), targets)
+    code = code_of(launch)
+    return Labels(code.texts, code.labels)

@@ -168,15 +168,21 @@ class _Aligner:
         """Weighted longest common subsequence of a small box."""
         low_a, high_a, low_b, high_b = box
         rows, columns = high_a - low_a, high_b - low_b
-        best = [[0] * (columns + 1) for _ in range(rows + 1)]
+        places: dict[int, list[int]] = {}  # of a key, the last one first
+        for j in range(columns - 1, -1, -1):
+            places.setdefault(self.b[low_b + j], []).append(j)
+        best = [[0] * (columns + 1)] * (rows + 1)
         for i in range(rows - 1, -1, -1):
-            key, here, below = self.a[low_a + i], best[i], best[i + 1]
+            key, below = self.a[low_a + i], best[i + 1]
+            here = below[:] if key in places else below
             gain = self.weight[key]
-            for j in range(columns - 1, -1, -1):
-                value = max(below[j], here[j + 1])
-                if key == self.b[low_b + j]:
-                    value = max(value, below[j + 1] + gain)
-                here[j] = value
+            for j in places.get(key, ()):
+                # A row falls from left to right: what a match raises is one stretch of it.
+                value, k = below[j + 1] + gain, j
+                while k >= 0 and here[k] < value:
+                    here[k] = value
+                    k -= 1
+            best[i] = here
         pairs: list[Pair] = []
         i = j = 0
         while i < rows and j < columns:

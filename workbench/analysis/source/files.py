@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from msgspec import structs
 
@@ -23,9 +24,11 @@ from workbench.analysis.source.hunks import (
     whole_file,
 )
 from workbench.analysis.source.knowledge import (
+    SourceSide,
     SourceState,
     has_lines,
     knowledge,
+    side_of,
     unknown_files,
     words_of,
 )
@@ -84,14 +87,21 @@ def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) 
         new: The new profile.
         launches: Their matched launches: where two kernels of one file are compared,
             their bodies are aligned, and of the rest what they use.
+
+    What was found is shared by all profiles of the same code, and must not be changed.
     """
+    return _compared(side_of(old), side_of(new), tuple(launches))
+
+
+@lru_cache(maxsize=32)
+def _compared(old: SourceSide, new: SourceSide, launches: tuple[LaunchPair, ...]) -> SourceDiff:
     return _Pairing(old, new).compare(launches)
 
 
 class _Pairing:
     """Two profiles whose sources are being compared."""
 
-    def __init__(self, old: Profile, new: Profile) -> None:
+    def __init__(self, old: SourceSide, new: SourceSide) -> None:
         self.old, self.new = old, new
         self.before, self.after = scan_sources(old), scan_sources(new)
         self.names: dict[str, str] = {}

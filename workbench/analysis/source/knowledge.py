@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
-from workbench.model import Profile, Record
+from workbench.model import Profile, Record, SourceFile
 from workbench.units import listed
 
 #: Of one side: the text of all files that instructions lie in, of some, or of none.
@@ -38,7 +38,35 @@ class SourceState(Record, frozen=True):
         return self.old == self.new == "known"
 
 
-def knowledge(profile: Profile, unknown: frozenset[int]) -> Knowledge:
+class LaunchLines(Record, frozen=True):
+    """A launch's kernel, and the file and line of each of its instructions."""
+
+    kernel: str
+    file: tuple[int, ...]
+    line: tuple[int, ...]
+
+
+class SourceSide(Record, frozen=True):
+    """All of a profile that the comparison of sources looks at; nothing in it was measured."""
+
+    sources: tuple[SourceFile, ...]
+    compiler: str
+    launches: tuple[LaunchLines, ...]
+
+
+def side_of(profile: Profile) -> SourceSide:
+    """What the comparison of sources looks at."""
+    return SourceSide(
+        sources=profile.sources,
+        compiler=profile.build.compiler if profile.build else "",
+        launches=tuple(
+            LaunchLines(each.kernel, each.instructions.file, each.instructions.line)
+            for each in profile.launches
+        ),
+    )
+
+
+def knowledge(profile: SourceSide, unknown: frozenset[int]) -> Knowledge:
     """What is known of the files that a profile's instructions lie in (or else of all).
 
     Args:
@@ -51,13 +79,13 @@ def knowledge(profile: Profile, unknown: frozenset[int]) -> Knowledge:
     return "known" if unknown.isdisjoint(used) else "partly"
 
 
-def has_lines(profile: Profile) -> bool:
+def has_lines(profile: SourceSide) -> bool:
     """Whether any instruction has a line."""
-    return any(line > 0 for launch in profile.launches for line in launch.instructions.line)
+    return any(line > 0 for launch in profile.launches for line in launch.line)
 
 
 def unknown_files(
-    old: Profile, new: Profile, files: Mapping[int, int]
+    old: SourceSide, new: SourceSide, files: Mapping[int, int]
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Files of both sides whose text is not held, and of which nothing says that they are the same.
 
@@ -65,12 +93,11 @@ def unknown_files(
     no text at all: nothing can be said of any of its lines.
 
     Args:
-        old: The old profile.
-        new: The new profile.
+        old: The old side.
+        new: The new side.
         files: Which old file is paired with which new one.
     """
-    compilers = [profile.build.compiler if profile.build else "" for profile in (old, new)]
-    toolkit = bool(compilers[0]) and compilers[0] == compilers[1]
+    toolkit = bool(old.compiler) and old.compiler == new.compiler
     same = {
         (a, b)
         for a, b in files.items()
@@ -88,25 +115,24 @@ def unknown_files(
     return out[0], out[1]
 
 
-def _is_toolkit(profile: Profile, file: int) -> bool:
+def _is_toolkit(profile: SourceSide, file: int) -> bool:
     """Whether a file is the compiler's: ``system`` has its headers, ``triton`` Triton's library."""
     return profile.sources[file].path.startswith(("system/", "triton/"))
 
 
-def _used(profile: Profile) -> list[int]:
-    tables = [launch.instructions for launch in profile.launches]
+def _used(profile: SourceSide) -> list[int]:
     used = {
         file
-        for table in tables
-        for file, line in zip(table.file, table.line, strict=True)
+        for launch in profile.launches
+        for file, line in zip(launch.file, launch.line, strict=True)
         if 0 <= file < len(profile.sources) and line > 0
     }
     return sorted(used) or list(range(len(profile.sources)))
 
 
 def words_of(
-    old: Profile,
-    new: Profile,
+    old: SourceSide,
+    new: SourceSide,
     sources: SourceState,
     unknown: tuple[frozenset[int], frozenset[int]],
 ) -> tuple[str, ...]:
@@ -131,7 +157,7 @@ def words_of(
     return (f"{extent}: {whose} {what}, so what changed there cannot be said ({_REMEDY})",)
 
 
-def _names(sides: Sequence[tuple[Profile, frozenset[int]]]) -> str:
+def _names(sides: Sequence[tuple[SourceSide, frozenset[int]]]) -> str:
     names = [
         PurePosixPath(profile.sources[file].path.replace("\\", "/")).name
         for profile, files in sides

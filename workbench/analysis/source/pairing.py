@@ -7,29 +7,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.source.hunks import FileDiff, diff_file
+from workbench.analysis.source.knowledge import SourceSide
 from workbench.analysis.source.links import Line
 from workbench.analysis.source.reading import statements_of
 from workbench.analysis.source.symbols import Extent, Routine, SourceMap
 from workbench.analysis.source.tokens import Source, information
-from workbench.model import Launch, Profile
 
 FilePair = tuple[int | None, int | None]
 
 
-def kernel_names(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> dict[str, str]:
+def kernel_names(
+    old: SourceSide, new: SourceSide, launches: Sequence[LaunchPair]
+) -> dict[str, str]:
     """Kernels that are compared under different names: old -> new."""
     out: dict[str, str] = {}
     for pair in launches:
         if pair.old is not None and pair.new is not None:
-            a, b = plain_name(old.launches[pair.old]), plain_name(new.launches[pair.new])
+            a, b = (
+                plain_name(old.launches[pair.old].kernel),
+                plain_name(new.launches[pair.new].kernel),
+            )
             if a != b:
                 out.setdefault(a, b)
     return out
 
 
-def plain_name(launch: Launch) -> str:
+def plain_name(kernel: str) -> str:
     """A kernel's name as its source spells it: no template arguments, no namespace."""
-    name = launch.kernel.replace("(anonymous namespace)::", "").replace("{unnamed}::", "")
+    name = kernel.replace("(anonymous namespace)::", "").replace("{unnamed}::", "")
     return name.split("<")[0].split("(")[0].split("::")[-1].strip().split(" ")[-1]
 
 
@@ -38,7 +43,7 @@ def mentions(sources: Sequence[Source], word: str) -> bool:
     return any(word in line for source in sources for line in source.tokens)
 
 
-def kernel_files(profile: Profile, sources: Sequence[Source]) -> set[int]:
+def kernel_files(profile: SourceSide, sources: Sequence[Source]) -> set[int]:
     """The file of each launch's kernel, as indices into `sources`.
 
     Of the files that instructions come from, one that names the kernel; several, or none
@@ -47,8 +52,8 @@ def kernel_files(profile: Profile, sources: Sequence[Source]) -> set[int]:
     """
     out: set[int] = set()
     for launch in profile.launches:
-        counts = Counter(file for file in launch.instructions.file if file >= 0)
-        name = plain_name(launch)
+        counts = Counter(file for file in launch.file if file >= 0)
+        name = plain_name(launch.kernel)
         named = {file for file in counts if mentions(sources[file : file + 1], name)}
         if counts:
             out.add(max(named or counts, key=lambda file: (counts[file], -file)))
@@ -201,11 +206,11 @@ def _bodies(found: SourceMap, file: int, names: set[str]) -> set[int]:
     }
 
 
-def used_lines(found: SourceMap, kernels: set[str], profile: Profile) -> set[Line]:
+def used_lines(found: SourceMap, kernels: set[str], profile: SourceSide) -> set[Line]:
     """Lines of the kernels, of all declarations that they reach, and of instructions."""
     out: set[Line] = set()
     for launch in profile.launches:
-        out.update(zip(launch.instructions.file, launch.instructions.line, strict=True))
+        out.update(zip(launch.file, launch.line, strict=True))
     by_line: dict[Line, set[int]] = {}
     for use in found.uses:
         by_line.setdefault((use.file, use.line), set()).add(use.symbol)

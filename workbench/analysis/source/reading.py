@@ -8,13 +8,14 @@ beyond an argument's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from workbench.analysis.source.cuda import read_cuda
+from workbench.analysis.source.knowledge import SourceSide
 from workbench.analysis.source.python import PythonReader
 from workbench.analysis.source.symbols import Recorder, Routine, SourceMap
 from workbench.analysis.source.tokens import Source, scan
 from workbench.analysis.source.units import Range, Statements
-from workbench.model import Profile
 
 _READERS: dict[str, Callable[[SourceMap, int, Source], Recorder]] = {
     "cuda": read_cuda,
@@ -27,7 +28,15 @@ def read(sources: Sequence[Source]) -> SourceMap:
 
     Args:
         sources: The files, as `scan` cuts them; places name them by their index.
+
+    Returns:
+        What was found; it is kept for the version's next step, and must not be changed.
     """
+    return _read(tuple(sources))
+
+
+@lru_cache(maxsize=8)
+def _read(sources: tuple[Source, ...]) -> SourceMap:
     found = SourceMap()
     readers = [
         _READERS[source.language](found, file, source) for file, source in enumerate(sources)
@@ -47,7 +56,7 @@ def read(sources: Sequence[Source]) -> SourceMap:
     return found
 
 
-def scan_sources(profile: Profile) -> list[Source]:
+def scan_sources(profile: SourceSide) -> list[Source]:
     """All sources of a profile; a file without text has no lines."""
     return [
         scan(source.text, source.path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Language = Literal["cuda", "python"]
@@ -82,6 +83,8 @@ def language_of(path: str) -> Language:
     return "python" if path.endswith(".py") else "cuda"
 
 
+# A version is on both sides of steps, and its headers are those of all others.
+@lru_cache(maxsize=64)
 def scan(text: str, path: str = "") -> Source:
     """Split a text into lines and tokens. Lines end at line feeds, as for a compiler.
 
@@ -133,6 +136,7 @@ def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
     return tuple(names.get(token, token) for token in tokens)
 
 
+@lru_cache(maxsize=1 << 14)
 def information(tokens: Tokens) -> int:
     """How much a line says: its tokens that are neither punctuation nor a common word.
 

@@ -127,7 +127,7 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
         if x != y:
             out.append(f"{what} {_dim(x)} → {_dim(y)}")
     instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
-    if plain_name(a) == plain_name(b) and instances[0] != instances[1]:
+    if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
         # One template, two instances: no line differs, but what was compiled does.
         first, second = _folded(instances[0], instances[1])
         out.append(f"template arguments {first or '—'} → {second or '—'}")

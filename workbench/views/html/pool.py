@@ -25,6 +25,8 @@ from workbench.views.html.page import KeptPage, Page
 _MANY_PAGES = 60
 #: Each holds a ladder's profiles; more would be quicker, and not small.
 _MOST_PROCESSES = 6
+#: Shares of a process, where there are many groups: with fewer, one would work alone at the end.
+_SHARES = 8
 
 _Done = list[tuple[str, KeptPage]]
 #: What children inherit: set before they are forked.
@@ -50,8 +52,8 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     try:
         with ProcessPoolExecutor(processes, context, _leave_interrupts) as pool:
             # The largest first, so that no process is left with them at the end.
-            order = sorted(range(len(_plan)), key=lambda number: -len(_plan[number]))
-            waiting = [pool.submit(_write_planned, out, number) for number in order]
+            shares = sorted(_shares(len(_plan), processes), key=_pages_of, reverse=True)
+            waiting = [pool.submit(_write_planned, out, share) for share in shares]
             try:
                 for done in as_completed(waiting):
                     yield done.result()
@@ -87,9 +89,22 @@ def _processors() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def _write_planned(out: Path, number: int) -> _Done:
-    group, _plan[number] = _plan[number], []
-    return _write(out, group)
+def _shares(groups: int, processes: int) -> list[range]:
+    """Neighbours go to one process: problems of one study have their code in common."""
+    step = max(1, groups // (processes * _SHARES))
+    return [range(first, min(first + step, groups)) for first in range(0, groups, step)]
+
+
+def _pages_of(share: range) -> int:
+    return sum(len(_plan[number]) for number in share)
+
+
+def _write_planned(out: Path, share: range) -> _Done:
+    done: _Done = []
+    for number in share:
+        group, _plan[number] = _plan[number], []
+        done += _write(out, group)
+    return done
 
 
 def _write(out: Path, group: list[Page]) -> _Done:

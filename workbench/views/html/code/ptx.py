@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from workbench.callers import Callers, files_of, kernel_bodies
@@ -30,9 +32,10 @@ class Ptx(Record, frozen=True):
 def ptx_view(profile: Profile, launch: Launch) -> Ptx:
     """The PTX that the build kept, else what the report holds beside the instructions."""
     text = profile.build.ptx if profile.build else ""
-    rows = _of_build(profile, text, launch.kernel) if text else []
+    paths = tuple(source.path for source in profile.sources)
+    rows = _of_build(paths, text, launch.kernel) if text else ()
     if not rows:
-        rows = _of_report(launch)
+        rows = tuple(_of_report(launch))
     places: dict[str, int] = {}
     numbers = [places.setdefault(row.at, len(places)) for row in rows]
     columns: dict[str, object] = {
@@ -40,13 +43,15 @@ def ptx_view(profile: Profile, launch: Launch) -> Ptx:
         "at": numbers,
         "places": list(places),
     }
-    return Ptx(rows=tuple(rows[:_FIRST]), count=len(rows), columns=columns)
+    return Ptx(rows=rows[:_FIRST], count=len(rows), columns=columns)
 
 
-def _of_build(profile: Profile, text: str, kernel: str) -> list[PtxRow]:
+# A version is built once for all problems.
+@lru_cache(maxsize=16)
+def _of_build(sources: tuple[str, ...], text: str, kernel: str) -> tuple[PtxRow, ...]:
     every = text.splitlines()
     files = files_of(every)
-    paths = {source.path: number for number, source in enumerate(profile.sources)}
+    paths = {path: number for number, path in enumerate(sources)}
     body = next(iter(kernel_bodies(every, kernel)), ())
     callers = Callers(files)
     rows: list[PtxRow] = []
@@ -64,7 +69,7 @@ def _of_build(profile: Profile, text: str, kernel: str) -> list[PtxRow]:
         rows.append(
             PtxRow(text=code, at=f"{file}:{line}" if tied else "", line=str(line) if tied else "")
         )
-    return rows
+    return tuple(rows)
 
 
 def _of_report(launch: Launch) -> list[PtxRow]:
