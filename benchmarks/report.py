@@ -2,8 +2,8 @@
 
 Recorded profiles are stored again under other names until there are as many as asked
 for: studies of ten versions on five problems, with sources and machine code that differ from
-study to study. Times are those of whole commands, on the clock and of all processors together, which a
-busy machine disturbs less; the memory is that of the largest process.
+study to study. Times are those of whole commands, on the clock and of all processors together,
+which a busy machine disturbs less; the memory is that of the largest process.
 
     python benchmarks/report.py site [--profiles 100 200 1000]
     python benchmarks/report.py pages SITE          # in Chromium, from the disk
