@@ -5,7 +5,7 @@ set -uo pipefail
 
 folder="$RUNNER_TEMP/workbench-$NAME"
 if [[ ! "$NAME" =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$ ]]; then
-  echo "::error::the name of a gate holds letters, digits and . _ - alone"
+  echo "::error::the name of a gate may hold only letters, digits and . _ -"
   { echo status=error; echo exit-code=2; } >> "$GITHUB_OUTPUT"
   exit 0
 fi
@@ -32,7 +32,7 @@ read -r -a versions <<< "${VERSIONS//$'\n'/ }" || true
 
 merge_base() {
   if [[ -z "${BASE_SHA//0/}" ]]; then
-    echo "::error::no merge base is known of this event: give the input against" >&2
+    echo "::error::this event has no merge base: set the input against" >&2
     return 2
   fi
   if [[ "$(git rev-parse --is-shallow-repository)" == true ]]; then

@@ -80,7 +80,7 @@ def emulated(
     options: RunOptions,
     project: Project = PROJECT,
 ) -> tuple[Emulation, Subject]:
-    """A version in the emulator, watched for races and uninitialised reads."""
+    """A version in the emulator, watched for races and uninitialized reads."""
     engine = EmulatorEngine(project, options)
     Combination.of(study, version, problem)
     subject = Subject.of(study, version, problem, engine.build(version))

@@ -85,7 +85,7 @@ def test_a_fault_of_our_own_is_one_sentence(
     with pytest.raises(SystemExit) as ended:
         cli.main(["list"])
     assert ended.value.code == cli.INTERNAL
-    assert "a fault in workbench itself: ZeroDivisionError" in capsys.readouterr().err
+    assert "an internal error of workbench: ZeroDivisionError" in capsys.readouterr().err
 
 
 UNWRITTEN = {

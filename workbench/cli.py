@@ -28,13 +28,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
     "check": ("check", "Expectations, regressions and limits, for continuous integration."),
     "report": ("report", "Write the HTML site to reports/."),
-    "serve": ("serve", "Serve the HTML site to this machine, and keep it up to date."),
-    "capture": ("capture", "Any program as it is: its kernels, and what the slowest do."),
+    "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
+    "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "sweep": ("sweep", "Time every version of a study at every size, and store the times."),
     "verify": ("verify", "Check a version against the float64 reference."),
-    "jobs": ("jobs", "What was sent to a cluster with --on, and how far it is."),
+    "jobs": ("jobs", "What was sent to a cluster with --on, and its progress."),
     "export": ("export", "What is recorded, as CSV or Parquet, for other programs."),
     "import": ("import_", "Keep a report captured elsewhere as a version's profile."),
     "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="workbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option(
-    "--json-errors", is_flag=True, expose_value=False, help="Print an error as one line of JSON."
+    "--json-errors", is_flag=True, expose_value=False, help="Print errors as one line of JSON."
 )
 @click.pass_context
 def app(ctx: click.Context, debug: bool) -> None:
@@ -158,13 +158,13 @@ def _unwritten(error: OSError) -> WorkbenchError | None:
         )
     if "temporary directory" in str(error.strerror):  # `tempfile` has tried all that it knows
         return MissingError(
-            "no folder for temporary files can be written to",
+            "no folder for temporary files is writable",
             "Free some space there (/tmp), or set TMPDIR to a folder that has some.",
         )
     try:
         os.getcwd()  # noqa: PTH109 - what a path would ask for as well
     except OSError:
-        return MissingError("the working folder is gone", "Change to another one (`cd`).")
+        return MissingError("the working folder no longer exists", "Change to another one (`cd`).")
     return None
 
 
@@ -223,7 +223,7 @@ def main(argv: list[str] | None = None) -> int:
             _leave(known.exit_code)
         _print_error(
             WorkbenchError(
-                f"a fault in workbench itself: {type(error).__name__}: {error}",
+                f"an internal error of workbench: {type(error).__name__}: {error}",
                 "Run the same command as `workbench --debug …` and report what it prints.",
             ),
             code=INTERNAL,

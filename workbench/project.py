@@ -99,7 +99,7 @@ def _here(start: Path | None) -> Path:
         return (start or Path.cwd()).resolve()
     except FileNotFoundError as error:
         raise MissingError(
-            "the working folder is gone", "Somebody removed it: change to another one (`cd`)."
+            "the working folder no longer exists", "It was removed: change to another one (`cd`)."
         ) from error
 
 

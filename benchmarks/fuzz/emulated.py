@@ -17,7 +17,7 @@ _PLACE = re.compile(r"([^\s:]+:\d+|PTX line \d+): ")
 #: What the emulator says of a kernel -> what that means.
 _MEANINGS: tuple[tuple[str, Status], ...] = (
     (r"the emulator cannot run|fault in workbench", "broken"),
-    (r"is still running after|did not end within|a wait that nothing ends|never completes"
+    (r"is still running after|did not end within|an endless wait|never completes"
      r"|waits? for ever at barrier", "endless"),
     (r"does not support|does not know|is no instruction of PTX|out of memory", "refused"),
 )  # fmt: skip

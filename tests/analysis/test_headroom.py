@@ -11,9 +11,15 @@ import pytest
 
 from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.headroom.panel import line_at, panel_of, score_ways, waited_most
+from workbench.analysis.headroom.panel import (
+    line_at,
+    panel_of,
+    score_ways,
+    statement_at,
+    waited_most,
+)
 from workbench.analysis.headroom.ways import LEAST, ways_of
-from workbench.model import Device, InstructionTable, Launch, Metric
+from workbench.model import Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +101,25 @@ def test_samples_name_the_hottest_line_and_its_wait() -> None:
     assert path == profile.sources[panel.hot.key[0]].path
     assert text == (profile.sources[0].text or "").splitlines()[panel.hot.key[1] - 1].strip()
     assert line_at(profile, (99, 1)) == ("", "")
+
+
+def test_a_line_of_operands_is_shown_with_the_statement_that_it_belongs_to() -> None:
+    code = (
+        "#define MMA 1\n__device__ void mma() {\n    int i = 0;  // a note\n"
+        '    asm volatile(\n        "mma.sync.m16n8k8 "\n        : "+f"(d[0])\n'
+        '        : "r"(a[0]));\n}\nstep();\n'
+    )
+    held = make_profile(sources=(SourceFile(path="k.cu", text=code),))
+    assert statement_at(held, (0, 7)) == (
+        'asm volatile( "mma.sync.m16n8k8 " : "+f"(d[0]) : "r"(a[0]));'
+    )
+    assert statement_at(held, (0, 3)) == "int i = 0;  // a note"
+    assert statement_at(held, (0, 9)) == "step();"
+    assert statement_at(held, (5, 1)) == ""
+    python = make_profile(sources=(SourceFile(path="k.py", text="x = 1\ny = 2\n"),))
+    assert statement_at(python, (0, 2)) == "y = 2"
+    long = make_profile(sources=(SourceFile(path="k.cu", text=f"f({'1, ' * 60}2);"),))
+    assert len(statement_at(long, (0, 1))) <= 121
 
 
 def way(kind: Any, saves: float) -> Way:

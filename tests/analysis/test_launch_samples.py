@@ -281,7 +281,7 @@ def test_what_only_one_report_launches_is_named_and_left_out() -> None:
     assert not any(delta.moved for delta in comparison.counters)
     assert comparison.launch_words == (
         "2 launches on both sides of K<Gemm<…>>: compared per launch, by their means.",
-        "Only a launches K<B2bGemm<…>> (15.2 µs), and is no part of the comparison.",
+        "Only a launches K<B2bGemm<…>> (15.2 µs), which is not part of the comparison.",
     )
     # In a version, they are parts of one run.
     parts = make_profile(launches=(fused, gemm)), make_profile(launches=(gemm,))

@@ -153,7 +153,7 @@ def test_a_smaller_copy() -> None:
     assert doubts(side(twice), side(launch(LOAD, STORE))) == ()
 
 
-def test_accumulating_in_registers_instead_of_memory_is_an_optimisation() -> None:
+def test_accumulating_in_registers_instead_of_memory_is_an_optimization() -> None:
     through_memory = launch(
         ("FFMA R5, R4, R6, R5", 64 * THREADS), ("STG.E [R8.64], R5", 64 * THREADS)
     )

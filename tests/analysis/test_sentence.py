@@ -20,6 +20,7 @@ from workbench.analysis.compare import compare
 from workbench.analysis.story import Story, explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
+from workbench.store import Store
 
 
 def story(old: Profile, new: Profile, **times: Any) -> Story:
@@ -189,3 +190,47 @@ def test_a_warp_that_issues_is_no_stall() -> None:
     text = story(old, edited(new, "in[threadIdx.y", "in[1 + threadIdx.y")).sentence
     assert "Warps spent an estimated 50.0 µs less in wait stalls." in text
     assert "elected" not in text
+
+
+def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
+    """Half of a loop's edits lost the wait, the other half its code: none is the edit."""
+    recorded = Store(Path(__file__).parents[2] / "profiles")
+    pick = {"study": "conv2d_half", "problem": "n32_c128", "device": "h200"}
+    old, new = (recorded.get(version=version, **pick) for version in ("v17", "v18"))
+    told = explain(old, new, compare(old, new))
+    edit, stall, *_ = told.strip
+    assert (edit.text, edit.kind, edit.hunk) == ("no single hunk", "edit", None)
+    assert stall.text.startswith("barrier stalls −")
+
+
+def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
+    report: Callable[[str], Path],
+) -> None:
+    """As of profiles that were counted without a GPU."""
+    ladder = read_report(report("ladder_full"))
+    old, new = (
+        structs.replace(
+            side,
+            launches=tuple(
+                structs.replace(
+                    launch,
+                    metrics={
+                        name: metric
+                        for name, metric in launch.metrics.items()
+                        if "time_duration" not in name
+                    },
+                )
+                for launch in side.launches
+            ),
+        )
+        for side in (select_kernels(ladder, f"sgemm_{v}") for v in ("v2", "v3"))
+    )
+    told = story(old, new)
+    assert told.sentence.startswith(
+        "There is no time for both v2 and v3. Shared wavefronts fell 102 M → 69.2 M (−32.0%), "
+        "linked to hunk 1 (line 38)."
+    )
+    assert [stop.text for stop in told.strip[:2]] == [
+        "hunk 1 (line 38)",
+        "shared wavefronts 102 M → 69.2 M (−32.0%)",
+    ]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.factories import H200, make_launch, make_metrics, make_profile
 from workbench.analysis.compare import compare
-from workbench.analysis.weight import Scale, ranked
+from workbench.analysis.weight import Scale, most_moved, ranked
 from workbench.model import Device, Profile
 
 CLOCK = 2e9
@@ -88,3 +88,18 @@ def test_counters_are_ranked_by_what_they_take_of_the_time() -> None:
     assert found["shared_wavefronts"] == pytest.approx(50e6 / (132 * 1.98e9 * 1e-3))
     assert found["sm_throughput"] == pytest.approx(0.01)
     assert found["global_load_requests"] < 1e-4
+
+
+def test_what_moved_by_next_to_nothing_of_itself_is_not_among_what_moved_most() -> None:
+    """A count without noise moves by one instruction; that is not worth a tile."""
+    old, new = (
+        make_profile(launches=(make_launch(metrics=make_metrics(**counts)),))
+        for counts in (
+            {"smsp__inst_executed.sum": 139_000_000, "lts__t_sectors.sum": 1_000_000},
+            {"smsp__inst_executed.sum": 138_980_000, "lts__t_sectors.sum": 1_500_000},
+        )
+    )
+    comparison = compare(old, new)
+    assert comparison["instructions"].moved
+    shown = {delta.id for delta in most_moved(comparison, Scale(old, comparison), 6)}
+    assert "instructions" not in shown and "l2_sectors" in shown

@@ -27,7 +27,7 @@ import ctypes, sys, nvtx
 tracer, cupti = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 launch = lambda name: cupti.fake_launch(name.encode())
 with nvtx.annotate("before"):
-    tracer.InitializeInjection()  # CUDA is initialised inside of a range
+    tracer.InitializeInjection()  # CUDA is initialized inside of a range
     launch("early")
 launch("bare")
 with nvtx.annotate("step", domain="train"):
@@ -120,7 +120,7 @@ def test_filters_for_ncu_are_of_both_kinds_unless_said() -> None:
     )  # fmt: skip
     assert wanted_range("a/b").ncu_words == ("--nvtx", "--nvtx-include", "a/b/")
     for wrong in ("", "/", "@x", "a//b", "regex:x", "a,b", "[a"):
-        with pytest.raises(UsageError, match="no range"):
+        with pytest.raises(UsageError, match="is not a range"):
             wanted_range(wrong)
 
 

@@ -101,7 +101,7 @@ def test_what_is_kept_names_no_host_no_user_and_no_environment(
     [
         ("exit3", 3, "exit code 3"),
         ("crash", 128 + signal.SIGSEGV, "SIGSEGV"),
-        ("no-cuda", 2, "never initialised CUDA"),
+        ("no-cuda", 2, "never initialized CUDA"),
         ("no-launch", 2, "launched no kernel"),
     ],
 )
@@ -145,7 +145,7 @@ def test_the_survey_is_kept_where_ncu_gives_nothing(
     assert capture.detail == () and Shelf(place).detail(capture) is None
     if case == "denied":
         assert "NVreg_RestrictProfilingToAdminUsers" in said
-        assert "`workbench profile --engine emulator`" in said and "rests on times" in said
+        assert "`workbench profile --engine emulator`" in said and "needs only times" in said
         code, out, _ = cli("show", "@before")  # and goes on with it
         assert code == 0 and "sgemm_v3" in out
         assert cli("diff", "@before", "@before")[0] == 0

@@ -52,7 +52,7 @@ class Scripted(Queue):
         avoid: Sequence[str],
     ) -> str:
         if len(self.sent) >= len(self.acts):
-            raise MissingError("Slurm refuses the jobs: no node is left", "")
+            raise MissingError("Slurm refused the jobs: no node is left", "")
         assert folder == self.dispatch.folder and not exclusive
         self.sent.append((list(works), list(avoid)))
         return str(len(self.sent))
@@ -163,7 +163,7 @@ def test_lost_pieces_are_sent_again(dispatch: Dispatch, word: str) -> None:
     assert len(told) == 2 and len(queue.sent) == 2
     failed = word == "NODE_FAIL"
     assert queue.sent[1][1] == (["node1"] if failed else [])
-    line = "node node1 failed: NODE_FAIL; its work goes to others"
+    line = "node node1 failed: NODE_FAIL; its work goes to other nodes"
     assert said.count(line) == failed
 
 
@@ -193,14 +193,16 @@ def test_a_node_on_which_nothing_runs_is_avoided_and_the_next_one_believed(
     queue = Scripted(dispatch, does("node1", gone), does("node2", gone))
     told, said = watch(queue)
     assert queue.sent[1][1] == ["node1"]
-    assert said.count("node node1 failed: no NVIDIA GPU can be used here; its work goes to others")
+    assert said.count(
+        "node node1 failed: no NVIDIA GPU can be used here; its work goes to other nodes"
+    )
     assert [each.fault for each in told.values()] == [gone, gone]
 
 
 def test_where_no_other_node_is_left_the_queue_s_words_are_told(dispatch: Dispatch) -> None:
     told, _ = watch(Scripted(dispatch, ends("NODE_FAIL")))
     fault = told["v2"].fault
-    assert fault is not None and "NODE_FAIL on node1; Slurm refuses the jobs" in fault.message
+    assert fault is not None and "NODE_FAIL on node1; Slurm refused the jobs" in fault.message
 
 
 def test_a_wrong_kernel_is_final(dispatch: Dispatch) -> None:
@@ -222,7 +224,7 @@ def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(dispatch: Dis
     queue = Scripted(dispatch, held, does())
     told, said = watch(queue)
     assert len(told) == 2 and len(queue.ended) == 2 and queue.sent[1][1] == ["node1"]
-    assert any("was put back into the queue (it ran on node1)" in line for line in said)
+    assert any("was put back into the queue (it had run on node1)" in line for line in said)
 
 
 def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(
@@ -240,8 +242,8 @@ def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(
     queue.nodes = {"node1": "draining (fan broken)", "node9": "down"}
     queue.deaf = 2
     _, said = watch(queue)
-    assert said.count("node node1 is draining (fan broken): what waits goes to others") == 1
-    assert said.count("Slurm does not answer; waiting until it does") == 1
+    assert said.count("node node1 is draining (fan broken): waiting work goes to other nodes") == 1
+    assert said.count("Slurm does not answer; waiting for it") == 1
     assert not any("node9" in line for line in said)
 
 
@@ -325,13 +327,13 @@ def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
         code, _, err = cli(*words, "--on", "slurm")
         assert code == 3 and "sbatch is not on PATH" in err, words
     code, _, err = cli("time", "v0", "--on", "slurm", "--launcher", "srun")
-    assert code == 2 and "--launcher and --on cannot stand together" in err
+    assert code == 2 and "--launcher and --on cannot be used together" in err
     code, _, err = cli("verify", "v0", "--on", "slurm", "--sanitize")
     assert code == 2 and "--sanitize does not run on a cluster" in err
     code, _, err = cli("jobs", "nothing")
-    assert code == 2 and "no jobs are called nothing" in err
+    assert code == 2 and "there are no jobs named nothing" in err
     code, _, err = cli("jobs")
-    assert code == 0 and "no jobs were sent" in err
+    assert code == 0 and "no jobs have been sent" in err
 
 
 @pytest.fixture

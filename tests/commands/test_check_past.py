@@ -128,10 +128,10 @@ def test_what_did_not_compile_then_is_no_failure_now(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--against", "nowhere"), "nowhere is no Git revision"),
-        (("--against", "--output=/x"), "no Git revision"),
+        (("--against", "nowhere"), "nowhere is not a Git revision"),
+        (("--against", "--output=/x"), "not a Git revision"),
         (("--against", "kernels"), "kernels holds no workbench project"),
-        (("--against", "HEAD", "--baseline", "main"), "two gates"),
+        (("--against", "HEAD", "--baseline", "main"), "separate gates"),
         (("--keep",), "Add --baseline"),
         (("--also", "html=x"), "Formats are"),
         (("--also", "json"), "not FORMAT=FILE"),

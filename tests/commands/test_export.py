@@ -97,9 +97,9 @@ def test_a_damaged_profile_leaves_the_old_file(store: Store) -> None:
 
 
 REFUSED = {
-    "times --metric duration": "--metric means nothing for times",
-    "times --engine ncu": "times are of no engine",
-    "counters --format parquet": "Parquet is no text",
+    "times --metric duration": "--metric does not apply to times",
+    "times --engine ncu": "times have no engine",
+    "counters --format parquet": "Parquet cannot be printed",
     "counters --metric durations": "durations",
     "lines --metric sectorz": "sectorz",
 }
@@ -112,7 +112,7 @@ def test_what_has_no_meaning_is_refused(store: Store, line: str) -> None:
 
 
 def test_nothing_that_is_meant_is_said_so(store: Store) -> None:
-    with pytest.raises(MissingError, match="nothing that is recorded is meant"):
+    with pytest.raises(MissingError, match="nothing that is recorded matches"):
         run("counters", "--version", "v77", "--out", "x.csv")
     assert not Path("x.csv").exists()
 

@@ -112,10 +112,10 @@ def test_a_launch_that_was_never_measured_is_refused(
         ((REPORT, "--version", "v33"), 2, "no version `v33`"),
         ((REPORT, "--version", "v3", "--problem", "n1025"), 2, "no problem `n1025`"),
         ((REPORT, "--version", "v3", "--study", "nope"), 2, "no study `nope`"),
-        ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "name two studies"),
+        ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "name different studies"),
         ((REPORT, "--version", "v3", "--kernel", "softmax"), 2, "no kernel matches 'softmax'"),
         ((REPORT,), 2, "--version"),
-        (("workbench.toml", "--version", "v3"), 5, "no Nsight Compute report"),
+        (("workbench.toml", "--version", "v3"), 5, "not an Nsight Compute report"),
         (("kernels", "--version", "v3"), 5, "is a folder"),
     ],
 )

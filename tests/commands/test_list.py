@@ -285,7 +285,7 @@ def test_pages_that_are_not_there_and_formats_without_pages(project: Path) -> No
     with pytest.raises(UsageError, match="no page 7: the list has 4 versions") as caught:
         run("--page", "7")
     assert caught.value.hint == "The last page is --page 1."
-    with pytest.raises(UsageError, match="--format csv holds everything"):
+    with pytest.raises(UsageError, match="--format csv prints everything"):
         run("--format", "csv", "--page", "1")
 
 

@@ -41,7 +41,7 @@ def test_it_needs_a_project(tmp_path: Path) -> None:
     [
         (("--allow", "verfy"), "Did you mean `verify`"),
         (("--allow", ""), "Known permits"),
-        (("--allow", "python"), "Add write"),
+        (("--allow", "python"), "Write --allow write,python"),
     ],
 )
 def test_a_permit_that_there_is_not(words: tuple[str, ...], said: str) -> None:

@@ -202,8 +202,8 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        ([], "what shall be started?", "workbench new v5 --from v4"),
-        (["--study", "x", "--from", "v0"], "what shall be started?", "--study NAME"),
+        ([], "nothing to start was named", "workbench new v5 --from v4"),
+        (["--study", "x", "--from", "v0"], "nothing to start was named", "--study NAME"),
         (["v0"], "version v0 is there already: kernels/vadd/v0_one_element.cu", "is v1"),
         (["v00_x"], "version v0 is there already", "is v1"),
         (["w1"], "`w1` cannot be a new version's name", "v5_register_tile"),

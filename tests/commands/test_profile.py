@@ -24,7 +24,7 @@ def test_the_first_line_names_the_engine_and_the_last_the_file(cli: Cli, project
     code, out, err = cli("profile", "v0", *THERE)
     first, last = out.splitlines()[0], out.splitlines()[-1]
     assert code == 0
-    assert first == "engine: ncu (ncu); times are taken outside of it, by `workbench time`"
+    assert first == "engine: ncu (ncu); times are measured without it, by `workbench time`"
     assert last.startswith("v0 n1000: sgemm_v3, error 0, ")
     assert last.endswith(" under ncu -> profiles/h200/double/v0/n1000.ncu.json.zst")
     assert 'Profiling "sgemm"' in err and kept(project) == ["v0"]
@@ -176,7 +176,7 @@ def test_denied_counters_are_the_emulators_and_times_the_gpus(
         (("v0", "--problem", "n100"), "n1000"),
         (("v0", "--clock-control", "fast"), "base"),
         (("v0", "--repeat", "0"), "repeat"),
-        ((), "no version named"),
+        ((), "no version was named"),
     ],
 )
 def test_wrong_usage(cli: Cli, words: tuple[str, ...], message: str) -> None:

@@ -138,7 +138,7 @@ def test_a_program_is_one_page_too(cli: Cli, tmp_path: Path) -> None:
     assert "fmha_cutlassF_f32_aligned" in page.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html"]
     code, _, said = cli(*words, "@manual", "sgemm/v3")
-    assert code == 2 and "have no page together" in said
+    assert code == 2 and "there is no page for" in said
 
 
 def test_a_report_of_programs_needs_no_project(

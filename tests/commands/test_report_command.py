@@ -257,7 +257,7 @@ def test_a_fault_of_our_own_ends_no_watch(project: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(ReportPlan, "build", broken)
     built, (problem,) = attempt(ReportPlan.of((), None))
-    assert not built and "a fault in workbench itself: ZeroDivisionError" in problem
+    assert not built and "an internal error of workbench: ZeroDivisionError" in problem
     with pytest.raises(ZeroDivisionError):
         attempt(ReportPlan.of((), None), debug=True)
 

@@ -89,7 +89,7 @@ def test_since_measures_again_what_is_older(cli: Cli, project: Project) -> None:
         "sweep", *QUICK, "--problem", "n?00", "--problem", "n?000", "--since", "2021-01-01"
     )
     assert "2 of 6 are taken from the store" in err
-    assert "2 stored ones do not hold any more" in err and "[4/4]" in err
+    assert "2 stored ones are no longer valid" in err and "[4/4]" in err
     assert not any(captured.startswith("2020") for captured in kept(project).values())
 
 
@@ -100,7 +100,7 @@ def test_a_changed_version_is_measured_again_and_a_changed_baseline_all(
     cli("sweep", *QUICK, "--problem", "n200")
     project_file("v1_added.cu", "// one", "// two")
     _, _, err = cli("sweep", *QUICK, "--problem", "n200")
-    assert "2 of 3 are taken" in err and "1 stored ones do not hold any more" in err
+    assert "2 of 3 are taken" in err and "1 stored ones are no longer valid" in err
     assert "time v1 on n200 (cold caches)" in err
     project_file("v1_added.cu", 'title = "One', 'title = "Still one')
     _, _, err = cli("sweep", *QUICK, "--problem", "n200")
@@ -181,7 +181,7 @@ def test_targets_study_versions_and_patterns(cli: Cli, project: Project, add_ver
         (("zzz",), "Studies: double."),
         (("--problem", "n10"), "no problem of study double is called `n10`"),
         (("--problem", "x*"), "no sweep problem of study double matches `x*`"),
-        (("--again", "--since", "2026-01-01"), "cannot stand together"),
+        (("--again", "--since", "2026-01-01"), "cannot be used together"),
         (("--since", "yesterday"), "2026-11-21T10:30:00Z"),
         (("--recorded", "--again"), "--recorded measures nothing"),
         (("--device", "h200"), "Add --recorded"),

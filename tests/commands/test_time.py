@@ -66,7 +66,7 @@ def test_all_problems_are_those_to_profile_or_sweep(
 
 def test_wrong_usage(cli: Cli) -> None:
     code, _, err = cli("time", "v0", "--problem", "n7", "--all-problems", *THERE)
-    assert code == 2 and "cannot stand together" in err
+    assert code == 2 and "cannot be used together" in err
     code, _, err = cli("time", "v1", *THERE)
     assert code == 2 and "v0" in err
 
@@ -131,7 +131,7 @@ def test_since_is_checked(cli: Cli) -> None:
     code, _, err = cli("time", "v0", "--since", "monday", *THERE)
     assert code == 2 and "2026-11-21T10:30:00Z" in err
     code, _, err = cli("time", "--all", "--again", "--since", "2026-01-01", *THERE)
-    assert code == 2 and "cannot stand together" in err
+    assert code == 2 and "cannot be used together" in err
 
 
 def test_the_first_launch_stands_in_a_column_of_its_own(cli: Cli) -> None:

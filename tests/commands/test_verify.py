@@ -90,8 +90,8 @@ def test_a_baseline_that_cannot_run_here_is_passed_over_with_all(
     [
         (("v00",), "v0"),
         (("nothing/v0",), "double"),
-        ((), "no version named"),
-        (("v0", "--all"), "cannot stand together"),
+        ((), "no version was named"),
+        (("v0", "--all"), "cannot be used together"),
         (("v0", "--problem", "n100"), "n1000"),
         (("v0", "--launcher", "a 'b"), "cannot be split"),
     ],

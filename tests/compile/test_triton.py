@@ -58,7 +58,11 @@ def test_nothing_that_it_makes_names_this_machine(maker: Maker) -> None:
     [
         ('x: "*fp32"', "x", r'v0.py:23: error: parameter `x` has no type: write x: "\*fp32"'),
         (", TILE: tl", ", SIZE: tl", r"v0.py:23: error: tl.constexpr `SIZE` has no value"),
-        ("@triton.jit\n", "", r"v0.py:1: error: `scale` is no function behind @triton.jit"),
+        (
+            "@triton.jit\n",
+            "",
+            r"v0.py:1: error: `scale` is not a function decorated with @triton.jit",
+        ),
         ("import triton\n", "import tritone\n", r"v0.py:18: error: ModuleNotFoundError"),
         ("tl.program_id(0)", "tl.program_ib(0)", r"v0.py:24: error: .*program_ib"),
         ("tl.store(y", "tl.store(z", r"v0.py:25: error: .*z is not defined"),

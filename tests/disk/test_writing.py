@@ -141,7 +141,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
         lambda: clear_folder(root, name),
     )
     for act in acts:
-        with pytest.raises(DataError, match="is no name of a file below"):
+        with pytest.raises(DataError, match="is not the name of a file below"):
             act()
     assert (names(root), (tmp_path / "x").read_bytes()) == ([], b"kept")
 

@@ -362,19 +362,20 @@ def test_waits_without_end(hopper: Compile) -> None:
 
 
 WRONG = {
-    "nobody initialised it": ("arrive(&bar);", r"k\.cu:\d+: mbarrier bar \+ 0: it has not been"),
+    "nobody initialized it": ("arrive(&bar);", r"k\.cu:\d+: mbarrier bar \+ 0: it has not been"),
     "no address of one": (
         "init((uint64_t*)((char*)&bar + 4), 1);", r"misaligned access: .* not a multiple of 8",
     ),
     "a count of none": ("init(&bar, 0);", r"a count of 0"),
     "more than it counts": (
         "init(&bar, 2); asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0], 3;\""
-        " :: \"r\"(at(&bar))); expect(&bar, 64); expect(&bar, 0);", r"more threads arrive than",
+        " :: \"r\"(at(&bar))); expect(&bar, 64); expect(&bar, 0);", r"more arrivals than",
     ),
     "half a chunk": ("init(&bar, 1); bulk(s, x, 24, &bar);", r"a bulk copy of 24 bytes"),
     "past the array": (
         "init(&bar, 1); bulk(s, x + 96, 256, &bar);",
-        r"k\.cu:\d+: out of bounds: a copy by thread \(0, 0, 0\) .* reads 256 bytes, and some .* x",
+        r"k\.cu:\d+: out of bounds: a copy by thread \(0, 0, 0\) .* reads 256 bytes, "
+        r"the first of them outside .* x",
     ),
     "past shared memory": (
         "init(&bar, 1); bulk(s + 96, x, 1024, &bar);", r"out of bounds: .* points to s \+ 384",

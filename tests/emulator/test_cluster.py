@@ -64,10 +64,10 @@ WRONG = {
         exchange(before="if (rank) cluster.sync();"), r"k\.cu:\d+: shared-memory race",
     ),
     "a block has ended": (
-        exchange(before="if (rank == 1) return; cluster.sync();"), "of a block that has ended",
+        exchange(before="if (rank == 1) return; cluster.sync();"), "of a block that has exited",
     ),
     "no such rank": (
-        exchange().replace("(rank + 1) % cluster.num_blocks()", "rank + 2"), "no block of rank 4",
+        exchange().replace("(rank + 1) % cluster.num_blocks()", "rank + 2"), "no block has rank 4",
     ),
 }  # fmt: skip
 

@@ -27,16 +27,16 @@ def fails(
 FAULTS = {
     "past the end": (
         "y[threadIdx.x + 60] = 1;",
-        r"k\.cu:2: out of bounds: thread \(40, 0, 0\) of block \(0, 0, 0\) writes 4 bytes 1 byte "
+        r"k\.cu:2: out of bounds: thread \(40, 0, 0\) of block \(0, 0, 0\) writes 4 bytes, 1 byte "
         r"past the end of y \(400 bytes\); 23 more",
     ),
     "before the start": (
         "y[0] = x[(int)threadIdx.x - 3];",
-        r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* reads 4 bytes 12 bytes before x",
+        r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* reads 4 bytes, 12 bytes before x",
     ),
     "far away": (
         "y[threadIdx.x + (1ll << 40)] = 1;",
-        r"k\.cu:2: out of bounds: .* writes 4 bytes at address 0x[0-9a-f]+, in no array",
+        r"k\.cu:2: out of bounds: .* writes 4 bytes at address 0x[0-9a-f]+, which lies in no array",
     ),
     "null pointer": ("*(float*)(threadIdx.x * 4ull) = 1;", r"k\.cu:2: .*a null pointer\?"),
     "misaligned vector": (
@@ -51,14 +51,14 @@ FAULTS = {
         "extern __shared__ float d[];\nd[threadIdx.x] = x[0];\n__syncthreads();\ny[0] = d[63];",
         r"k\.cu:3: out of bounds: .*the block has 128 bytes",
     ),
-    "uninitialised shared": (
+    "uninitialized shared": (
         "__shared__ float tile[64];\nif (threadIdx.x < 63) tile[threadIdx.x] = 1;\n"
         "__syncthreads();\ny[threadIdx.x] = tile[threadIdx.x];",
-        r"k\.cu:5: uninitialised shared memory: thread \(63, 0, 0\) .* reads tile \+ 252",
+        r"k\.cu:5: uninitialized shared memory: thread \(63, 0, 0\) .* reads tile \+ 252",
     ),
-    "uninitialised output": (
+    "uninitialized output": (
         "y[threadIdx.x] = y[threadIdx.x] + 1;",
-        r"k\.cu:2: uninitialised memory: thread \(0, 0, 0\) .* reads y \+ 0 bytes",
+        r"k\.cu:2: uninitialized memory: thread \(0, 0, 0\) .* reads y \+ 0 bytes",
     ),
     "read after write": (
         "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
@@ -111,7 +111,7 @@ FAULTS = {
     ),
     "too few at a counted barrier": (
         'if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");\ny[threadIdx.x] = 1;',
-        r"barrier not reached .* wait for ever at barrier 1, which needs 64 threads",
+        r"barrier not reached .* wait forever at barrier 1, which needs 64 threads",
     ),
     "endless loop": (
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.5f) {\n"
@@ -120,7 +120,7 @@ FAULTS = {
     ),
     "wait for nobody": (
         "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
-        r"k\.cu:4: a wait that nothing ends: thread \(0, 0, 0\) of block \(0, 0, 0\) and 63 more",
+        r"k\.cu:4: endless wait: thread \(0, 0, 0\) of block \(0, 0, 0\) and 63 more",
     ),
     "trap": (
         "if (threadIdx.x == 9) __trap();",

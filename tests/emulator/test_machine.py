@@ -249,7 +249,7 @@ def test_launches_that_do_not_fit_are_refused(cuda: Compile) -> None:
         execute(module, "local", buffers, ["x"])
     with pytest.raises(UsageError, match="cannot launch"):
         execute(module, "local", buffers, ["x", "y"], block=2048)
-    with pytest.raises(UsageError, match="argument 2 has 4 bytes, the kernel expects 8"):
+    with pytest.raises(UsageError, match="argument 2 has 4 bytes, but the kernel expects 8"):
         execute(module, "local", buffers, ["x", 7])
     with pytest.raises(KernelError, match=r"needs .* bytes of shared memory"):
         execute(module, "local", buffers, ["x", "y"], shared=300_000)

@@ -1,4 +1,4 @@
-"""Threads that wait for threads: they take turns; a wait that nothing ends is told at once."""
+"""Threads that wait for threads: they take turns; an endless wait is told at once."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def launched(module: Module, kernel: str, buffers: dict[str, Array], n: int, **m
 def test_a_cooperative_launch_that_does_not_fit_is_refused(cuda: Compile) -> None:
     launch = KernelLaunch("chain", (9, 1, 1), (64, 1, 1), [], resident=8, cooperative=True)
     module = cuda(CHAIN)
-    with pytest.raises(UsageError, match=r"a cooperative launch of 9 blocks, .* holds 8 at once"):
+    with pytest.raises(
+        UsageError, match=r"a cooperative launch of 9 blocks, .* holds at most 8 at once"
+    ):
         run(module, launch, arena_for(module, {}))
 
 
@@ -110,9 +112,7 @@ def test_blocks_that_do_not_fit_on_the_chip_cannot_be_waited_for(cuda: Compile) 
     buffers = {"f": np.zeros(n, "i4"), "o": np.zeros(n, "i4")}
     launched(cuda(CHAIN), "chain", buffers, n, grid=n, block=64, resident=n)
     begin = time.perf_counter()
-    with pytest.raises(
-        KernelError, match=r"k\.cu:5: a wait that nothing ends: .* the chip holds 1,000 blocks"
-    ):
+    with pytest.raises(KernelError, match=r"k\.cu:5: endless wait: .* the chip holds 1,000 blocks"):
         launched(cuda(CHAIN), "chain", buffers, n, grid=n, block=64, resident=1000)
     assert time.perf_counter() - begin < 20
 
@@ -207,7 +207,7 @@ extern "C" __global__ void relax(const float* x, float* y, float* sum, int n) {
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="these headers need the CUDA toolkit")
-def test_a_cooperative_launch_synchronises_its_grid(cuda: Compile) -> None:
+def test_a_cooperative_launch_synchronizes_its_grid(cuda: Compile) -> None:
     n = 48 * 256
     x = np.arange(n, dtype="f4") % 7
     buffers = {"x": x, "y": np.zeros_like(x), "s": np.zeros(1, "f4")}
@@ -293,7 +293,7 @@ def test_a_wait_that_nothing_ends_is_told_in_seconds(cuda: Compile, name: str, b
     begin = time.perf_counter()
     place = rf"k\.cu:{line}" if line else r"k\.cu:\d+"
     grid = 2 if block < 1024 or "each other" in name else 40
-    with pytest.raises(KernelError, match=rf"{place}: a wait that nothing ends"):
+    with pytest.raises(KernelError, match=rf"{place}: endless wait"):
         execute(
             module, "k", {"x": np.zeros(128, "i4")}, ["x"], grid=grid, block=block, limit=4_000_000
         )

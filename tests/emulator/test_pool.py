@@ -90,7 +90,7 @@ def test_a_killed_process_is_an_error_not_a_wait() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return item
 
-    with pytest.raises(KernelError, match="ended by SIGKILL") as raised:
+    with pytest.raises(KernelError, match="killed by SIGKILL") as raised:
         deal(work, range(10), 2)
     assert "memory" in raised.value.hint
 

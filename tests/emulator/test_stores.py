@@ -15,7 +15,7 @@ CONFLICTS = {
     "one instruction": (
         "y[threadIdx.x / 2] = threadIdx.x;",
         r"k\.cu:2: global-memory race: thread \(0, 0, 0\) of block \(0, 0, 0\) stores another "
-        r"value to y \+ 0 bytes than thread \(1, 0, 0\) of block \(1, 0, 0\) does at the same time",
+        r"value to y \+ 0 bytes than thread \(1, 0, 0\) of block \(1, 0, 0\), at the same time",
     ),
     "two lines": (
         "if (threadIdx.x == 40) y[3] = 1;\nif (threadIdx.x == 0 && blockIdx.x == 0) y[3] = 2;",

@@ -224,5 +224,5 @@ def test_what_gpus_do_otherwise_than_the_manual_says_is_refused(
     opcode: str, operands: list[str]
 ) -> None:
     """Of these the hardware's results differed from the manual's: a guess would be a lie."""
-    with pytest.raises(KernelError, match="GPUs do not do what the PTX manual says"):
+    with pytest.raises(KernelError, match="GPUs do not behave here as the PTX manual says"):
         run(opcode, operands, np.zeros((3, 32), "u4"))

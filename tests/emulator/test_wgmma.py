@@ -295,7 +295,7 @@ extern "C" __global__ void gemm(const __grid_constant__ CUtensorMap ma,
 
 
 @pytest.mark.parametrize("threads", [288, 384])
-def test_a_specialised_kernel(hopper: Compile, threads: int) -> None:
+def test_a_specialized_kernel(hopper: Compile, threads: int) -> None:
     """One warp or warpgroup copies, two multiply: a ring of stages, one product in flight."""
     sums = ", ".join(f"%{i}" for i in range(32))
     places = ", ".join(f'"+f"(d[{i}])' for i in range(32))

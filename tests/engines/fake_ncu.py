@@ -79,7 +79,7 @@ def main() -> int:
         )
         return 1
     if case == "badopt":
-        say("==ERROR== unrecognised option '--no-such-option'. Use --help for further details.")
+        say("==ERROR== unrecognized option '--no-such-option'. Use --help for further details.")
         return 1
     if case == "noprog":
         say(

@@ -104,7 +104,7 @@ def test_what_is_filled_is_there_before_the_first_launch(maker: Maker) -> None:
         ('[[fill]]\nname = "weights"\ninput = "taps"\n', "", "wrong result"),
         ('input = "taps"', 'dtype = "float32"\nvalue = 1', "wrong result"),
         ("value = [1.0, -1.0]", "value = [1.0, 1.0, -1.0]", "wrong result"),
-        ('[[fill]]\nname = "most_bits"\nvalue = "-T"\n', "", "uninitialised memory"),
+        ('[[fill]]\nname = "most_bits"\nvalue = "-T"\n', "", "uninitialized memory"),
     ],
 )
 def test_without_a_fill_the_result_is_another(
@@ -118,7 +118,11 @@ def test_without_a_fill_the_result_is_another(
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        ('name = "weights"', 'name = "weigths"', "8: `weigths` is no output, no scratch buffer"),
+        (
+            'name = "weights"',
+            'name = "weigths"',
+            "8: `weigths` is neither an output nor a scratch buffer",
+        ),
         ("weights[3]", "weights[2]", "8: input `taps` has 12 bytes, `weights` has room for 8"),
         ("double signs[4]", "float signs[5]", "14: `signs` has 20 bytes, which is no whole number"),
     ],

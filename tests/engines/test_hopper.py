@@ -19,14 +19,14 @@ pytestmark = pytest.mark.nvcc
 
 #: What is said of each.
 SAID = {
-    "v1": r"wait on the wrong parity: it lets warp 0 .* after 0 phases .* then reads what nothing",
-    "v2": r"missing proxy fence: .* multiplies bs \+ 0, which plain stores at .*:3\d wrote",
-    "v3": r"accumulator used before its wait: warp 0 .* reads a sum of the product at .*:3\d",
+    "v1": r"wait with the wrong parity: it lets warp 0 .* after 0 phases .* reads what nothing",
+    "v2": r"missing proxy fence: .* reads bs .*, which ordinary stores at .*:3\d wrote",
+    "v3": r"accumulator used before its wait: warp 0 .* reads an accumulator of .*:3\d",
     "v4": r"warp 4 .* copies to as \+ 0, which the copy at .*:2\d may still be writing",
     "v5": r"warp 4 .* copies to as \+ 0, which .*:3\d may still be reading",
-    "v6": r"missing wgmma\.fence: warp 0 .* starts a product, but its register .* was written at",
+    "v6": r"missing wgmma\.fence: warp 0 .* with none since .* wrote its register",
     "v7": r"mbarrier full \+ 0 never completes: .* 0 of 1 arrivals and 1,024 bytes",
-    "v8": r"warp 0 .* multiplies as \+ 0, which the copy at .* may still be writing|uninitialised",
+    "v8": r"warp 0 .* reads as \+ 0, which the copy at .* may still be writing|uninitialized",
 }
 
 

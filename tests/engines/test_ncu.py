@@ -70,7 +70,7 @@ CASES: list[tuple[str, type[WorkbenchError], str, str]] = [
     ("nomatch", KernelError, "launched no kernel on n1000", "current stream"),
     ("oob", KernelError, "crashed on n1000 while it was profiled", "--sanitize"),
     ("badsection", UsageError, "did not match any section", "--list-sections"),
-    ("badopt", UsageError, "unrecognised option", "ncu --help"),
+    ("badopt", UsageError, "unrecognized option", "ncu --help"),
     ("range", UsageError, "cannot be profiled as a range", "--replay-mode application"),
     ("perm", CountersDeniedError, "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
     ("noprog", MissingError, "cannot start the worker", "--launcher"),

@@ -160,7 +160,7 @@ def test_gpus_that_are_not_here(gpus: Callable[..., None], text: str) -> None:
 
 def test_gpus_and_a_launcher_are_two_places(gpus: Callable[..., None]) -> None:
     gpus(gpu(0))
-    with pytest.raises(UsageError, match="cannot stand together"):
+    with pytest.raises(UsageError, match="cannot be used together"):
         presence.choose_hosts(RunOptions(gpus="all", launcher="srun"))
 
 

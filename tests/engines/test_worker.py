@@ -54,7 +54,7 @@ def test_a_wrong_result_names_element_error_and_the_way_to_repeat_it(
     [
         ("half", "500 elements were never written"),
         ("stray", "wrote outside of the buffer y"),
-        ("nan", "1 of 1,000 elements are not a number"),
+        ("nan", "1 of 1,000 elements are NaN or infinite"),
     ],
 )
 def test_what_a_norm_alone_would_not_say(
@@ -130,7 +130,10 @@ def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manne
 @pytest.mark.parametrize(
     ("fill", "said"),
     [
-        ('"tabel"\ndtype = "float32"\nvalue = 1.0', "`tabel` is no output, no scratch buffer"),
+        (
+            '"tabel"\ndtype = "float32"\nvalue = 1.0',
+            "`tabel` is neither an output nor a scratch buffer",
+        ),
         ('"table"\ninput = "x"', "input `x` has 4,000 bytes, `table` has room for 8"),
         ('"y"\nvalue = 1\ndtype = "float32"', ""),
     ],

@@ -38,7 +38,7 @@ test_im2col_is_a_convolutions_window = test_bulk.test_im2col_is_a_convolutions_w
 test_tiles_and_sums_go_out = test_bulk.test_tiles_and_sums_go_out
 test_tiles_with_steps_and_nan = test_bulk.test_tiles_with_steps_and_nan
 test_product = test_wgmma.test_product
-test_a_specialised_kernel = test_wgmma.test_a_specialised_kernel
+test_a_specialized_kernel = test_wgmma.test_a_specialized_kernel
 test_blocks_read_each_others_memory = test_cluster.test_blocks_read_each_others_memory
 test_multicast = test_cluster.test_multicast
 

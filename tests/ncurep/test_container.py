@@ -123,8 +123,8 @@ def test_old_reports_have_no_command_line() -> None:
         (b"", "empty"),
         (b"NV", "cut short"),
         (b"NVR\0", "cut short"),
-        (b"hello world, no report", "no Nsight Compute report"),
-        (assemble(OPENING)[4:], "no Nsight Compute report"),
+        (b"hello world, no report", "not an Nsight Compute report"),
+        (assemble(OPENING)[4:], "not an Nsight Compute report"),
         (assemble(b"\x03\0\0\0\x00\x01\x02"), "damaged: field number 0"),
     ],
 )
@@ -262,7 +262,7 @@ def test_more_parts_than_any_report_has_are_damage(raw: bytes, why: str) -> None
 def test_a_report_is_not_looked_through_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c, "_TIMEOUT_S", 1e-9)
     report = assemble(*whole("second"))
-    with pytest.raises(DataError, match="not looked through within") as caught:
+    with pytest.raises(DataError, match="not checked within") as caught:
         parse(report, Path("x.ncu-rep"))
     assert "WORKBENCH_LIMIT_S=N" in caught.value.hint
     monkeypatch.setenv("WORKBENCH_LIMIT_S", "60")

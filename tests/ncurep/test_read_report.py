@@ -184,7 +184,7 @@ def test_kernel_counters_only(report: Callable[[str], Path]) -> None:
 
 
 def test_a_report_that_loads_quietly_and_holds_nothing(report: Callable[[str], Path]) -> None:
-    with pytest.raises(DataError, match="no Nsight Compute report"):
+    with pytest.raises(DataError, match="not an Nsight Compute report"):
         read_report(report("headless-corrupt"))
 
 
@@ -273,7 +273,7 @@ def test_a_debug_build_is_said(plain: Path) -> None:
     # The compiler's name inside the machine code, overwritten by the section's.
     plain.write_bytes(raw.replace(b"Cuda compilation tools,", DEBUG_SECTION))
     (notice,) = [n for n in read_report(plain).notices if n.code == "debug-build"]
-    assert notice.message == "built for debugging (-G), its code is not optimised: sgemm_v3"
+    assert notice.message == "built for debugging (-G), its code is not optimized: sgemm_v3"
 
 
 def test_flipped_bytes_end_in_a_profile_or_an_error(tmp_path: Path) -> None:

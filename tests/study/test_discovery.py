@@ -117,7 +117,7 @@ def test_a_parent_may_be_named_by_its_file(maker: Maker) -> None:
         ),
         (
             {"v0.cu": VERSION.replace("cdiv(N, TILE)", "N / TILE")},
-            "kernels/s/v0.cu:16: grid: `N / TILE`: `/` gives no integer",
+            "kernels/s/v0.cu:16: grid: `N / TILE`: `/` does not give an integer",
             "cdiv(a, b)",
         ),
         (

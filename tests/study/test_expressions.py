@@ -89,7 +89,7 @@ def test_values(text: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("M / 2", "`/` gives no integer", "cdiv(a, b)"),
+        ("M / 2", "`/` does not give an integer", "cdiv(a, b)"),
         ("m * 2", "unknown name `m`", "Did you mean `M`?"),
         ("minu + 1", "unknown name `minu`", "Did you mean `minus`?"),
         ("cdivv(M, 2)", "no function `cdivv`", "Did you mean `cdiv`?"),

@@ -59,8 +59,8 @@ def test_fills_are_resolved_and_travel_to_the_worker(maker: Maker) -> None:
     [
         ('name = "y"', 'name = "x"', 4, "`x` is an input"),
         ('input = "x"', 'input = "y"', 8, "unknown input `y`"),
-        ('name = "tmp"', 'name = "tmq"', 1, "`tmq` is no buffer"),
-        ('dtype = "uint8"\n', "", 10, "`mask` is no buffer"),
+        ('name = "tmp"', 'name = "tmq"', 1, "`tmq` is not a buffer"),
+        ('dtype = "uint8"\n', "", 10, "`mask` is not a buffer"),
         ("value = 255", "value = 256", 12, "value 256 is more than uint8 holds"),
         ("value = 255", "value = -1", 12, "value -1 is more than uint8 holds"),
         ("value = 255", "value = 1.0", 12, "value 1.0 is no uint8"),

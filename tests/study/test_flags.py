@@ -110,18 +110,18 @@ def test_no_text_reaches_a_shell_that_acts_upon_it(before: str, mark: str, after
 
 ADVICE = [
     ("-ccbin=/tmp/evil", "-ccbin=/tmp/evil", "NVCC_PREPEND_FLAGS in your own environment"),
-    ("-Xcompiler=-fplugin=x.so", "-Xcompiler", "device code alone"),
+    ("-Xcompiler=-fplugin=x.so", "-Xcompiler", "device code only"),
     ("-o/tmp/x", "-o/tmp/x", "docs/front-matter.md"),
-    ("--keep-dir=/tmp", "--keep-dir", "decided by workbench"),
-    ("-arch=sm_80", "-arch", "The architecture is the device's"),
+    ("--keep-dir=/tmp", "--keep-dir", "workbench decides"),
+    ("-arch=sm_80", "-arch", "The architecture is that of"),
     ("-include=/etc/passwd", "-include", "#include"),
-    ("@options", "`@options` is no flag", "#include"),
+    ("@options", "`@options` is not a flag", "#include"),
     ("-use_fast_mat", "-use_fast_mat", "Did you mean -use_fast_math?"),
     ("-use_fast_math=1", "takes no value", "Write -use_fast_math."),
-    ("-maxrregcount", "lacks its value", "front-matter"),
+    ("-maxrregcount", "needs a value", "front-matter"),
     ("-maxrregcount=many", "cannot be `many`", "front-matter"),
-    ("-I../../elsewhere", "outside of the project", "relative to its root"),
-    ("-DA=$(touch x)", "a shell may act upon", "without $"),
+    ("-I../../elsewhere", "outside the project", "relative to its root"),
+    ("-DA=$(touch x)", "a shell may interpret", "without $"),
 ]
 
 
@@ -139,7 +139,7 @@ def test_a_flag_is_refused_by_name_with_its_line(
 
 def test_a_define_is_no_command(maker: Maker) -> None:
     maker.write("v0.cu", VERSION.replace("TILE = 64", "TILE = 64\nNAME = '`touch x`'"))
-    with pytest.raises(UsageError, match=r"v0\.cu:10: `NAME` holds a character that a shell"):
+    with pytest.raises(UsageError, match=r"v0\.cu:10: `NAME` contains a character that a shell"):
         maker.load()
 
 

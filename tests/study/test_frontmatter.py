@@ -189,13 +189,18 @@ LAUNCH = '[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
         ('title = "t"\n' + LAUNCH.replace("[1]", "[1,1,1,1]"), 5, "4 dimensions", "x, y, z"),
         ('title = "t"\n' + LAUNCH.replace("[1]", "[1.5]"), 5, "not 1.5", "cdiv"),
         ('title = "t"\n' + LAUNCH.replace("[1]", "[true]"), 5, "not True", "cdiv"),
-        ('title = "t"\n' + LAUNCH.replace('"k"', '"k<4>"'), 4, "`k<4>` is no function", "extern"),
+        (
+            'title = "t"\n' + LAUNCH.replace('"k"', '"k<4>"'),
+            4,
+            "`k<4>` is not a function",
+            "extern",
+        ),
         ('title = "t"\n' + LAUNCH + "args = [[1]]\n", 7, "not [1]", "cdiv"),
         ('title = "t"\nbaseline = "yes"\n' + LAUNCH, 3, "must be true or false", "baseline"),
         ('title = "t"\nflags = "-O2"\n' + LAUNCH, 3, "must be a list of strings", "flags"),
         ('title = "t"\ndefines = 3\n' + LAUNCH, 3, "`defines` must be a table", "[defines]"),
         ('title = "t"\n' + LAUNCH + "[defines]\nX = [1]\n", 8, "`X` must be a number", "X = 32"),
-        ('title = "t"\n' + LAUNCH + '[defines]\n"a-b" = 1\n', 8, "no macro name", "letters"),
+        ('title = "t"\n' + LAUNCH + '[defines]\n"a-b" = 1\n', 8, "not a macro name", "letters"),
         (
             'title = "t"\n' + LAUNCH + '[[scratch]]\nname = "a"\ndtype = "flaot32"\nshape = [1]\n',
             9,
@@ -211,7 +216,7 @@ LAUNCH = '[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
         (
             'title = "t"\n' + LAUNCH + '[[scratch]]\nname = "a"\ndtype = "int8"\nshape = [1]\n' * 2,
             12,
-            "taken twice",
+            "used twice",
             "name of its own",
         ),
         (

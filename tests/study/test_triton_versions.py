@@ -73,10 +73,10 @@ def test_tritons_defaults_hold_where_nothing_is_said(maker: Maker) -> None:
         ("num_warps = 8", "num_warps = 33", 13, "`num_warps` must be 1, 2, 4, 8, 16 or 32"),
         ("num_warps = 8", "num_warps = 3", 13, "`num_warps` must be 1, 2, 4, 8, 16 or 32"),
         ("num_stages = 2", "num_stages = 0", 14, "`num_stages` must be an integer from 1 to 16"),
-        ('["N"]', '["K"]', 15, "`K` is none of the launch's args"),
+        ('["N"]', '["K"]', 15, "`K` is not one of the launch's args"),
         ('["N"]', "16", 15, "`divisible_by_16` must be a list of strings"),
         ("[defines]", 'flags = ["-O1"]\n[defines]', 7, "`flags` has no meaning in a .py version"),
-        ('"scale"', '"no name"', 10, "`no name` is no function name"),
+        ('"scale"', '"no name"', 10, "`no name` is not a function name"),
         ('kernel = "scale"', 'kernel = "skale"', 10, "there is no kernel `skale`"),
     ],
 )

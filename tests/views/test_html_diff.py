@@ -17,7 +17,7 @@ from workbench.analysis.weight import most_moved
 from workbench.model import Launch, Profile, SourceFile
 from workbench.specs import Expectation
 from workbench.views.html.code.colours import Span, marked, pieces, words_at
-from workbench.views.html.pages.diff import DiffView, diff_view
+from workbench.views.html.pages.diff import DiffView, diff_view, render_diff
 from workbench.views.html.parts.common import Head, sentence
 
 PADDED = SOURCE.replace("tile[32][32];", "tile[32][33];")
@@ -225,7 +225,11 @@ def test_what_is_not_comparable_is_shown_with_the_reason() -> None:
     other = msgspec.structs.replace(
         after(), device=msgspec.structs.replace(after().device, name="NVIDIA A100")
     )
-    assert any("different devices" in reason for reason in view(new=other).reasons)
+    shown = view(new=other)
+    assert any("different devices" in reason for reason in shown.reasons)
+    # Before anything that could be taken for an effect of the code.
+    text = render_diff("files/a/index.html", shown).html
+    assert text.index("not comparable") < text.index('class="strip"') < text.index('class="lede"')
 
 
 def test_measured_times_come_before_the_profilers() -> None:

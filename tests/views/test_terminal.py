@@ -127,7 +127,7 @@ def test_show(width: int) -> None:
         title="Through a tile",
         timing=make_timing(flops=2 * 1024**3),
         baseline=make_timing(100e-6, version="library"),
-        notes=("stale: v2_tile.cu was edited after this capture",),
+        notes=("stale: v2_tile.cu was edited after it was profiled",),
     )
     text = goldens.same_view("show", view, width)
     for fact in ("NVIDIA H200", "2026-11-20 10:00 UTC", "n1024", "stale", "MIO throttle", "12.5%"):
@@ -204,7 +204,7 @@ def test_diff(width: int) -> None:
         comparison,
         title="Padded tile",
         change="One float of padding a row.",
-        notes=["v3: stale: edited after this capture"],
+        notes=["v3: stale: edited after it was profiled"],
         width=width,
     )
     text = goldens.same_view("diff", view, width)

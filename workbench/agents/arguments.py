@@ -25,9 +25,9 @@ _Versions = Annotated[
 _Study = Annotated[str, Meta(max_length=500, description="study of versions written without one")]
 _Problem = Annotated[str, Meta(max_length=500, description="problem; default: the study's own")]
 _Seconds = Annotated[
-    float, Meta(ge=1, le=3600, description="seconds after which a version on a problem is ended")
+    float, Meta(ge=1, le=3600, description="seconds after which a version on a problem is stopped")
 ]
-_Seed = Annotated[int, Meta(ge=0, le=2**32 - 1, description="of the inputs; default: fresh")]
+_Seed = Annotated[int, Meta(ge=0, le=2**32 - 1, description="of the inputs; default: a new one")]
 _Select = Annotated[
     str | list[str],
     Meta(
@@ -41,7 +41,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What every tool takes: which part of its answer, and how much of that."""
 
     select: _Select = ""
-    offset: Annotated[int, Meta(ge=0, le=2**40, description="entries of select to pass over")] = 0
+    offset: Annotated[int, Meta(ge=0, le=2**40, description="entries of select to skip")] = 0
     max_bytes: Annotated[
         int, Meta(ge=LEAST_BYTES, le=MOST_BYTES, description="size of the answer")
     ] = BYTES
@@ -81,7 +81,9 @@ class StepArguments(ChoiceArguments, frozen=True, kw_only=True):
 
     old: _Target
     new: _Target
-    force: Annotated[bool, Meta(description="compare what is not comparable; it says so")] = False
+    force: Annotated[
+        bool, Meta(description="compare even what is not comparable; the answer says so")
+    ] = False
 
 
 class DiffArguments(StepArguments, frozen=True, kw_only=True):
@@ -132,8 +134,14 @@ class SourceArguments(Arguments, frozen=True, kw_only=True):
 
     version: Name
     study: _Study = ""
-    file: Annotated[str, Meta(max_length=500, description="one of its `files`, if not itself")] = ""
-    first: Annotated[int, Meta(ge=1, le=2**31, description="line to start from")] = 1
+    file: Annotated[
+        str,
+        Meta(
+            max_length=500,
+            description="one of the version's `files`; default: the version's own file",
+        ),
+    ] = ""
+    first: Annotated[int, Meta(ge=1, le=2**31, description="first line to return")] = 1
 
 
 class NewArguments(Arguments, frozen=True, kw_only=True):
@@ -143,7 +151,7 @@ class NewArguments(Arguments, frozen=True, kw_only=True):
     parent: Annotated[str, Meta(max_length=500, description="default: the last version")] = ""
     study: _Study = ""
     title: Name = ""
-    change: Annotated[str, Meta(max_length=500, description="what is another than before")] = ""
+    change: Annotated[str, Meta(max_length=500, description="what differs from the parent")] = ""
     text: Annotated[
         str,
         Meta(

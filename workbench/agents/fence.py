@@ -1,4 +1,4 @@
-"""What a client may name and do: nothing outside of the project, and no more than was allowed."""
+"""What a client may name and do: nothing outside the project, and no more than was allowed."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def read_permits(given: Iterable[str]) -> frozenset[Permit]:
         known = next((each for each in PERMITS if each == word), None)
         if known is None:
             raise UsageError(
-                f"--allow {word}: nothing is called so", did_you_mean(word, PERMITS, "permits")
+                f"--allow {word}: there is no such permission",
+                did_you_mean(word, PERMITS, "permits"),
             )
         found.add(known)
     if "python" in found and "write" not in found:
-        raise UsageError("--allow python says what may be written", "Add write: write,python.")
+        raise UsageError("--allow python needs --allow write", "Write --allow write,python.")
     return frozenset(found)
 
 
@@ -103,7 +104,7 @@ class Fence:
             *above, name = parts_of(self.root, head)
         except DataError as error:
             raise UsageError(
-                f"{what} {text!r} is no version, and no report of this project",
+                f"{what} {text!r} is neither a version nor a report of this project",
                 "Write v3, sgemm/v3, @capture, or a report's path relative to the project.",
             ) from error
         try:
@@ -115,7 +116,7 @@ class Fence:
             raise UsageError(f"there is no report {head} in this project", "Check its path.")
         if found is not None and not stat.S_ISREG(found.st_mode) and "." in name:
             raise DataError(
-                f"{head} is no plain file of this project",
+                f"{head} is not a plain file of this project",
                 "Name the file itself, not a link to it.",
             )
         return text
@@ -132,7 +133,7 @@ class Fence:
                     shown = Path(path).relative_to(self.root).as_posix()
                     raise DataError(
                         f"{shown} is a link that leads out of the project",
-                        "Put what it stands for in its place; until then nothing is told.",
+                        "Replace it by the file itself; until then it is not read.",
                     )
 
 

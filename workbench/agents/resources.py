@@ -29,7 +29,7 @@ RESOURCES = (
     Readable(
         f"{SCHEME}vocabulary",
         "vocabulary",
-        "The words of every answer, and how to work with the tools.",
+        "What the words in the answers mean, and how to use the tools.",
         "text/markdown",
     ),
     Readable(f"{SCHEME}counters", "counters", "Ids, titles and units of all counters."),
@@ -56,7 +56,7 @@ def meaning(word: str) -> Json:
     )
     if counter is None:
         ids = [each.id for each in known]
-        raise UsageError(f"no counter is called {word!r}", did_you_mean(word, ids, "counters"))
+        raise UsageError(f"there is no counter {word!r}", did_you_mean(word, ids, "counters"))
     return _whole(counter)
 
 

@@ -84,7 +84,7 @@ class Desk:
             facts = ErrorFacts(code=error.exit_code, message=error.message, hint=error.hint)
             return _failed(facts, most), True
         except Exception as error:  # one call that fails must not end the connection
-            words = f"a fault in workbench itself: {type(error).__name__}: {error}"
+            words = f"an internal error of workbench: {type(error).__name__}: {error}"
             facts = ErrorFacts(code=70, message=words, hint="Report the call and this answer.")
             return _failed(facts, most), True
 

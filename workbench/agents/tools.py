@@ -58,7 +58,7 @@ TOOLS = (
     ),
     Tool(
         "hot_lines",
-        "The source lines that most of the time is spent on, with what their warps wait for.",
+        "The source lines that most of the time is spent on, with the stalls of their warps.",
         takes.TargetArguments,
     ),
     Tool(
@@ -80,11 +80,12 @@ TOOLS = (
     ),
     Tool("source", "A version's source, line by line.", takes.SourceArguments),
     Tool("explain", "What counters mean: unit, which way is better, name.", takes.ExplainArguments),
-    Tool("doctor", "What this machine can do, and how to get the rest.", takes.PlainArguments),
+    Tool("doctor", "What this machine can do, and how to get what it lacks.", takes.PlainArguments),
     Tool(
         "verify",
-        "Run versions on small inputs against a float64 reference; a wrong one is told with its "
-        "line. The emulator needs no GPU, and finds races, missing barriers and bad addresses.",
+        "Run versions on small inputs against a float64 reference; a wrong result is reported "
+        "with its line. The emulator needs no GPU, and finds races, missing barriers and bad "
+        "addresses.",
         takes.VerifyArguments,
         "verify",
     ),
@@ -103,7 +104,7 @@ TOOLS = (
     ),
     Tool(
         "edit_version",
-        "Write a version anew that new_version started over this connection, and no other.",
+        "Rewrite a version that new_version started over this connection, and no other.",
         takes.EditArguments,
         "write",
     ),

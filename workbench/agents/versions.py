@@ -45,7 +45,7 @@ class Workshop:
         wanted = plain(file, "file") or found.path
         if wanted not in names:
             raise UsageError(
-                f"{wanted} is no file of {found.study}/{found.id}",
+                f"{wanted} is not a file of {found.study}/{found.id}",
                 did_you_mean(wanted, names, "files"),
             )
         lines = (sources[names.index(wanted)].text or "").splitlines()
@@ -83,7 +83,7 @@ class Workshop:
         if parent:
             own, parent_id = parse_target(plain(parent, "parent"), name)
             if own != name:
-                raise UsageError(f"{parent} is of another study", f"Name a version of {name}.")
+                raise UsageError(f"{parent} belongs to another study", f"Name a version of {name}.")
             source = seen.version(parent_id)
         elif ladder:
             source = ladder[-1]
@@ -112,8 +112,8 @@ class Workshop:
         project, _, found = self._find(version, study)
         if found.path not in self._started:
             raise UsageError(
-                f"{found.path} was not started over this connection, and is not written over",
-                f"Start a version of its own: new_version with parent {found.id}.",
+                f"{found.path} was not started over this connection, and will not be overwritten",
+                f"Start a new one: new_version with parent {found.id}.",
             )
         self._writable(found, text)
         if not frontmatter.present(text, path=found.path, kind=found.kind):
@@ -141,7 +141,7 @@ class Workshop:
         if like.kind != "cuda" and not self._python:
             raise UsageError(
                 f"{like.path} is Python, which runs with its user's rights",
-                "Start the server with --allow python where a client may write that.",
+                "Start the server with --allow python if clients may write that.",
             )
         try:
             size = len(text.encode())
@@ -151,5 +151,6 @@ class Workshop:
             raise UsageError(f"the text has {size} bytes", f"At most {MOST_TEXT}.")
         if any(ord(each) < 32 and each not in "\n\t" for each in text):
             raise UsageError(
-                "the text holds control characters", "Lines end with a line feed, and no other."
+                "the text holds control characters",
+                "End lines with a line feed, and use no other control character.",
             )

@@ -56,12 +56,12 @@ def misread_words(profile: Profile) -> list[str]:
     which = f"{count} {copies} to shared memory (LDGSTS.BYPASS under predicate P0)"
     if _seen(profile):
         return [
-            f"ncu misreads {which}: the sectors and wavefronts that it gives these lines are "
-            "not what ran"
+            f"ncu misreads {which}: the sectors and wavefronts that it reports for these lines "
+            "did not occur"
         ]
     return [
-        f"ncu may misread {which}: on compute capability 9.0, ncu 2025 gave such lines sectors "
-        "and wavefronts that were not what ran"
+        f"ncu may misread {which}: on compute capability 9.0, ncu 2025 reported sectors and "
+        "wavefronts for such lines that did not occur"
     ]
 
 

@@ -1,6 +1,6 @@
 """Statistics of repeated timings: medians, their intervals, ratios. Pure functions.
 
-GPU times are skewed (a floor plus rare delays) and so are summarised by the median,
+GPU times are skewed (a floor plus rare delays) and so are summarized by the median,
 with an interval that assumes no distribution. Between two order statistics the
 population median lies with a probability that depends on the binomial distribution
 alone (H. A. David and H. N. Nagaraja, *Order Statistics*, 3rd ed., 2003, section 7.1;

@@ -82,6 +82,14 @@ class Scale:
         rate = _per_cycle(counter, self._chip)
         return amount / (rate * self._chip.sms * self._clock) if rate else None
 
+    def cycles(self, counter: str, amount: float) -> float | None:
+        """The least cycles of all SMs for `amount` of a counter; None as for `seconds`.
+
+        It needs no clock and no duration, which a profile that was counted without a GPU lacks.
+        """
+        rate = _per_cycle(counter, self._chip) if self._chip is not None else 0.0
+        return amount / (rate * self._chip.sms) if self._chip is not None and rate else None
+
     def share(self, counter: str, amount: float) -> float | None:
         """That time as a part of the longer one of the two durations."""
         seconds = self.seconds(counter, amount)
@@ -133,6 +141,7 @@ def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, 
         and delta.group != "time"
         and delta.unit != "sample"
         and not delta.id.endswith(("_ideal", "_excess"))
+        and tells(delta)
     ]
     chosen: list[Delta] = []
     groups: set[str] = set()
@@ -142,6 +151,12 @@ def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, 
             groups.add(delta.group)
     more = [delta for delta in order if delta not in chosen]
     return tuple((chosen + more)[:most])
+
+
+def tells(delta: Delta) -> bool:
+    """Whether a counter moved by enough of itself to be shown, however exact it is."""
+    old, new = float(delta.old or 0), float(delta.new or 0)
+    return abs(new - old) >= TELLING * (100.0 if delta.unit == "%" else max(abs(old), abs(new)))
 
 
 def _significance(delta: Delta, scale: Scale, cycles: float) -> float:

@@ -31,8 +31,9 @@ from workbench.units import several
 
 #: What a capture without counters is good for.
 _WITHOUT = (
-    "Without it all that rests on times works: `diff` of two captures, `check`, --repeat. Kernels "
-    "that are written as a study are counted by the emulator: `workbench profile --engine emulator`"
+    "Everything that needs only times works without it: `diff` of two captures, `check`, "
+    "--repeat. Kernels that are written as a study are counted by the emulator: `workbench "
+    "profile --engine emulator`"
 )
 #: Seconds that reading a report of so few launches may take.
 _READ_S = 300.0
@@ -94,7 +95,7 @@ def take_detail(
     except MissingError as error:
         return _without("no-ncu", error)
     say(
-        f"detail: ncu looks at {several(len(picked.works), 'kernel')}, "
+        f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
         f"{several(len(picked.invocations), 'launch', 'launches')} of each"
     )
     # The reader warms up while ncu runs.
@@ -110,7 +111,7 @@ def take_detail(
             return _nothing(said, ended.exit_code)
         if ended.code or "LaunchFailed" in said:
             how = f"ended with exit code {ended.exit_code}" if ended.code else "crashed"
-            why = f"the program {how} under ncu, but not by itself{_quoted(said)}"
+            why = f"the program {how} under ncu, but not without it{_quoted(said)}"
             fault = KernelError(why, "Its report was not kept.")
             return _without("detail-failed", fault, broken=True)
         try:
@@ -134,7 +135,7 @@ def _nothing(said: str, code: int) -> KernelDetail:
     if "No kernels were profiled" in said or (not error_lines(said) and not code):
         error: MissingError = MissingError(
             "under ncu the program launched none of the kernels that were picked",
-            "Its launches may depend on its time, or on a range (--nvtx) that is never entered; "
+            "Its launches may depend on timing, or on a range (--nvtx) that is never entered; "
             "--kernel and --launches pick others.",
         )
     else:

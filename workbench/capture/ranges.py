@@ -74,8 +74,8 @@ def wanted_range(text: str) -> WantedRange:
     names = tuple(rest.removesuffix("/").split("/"))
     if not all(names) or (mark and not domain) or any(word in text for word in _FOREIGN):
         raise UsageError(
-            f"--nvtx {text!r} is no range",
-            "Write NAME or DOMAIN@NAME, and OUTER/INNER/ for pushed ranges right inside of each "
+            f"--nvtx {text!r} is not a range",
+            "Write NAME or DOMAIN@NAME, and OUTER/INNER/ for ranges pushed directly inside each "
             "other.",
         )
     either = "/" not in rest
@@ -106,11 +106,11 @@ def unknown_range(wanted: WantedRange, seen: Iterable[Sequence[Range]]) -> Usage
     found = Counter(str(one) for ranges in seen for one in ranges)
     there = [name for name, _ in found.most_common()]
     hint = (
-        f"Launches were inside of {listed(there, 8)}."
+        f"The ranges with launches are {listed(there, 8)}."
         if there
         else (
-            "No launch was inside of any: does the program use NVTX, and does the thread that "
+            "No range has any launch: does the program use NVTX, and does the thread that "
             "launches push the range?"
         )
     )
-    return UsageError(f"no launch of the program is inside of --nvtx {wanted.text!r}", hint)
+    return UsageError(f"no launch of the program is inside --nvtx {wanted.text!r}", hint)

@@ -76,7 +76,7 @@ def run_program(
     if ended.timed_out:
         raise KernelError(
             f"the program did not end within {invocation.timeout_s:g} s, and was ended",
-            "Give it more time with --timeout, or less to do. Nothing was kept.",
+            "Give it more time with --timeout, or less work. Nothing was kept.",
         )
     return ended
 
@@ -91,7 +91,8 @@ def failed(ended: Ended) -> ProgramError:
             )
     return ProgramError(
         f"the program ended with exit code {ended.exit_code}",
-        "Nothing was kept, and the code is passed on: a capture is of a program that works.",
+        "Nothing was kept, and the exit code is passed on: only a program that succeeds can be "
+        "captured.",
         ended.exit_code,
     )
 
@@ -180,13 +181,13 @@ def _kernels(trace: Trace) -> Iterator[TracedLaunch]:
 def _nothing(trace: Trace) -> WorkbenchError:
     if not trace.processes:
         return UsageError(
-            "the program never initialised CUDA (it ran, and ended with 0)",
+            "the program never initialized CUDA (it ran, and ended with 0)",
             "Check that it uses the GPU here: `workbench doctor` shows what there is. Where it "
             "only talks to a server that does the work, capture the server.",
         )
     return UsageError(
-        "the program initialised CUDA and launched no kernel",
-        "Check its arguments: did its tests get skipped, its steps left out? A process that was "
+        "the program initialized CUDA and launched no kernel",
+        "Check its arguments: were its tests skipped, its steps left out? A process that was "
         "killed may also have lost its last half second.",
     )
 

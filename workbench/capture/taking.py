@@ -130,7 +130,7 @@ def checked_out(
         if not folder.is_dir():
             raise UsageError(
                 f"{revision} has no folder {folder.relative_to(place)}",
-                "Run the command in a folder that the revision has.",
+                "Run the command in a folder that exists in the revision.",
             )
         if build:
             say(f"building {revision}: {build}")
@@ -141,9 +141,7 @@ def checked_out(
                     "The command is `build` of [tool.workbench.capture]; it runs in a worktree.",
                 )
         else:
-            say(
-                f"{revision} is run as it is checked out: [tool.workbench.capture] names no `build`"
-            )
+            say(f"{revision} is run as checked out: [tool.workbench.capture] names no `build`")
         yield replace(invocation, folder=folder)
 
 
@@ -154,7 +152,7 @@ def _doubts(survey: Survey, dropped: int) -> list[Notice]:
         why = f"{what}: their last launches, of half a second at most, may be missing"
         found.append(Notice(code="cut-processes", message=why))
     if dropped:
-        message = f"CUPTI lost {several(dropped, 'launch', 'launches')}: times are too low by those"
+        message = f"CUPTI lost {several(dropped, 'launch', 'launches')}: their times are missing"
         found.append(Notice(code="dropped-launches", message=message))
     if survey.way == "ncu":
         message = "surveyed by ncu: every launch ran alone, and copies are not in it"
@@ -197,7 +195,7 @@ def build_command(settings: dict[str, object]) -> str:
     build = table.get("build", "") if isinstance(table, dict) else None
     if not isinstance(build, str) or set(table if isinstance(table, dict) else ()) - {"build"}:
         raise UsageError(
-            "[tool.workbench.capture] knows one setting, build, and that is a shell command",
+            "[tool.workbench.capture] has one setting, build, which is a shell command",
             'Such as build = "make -C csrc" or build = "pip install -e .".',
         )
     return build

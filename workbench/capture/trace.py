@@ -90,7 +90,7 @@ def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None]:
     """The launches of one process, and how many CUPTI lost; None where the file just stops."""
     magic, process, _ = HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise DataError(f"{path} is no trace (it starts with {magic!r})", "Capture again.")
+        raise DataError(f"{path} is not a trace (it starts with {magic!r})", "Capture again.")
     names: dict[int, str] = {}
     inside: dict[int, int] = {}  # correlation -> name
     out: list[TracedLaunch] = []

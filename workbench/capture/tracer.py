@@ -1,7 +1,7 @@
 """The library that traces a program, built on first use with the toolkit's own headers.
 
 It is kept in the user's cache, under the hash of its text, of the toolkit's version and of the
-machine it is for. The driver loads it into every process that initialises CUDA.
+machine it is for. The driver loads it into every process that initializes CUDA.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
 _INCLUDED = SOURCE.with_name("tracer_ranges.h")
-#: The driver loads what this names into every process that initialises CUDA.
+#: The driver loads what this names into every process that initializes CUDA.
 INJECTION = "CUDA_INJECTION64_PATH"
 #: NVTX loads what this names, which is the same library.
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
@@ -108,7 +108,7 @@ def _built(cupti: Cupti) -> bytes:
     compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc")
     if compiler is None:
         raise MissingError(
-            "no C compiler is here to build the tracer with",
+            "no C compiler was found to build the tracer with",
             "Install gcc or clang (one file of C, once), or name one in CC.",
         )
     with tempfile.TemporaryDirectory(prefix="workbench-") as holder:
@@ -131,6 +131,6 @@ def _built(cupti: Cupti) -> bytes:
             said = "\n  ".join(done.stderr.strip().splitlines()[:6])
             raise MissingError(
                 f"the tracer cannot be built with {compiler} and {cupti.include}:\n  {said}",
-                "Compiler and toolkit must be whole; CUDA_HOME names another toolkit.",
+                "Repair the compiler or the toolkit; CUDA_HOME chooses another toolkit.",
             )
         return out.read_bytes()

@@ -71,10 +71,10 @@ def worktree(folder: Path, revision: str) -> Iterator[Path]:
     """
     root = repository(folder)
     if root is None:
-        raise UsageError(f"{folder} is in no Git repository", "--at takes a revision of one.")
+        raise UsageError(f"{folder} is not in a Git repository", "--at needs a revision of one.")
     commit = commit_of(root, revision)
     if not commit:
-        raise UsageError(f"{revision} is no Git revision here", "`git log` lists them.")
+        raise UsageError(f"{revision} is not a Git revision here", "`git log` lists them.")
     with tempfile.TemporaryDirectory(prefix="workbench-at-") as holder:
         place = Path(holder).resolve() / root.name
         words = ["git", "worktree", "add", "--detach", str(place), commit]
@@ -83,7 +83,7 @@ def worktree(folder: Path, revision: str) -> Iterator[Path]:
             raise MissingError(
                 f"git cannot check {revision} out beside the working tree:\n  "
                 f"{done.stderr.strip()}",
-                "Check that there is space, and see `git worktree list`.",
+                "Check the free space, and `git worktree list`.",
             )
         try:
             yield place

@@ -102,7 +102,7 @@ class Shelf:
         try:
             data = read_regular(path, CAPTURE)
         except FileNotFoundError:
-            raise UsageError(f"no capture is called {name}", self._hint(name)) from None
+            raise UsageError(f"there is no capture {name}", self._hint(name)) from None
         except OSError as error:
             raise MissingError(
                 f"cannot read {path}: {error.strerror}", "Check its permissions."
@@ -159,7 +159,9 @@ class Shelf:
             return self.load(name)
         commit = commit_of(self.root, name)
         if not commit:
-            raise UsageError(f"@{name} is no capture, and no Git revision here", self._hint(name))
+            raise UsageError(
+                f"@{name} is neither a capture nor a Git revision here", self._hint(name)
+            )
         found = []
         for other in self.names():
             with contextlib.suppress(DataError):
@@ -169,7 +171,7 @@ class Shelf:
         if clean:
             return max(clean, key=lambda capture: capture.captured)
         changed = ", ".join(f"@{capture.name}" for capture in own)
-        note = f" With changes on top of it there is {changed}." if own else ""
+        note = f" With uncommitted changes on top of it there is {changed}." if own else ""
         raise UsageError(
             f"no capture of {name} ({commit[:12]})",
             f"To make it, in a worktree of its own: `workbench capture --at {name} -- COMMAND`; "
@@ -196,8 +198,8 @@ def check_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"a capture cannot be called {name!r}",
-            "Letters, digits and . _ + - make a name, up to 100 of them: before, v2.1.",
+            f"a capture cannot be named {name!r}",
+            "Letters, digits and . _ + - are allowed, up to 100 of them: before, v2.1.",
         )
     return name
 

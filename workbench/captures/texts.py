@@ -57,7 +57,7 @@ class Texts:
                 raise UsageError(
                     f"{best[0]} of {self.where} is not the text that was compiled: its hash is "
                     f"not the one that was recorded of {wanted.path}",
-                    "Name the folder or the Git revision that the capture was made of.",
+                    "Name the folder or the Git revision that the capture was made from.",
                 )
         if len(set(texts.values())) > 1:
             raise UsageError(
@@ -86,8 +86,9 @@ def texts_at(where: str) -> Texts:
     listing = None if where.startswith("-") else git(Path(), *words)
     if listing is None:
         raise UsageError(
-            f"{where} is no folder, and no revision of a Git repository here",
-            "Name the folder that holds the sources, or such as HEAD~1 in their repository.",
+            f"{where} is neither a folder nor a revision of a Git repository here",
+            "Name the folder that holds the sources, or a revision of their repository, such as "
+            "HEAD~1.",
         )
     paths = listing.decode("utf-8", "surrogateescape").split("\0")
     there = filter(None, paths)
@@ -128,7 +129,7 @@ def supplied(label: str, profile: Profile, texts: Texts) -> Profile:
         )
     if not profile.sources:
         raise UsageError(
-            f"{label} names no source file, so that none can be supplied",
+            f"{label} names no source file, so none can be supplied",
             "Compile with -lineinfo and capture again.",
         )
     return replace(

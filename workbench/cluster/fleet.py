@@ -96,9 +96,9 @@ class Fleet:
                 watch.run()
             except (KeyboardInterrupt, SystemExit):
                 self._display.say(
-                    f"The jobs go on without this command. The same command comes back to them; "
-                    f"`workbench jobs` shows them, and `workbench jobs {dispatch.name} --cancel` "
-                    f"ends them."
+                    "The jobs go on without this command. The same command, run again, rejoins "
+                    f"them; `workbench jobs` shows them, and `workbench jobs {dispatch.name} "
+                    "--cancel` ends them."
                 )
                 raise
             except WorkbenchError:

@@ -86,7 +86,7 @@ def read_settings(project: Project) -> SlurmSettings:
     if not isinstance(cluster, dict):
         raise _wrong(project, "cluster", "`cluster` must be a table", f"Write [{_TABLE}].")
     if unknown := sorted(set(cluster) - {"slurm"}):
-        hint = "The cluster that is known is `slurm`."
+        hint = "The only cluster system supported is `slurm`."
         raise _wrong(project, f"cluster.{unknown[0]}", f"unknown cluster `{unknown[0]}`", hint)
     try:
         settings = msgspec.convert(cluster.get("slurm", {}), SlurmSettings)

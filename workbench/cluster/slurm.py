@@ -46,14 +46,14 @@ class SlurmQueue(Queue):
     def __init__(self, settings: SlurmSettings, root: Path) -> None:
         if shutil.which("sbatch") is None:
             raise MissingError(
-                "sbatch is not on PATH: this is no node that jobs can be sent from",
+                "sbatch is not on PATH: jobs cannot be sent from this machine",
                 "Run this on the cluster's login node.",
             )
         try:
             import submitit  # noqa: F401 - a long import, and here it is only looked for
         except ImportError as error:
             raise MissingError(
-                "submitit is not installed, and jobs are sent through it",
+                "submitit, which sends the jobs, is not installed",
                 "Install it: pip install '.[cluster]' in workbench's checkout, or "
                 "pip install submitit.",
             ) from error
@@ -103,7 +103,7 @@ class SlurmQueue(Queue):
         except (FailedJobError, FailedSubmissionError, OSError) as error:
             told = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(
-                f"Slurm refuses the jobs: {(told or [str(error).strip()])[-1].strip()}",
+                f"Slurm refused the jobs: {(told or [str(error).strip()])[-1].strip()}",
                 "The settings are in [cluster.slurm] of workbench.toml or pyproject.toml.",
             ) from error
         return str(jobs[0].job_id).partition("_")[0]

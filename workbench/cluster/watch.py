@@ -136,7 +136,7 @@ class Watch:
         fault = Fault(
             code=_NOWHERE,
             message=f"{version} has no result on {problem} {times}({why})",
-            hint=f"The jobs' own words are in {self._shown}/{LOG}. The same command tries again.",
+            hint=f"The jobs' own output is in {self._shown}/{LOG}. The same command tries again.",
         )
         node = left.node if left else ""
         self._settle(number, PieceOutcome(version=version, problem=problem, node=node, fault=fault))
@@ -153,7 +153,7 @@ class Watch:
         elements = self._queue.elements([array.name for array in arrays])
         lost = self._read()
         if elements is None:
-            self._once("Slurm does not answer; waiting until it does")
+            self._once("Slurm does not answer; waiting for it")
             if lost:
                 self._again(lost)
             return
@@ -225,7 +225,7 @@ class Watch:
 
     def _word(self, element: Element | None) -> str:
         if element is None:
-            return "ended without a word"
+            return "ended without a message"
         if element.word in _NODE_WORDS:
             self._fail_node(element.node, element.word)
         return f"{element.word} on {element.node}" if element.node else element.word
@@ -243,7 +243,7 @@ class Watch:
                 self._back.add(place)
                 names = ", ".join(self._labels(place))
                 self._display.say(
-                    f"{names}: was put back into the queue (it ran on {self._at[place]})"
+                    f"{names}: was put back into the queue (it had run on {self._at[place]})"
                 )
 
     def _labels(self, place: Slot) -> Iterator[str]:
@@ -256,7 +256,7 @@ class Watch:
     def _fail_node(self, node: str, why: str) -> None:
         if node and node not in self._avoid:
             self._avoid[node] = why
-            self._display.say(f"node {node} failed: {why}; its work goes to others")
+            self._display.say(f"node {node} failed: {why}; its work goes to other nodes")
 
     def _look_at_nodes(self) -> None:
         """Say once of each node that did work of ours that it takes none any more."""
@@ -266,7 +266,7 @@ class Watch:
         for node, why in self._queue.troubled().items():
             if node in self._seen and self._named.get(node) != why:
                 self._named[node] = why
-                self._display.say(f"node {node} is {why}: what waits goes to others")
+                self._display.say(f"node {node} is {why}: waiting work goes to other nodes")
 
     def _once(self, line: str) -> None:
         if line != self._last_line:

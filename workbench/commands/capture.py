@@ -37,12 +37,12 @@ def _wish(**given: Any) -> Wish:
 _wish_options = folded(
     "wish",
     _wish,
-    click.option("--kernel", metavar="RE", help="Look closely at kernels that match RE alone."),
+    click.option("--kernel", metavar="RE", help="Profile only kernels whose name matches RE."),
     click.option(
         "--top",
         type=click.IntRange(1),
         metavar="N",
-        help="At the N that take most time (default: five, or fewer that make 90% of the time).",
+        help="Profile the N kernels that take most time (default: 5, or fewer that make up 90%).",
     ),
     click.option(
         "--launches",
@@ -50,10 +50,10 @@ _wish_options = folded(
         default=3,
         show_default=True,
         metavar="N",
-        help="At N launches of each, chosen where their durations differ.",
+        help="Profile N launches of each, chosen to cover their durations.",
     ),
     click.option(
-        "--nvtx", metavar="RANGE", help="Only inside of this NVTX range, written as for ncu."
+        "--nvtx", metavar="RANGE", help="Profile only inside this NVTX range, written as for ncu."
     ),
 )
 
@@ -67,20 +67,22 @@ _wish_options = folded(
     default=1,
     show_default=True,
     metavar="N",
-    help="Survey N runs, for an interval of the time.",
+    help="Survey N runs, for a confidence interval of the time.",
 )
 @click.option(
-    "--source", metavar="DIR|REV", help="Where the sources are, if not in the working tree."
+    "--source", metavar="DIR|REV", help="Where the source files are, if not in the working tree."
 )
-@click.option("--at", "revision", metavar="REV", help="Of this revision, in a worktree of its own.")
+@click.option(
+    "--at", "revision", metavar="REV", help="Capture this Git revision, in a worktree of its own."
+)
 @click.option(
     "--survey",
     type=click.Choice(["auto", "trace", "ncu"]),
     default="auto",
     show_default=True,
-    help="See all launches by tracing, or by ncu with one metric (slow).",
+    help="How to time all launches: by tracing, or by ncu with one metric (slow).",
 )
-@click.option("--no-detail", is_flag=True, help="Survey alone: no run under ncu.")
+@click.option("--no-detail", is_flag=True, help="Only the survey: no run under ncu.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -89,11 +91,11 @@ _wish_options = folded(
     help="End a run that takes longer (default: no limit).",
 )
 def command(name: str | None, wish: Wish, **given: Any) -> None:
-    """Capture the program COMMAND as @NAME: its kernels, and what the slowest of them do.
+    """Capture the program COMMAND as @NAME: its kernels, and counters of the slowest.
 
-    COMMAND runs as it would without workbench, twice: under a tracer, and under ncu. Without
-    NAME the capture has that of the Git commit (and of the change on top of it). To compare
-    two: `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
+    COMMAND runs unchanged, twice: under a tracer, and under ncu. Without NAME the capture is
+    named after the Git commit (and the uncommitted change on top of it). To compare two:
+    `workbench diff @before @after`, `workbench diff @HEAD~1 @HEAD`.
     """
     import contextlib
 
@@ -106,7 +108,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     program = click.get_current_context().obj["program"]
     if not program:
         raise UsageError(
-            "no command to capture",
+            "no command to capture was given",
             "Write it behind --, as in `workbench capture before -- python bench.py`.",
         )
     if name is not None:

@@ -36,7 +36,7 @@ class Recalled(Record, frozen=True):
         if self.detail is None:
             why = next((x.message for x in self.capture.notices), "it was captured without")
             raise UsageError(
-                f"no kernel of @{self.capture.name} was looked at closely: {why}",
+                f"no kernel of @{self.capture.name} was profiled: {why}",
                 f"`workbench show @{self.capture.name}` has its survey.",
             )
         return select_kernels(self.detail, self.kernel)

@@ -42,14 +42,14 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     "--all",
     "all_",
     is_flag=True,
-    help="Every version that is recorded; with --against, unchanged ones too.",
+    help="Check every recorded version; with --against, unchanged ones too.",
 )
 @click.option(
     "--against",
     default="",
     metavar="DIR|REV",
-    help="Measure versions in turns with their state in a folder or at a Git revision "
-    "(without a GPU: count both).",
+    help="Measure versions in turn with their earlier state, from a folder or a Git "
+    "revision (without a GPU: count both).",
 )
 @click.option(
     "--baseline",
@@ -57,19 +57,19 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     flag_value="main",
     default="",
     metavar="[NAME]",
-    help="Compare recorded times with the last good runs that were kept under this name.",
+    help="Compare recorded times with the last good runs kept under this name.",
 )
 @folded(
     "keeping",
     _keeping,
-    click.option("--keep", is_flag=True, help="Keep runs that do not fail in the baseline."),
-    click.option("--accept", is_flag=True, help="Begin the baseline anew with these runs."),
+    click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
+    click.option("--accept", is_flag=True, help="Start the baseline again with these runs."),
     click.option(
         "--run",
         "run_name",
         default="",
         metavar="NAME",
-        help="Name of the kept runs; one of the same name is replaced (default: their time).",
+        help="Name of the runs to keep; one of the same name is replaced (default: their time).",
     ),
 )
 @selection_options
@@ -78,7 +78,8 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     "--time/--no-time",
     "timed",
     default=True,
-    help="Judge durations; without, nor stalls and utilizations that no profile has.",
+    help="Whether to judge durations; --no-time also skips stalls and utilizations that no profile "
+    "has.",
 )
 @click.option(
     "--format",
@@ -86,13 +87,13 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     type=click.Choice(_FORMATS),
     default="table",
     show_default=True,
-    help="How to print the answer; github annotates the lines of a pull request.",
+    help="Output format; github annotates the lines of a pull request.",
 )
 @click.option(
     "--also",
     multiple=True,
     metavar="FORMAT=FILE",
-    help="Write the same answer to a file, too; may be given several times.",
+    help="Also write the answer to a file; may be repeated.",
 )
 @run_options
 def command(
@@ -111,10 +112,10 @@ def command(
     """Check a step: expectations, regressions and limits.
 
     VERSIONS is OLD NEW as for diff (two captures too: @base @new), or one version, which
-    is checked against its parent. Without any, and with --all, it is every recorded
+    is checked against its parent. Without VERSIONS, and with --all, that is every recorded
     version of the study. With --against or --baseline versions are checked against their own
-    past. Ends with 1 where a gate fails and with 6 where one cannot be judged. The rules
-    stand in [tool.workbench.check].
+    past. The exit code is 1 if a gate fails and 6 if one cannot be judged. The
+    rules are in [tool.workbench.check].
     """
     import msgspec
 
@@ -124,11 +125,13 @@ def command(
     from workbench.project import find_project
 
     if versions and all_:
-        raise UsageError("--all checks every version", "Leave the versions out, or --all.")
+        raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
-        raise UsageError("--against and --baseline are two gates", "Run the command once for each.")
+        raise UsageError(
+            "--against and --baseline are separate gates", "Run the command once for each."
+        )
     if (keeping.keep or keeping.accept) and not baseline:
-        raise UsageError("--keep and --accept are about a baseline", "Add --baseline.")
+        raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
     project = find_project()
     settings = project.settings if project is not None else {}
@@ -174,7 +177,10 @@ def _nothing(selection: Selection, past: str) -> str:
 
     name = selection.study or require_project().default_study
     if past:
-        return f"Nothing of {name} is there to compare; `workbench time --all` takes times."
+        return (
+            f"Nothing is recorded of {name} that could be compared; `workbench time --all` takes "
+            "times."
+        )
     return (
         f"No version of {name} is recorded together with its parent; `workbench "
         f"list --study {name}` shows what is, `workbench profile` records more."
@@ -255,7 +261,8 @@ def _recorded(
     for text in versions:
         if is_report(text) and not programs:
             raise UsageError(
-                f"{text} is a report, which predicts nothing", "`workbench diff` compares reports."
+                f"{text} is a report, which states no expectations",
+                "`workbench diff` compares reports.",
             )
     if programs:
         return program_gates(versions[0], versions[1], rules, force=force)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--strict", is_flag=True, help="Exit with 3 where anything is missing.")
+@click.option("--strict", is_flag=True, help="Exit with code 3 if anything is missing.")
 @format_option
 def command(strict: bool, format_: str) -> None:
     """What this machine can do, how to get what it lacks, and what works without it."""
@@ -30,7 +30,7 @@ def command(strict: bool, format_: str) -> None:
     lacking = [row.what for row in rows if row.state != "ok"]
     if strict and lacking:
         raise MissingError(
-            f"not complete here: {', '.join(lacking)}", "Each stands above with its remedy."
+            f"not complete here: {', '.join(lacking)}", "The remedy of each is shown above."
         )
 
 

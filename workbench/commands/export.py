@@ -33,11 +33,11 @@ class ExportScope(NamedTuple):
 _where_options = folded(
     "where",
     ExportScope,
-    click.option("--study", metavar="NAME", help="Only of this study."),
-    click.option("--version", metavar="NAME", help="Only of this version."),
-    click.option("--problem", metavar="NAME", help="Only on this problem."),
-    click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only by this engine."),
-    click.option("--device", metavar="NAME", help="Only on this device."),
+    click.option("--study", metavar="NAME", help="Only this study."),
+    click.option("--version", metavar="NAME", help="Only this version."),
+    click.option("--problem", metavar="NAME", help="Only this problem."),
+    click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only this engine."),
+    click.option("--device", metavar="NAME", help="Only this device."),
 )
 
 
@@ -49,19 +49,19 @@ _where_options = folded(
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="Only this counter, or metric of ncu (of counters and lines; may be repeated).",
+    help="Only this counter, or ncu metric (tables counters and lines; may be repeated).",
 )
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["csv", "parquet"]),
-    help="How to write it (default: as --out is named, else csv).",
+    help="Format (default: by the ending of --out, else csv).",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="ExportScope to (default: printed).",
+    help="File to write (default: standard output).",
 )
 def command(
     table: TableName,
@@ -70,9 +70,9 @@ def command(
     format_: str | None,
     out: Path | None,
 ) -> None:
-    """What is recorded, as a table for other programs: a row for each fact.
+    """What is recorded, as a table for other programs: a row for each value.
 
-    Every study, version, problem and device, but for those that are left out by options.
+    Every study, version, problem and device, unless options select some.
     """
     from workbench.frames import stored
     from workbench.project import require_project
@@ -80,13 +80,13 @@ def command(
     from workbench.views.text.exported import write_csv, write_parquet
 
     if metrics and table not in ("counters", "lines"):
-        raise UsageError(f"--metric means nothing for {table}", "Leave it out.")
+        raise UsageError(f"--metric does not apply to {table}", "Leave it out.")
     if where.engine and table == "times":
-        raise UsageError("times are of no engine", "Leave --engine out.")
+        raise UsageError("times have no engine", "Leave out --engine.")
     if format_ is None:
         format_ = "parquet" if out is not None and out.suffix == ".parquet" else "csv"
     if format_ == "parquet" and out is None:
-        raise UsageError("Parquet is no text to be printed", "Name a file with --out.")
+        raise UsageError("Parquet cannot be printed", "Name a file with --out.")
     frames = stored(
         Store(require_project().profiles),
         table,
@@ -119,6 +119,6 @@ def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     first = next(frames)
     if first.empty:
         raise MissingError(
-            "nothing that is recorded is meant by that", "`workbench list` shows what is."
+            "nothing that is recorded matches these options", "`workbench list` shows what is."
         )
     return chain([first], frames)

@@ -151,7 +151,7 @@ def _project(place: Path, where: str) -> Project:
     found = find_project(place) if place.is_dir() else None
     if found is None or found.root != place.resolve():
         raise UsageError(
-            f"{where} holds no workbench project", "Name a folder or a revision that has one."
+            f"{where} is not a workbench project", "Name a folder or a revision that has one."
         )
     return found
 
@@ -161,7 +161,7 @@ def _quiet(change: Edited, before: Before) -> Gate:
     version = change.version
     label = f"{version.study}/{version.id}"
     if change.old is None:
-        word = f"new since {before.label}; its step from its parent is another gate"
+        word = f"new since {before.label}; `workbench check` compares it with its parent"
     else:
         word = f"the same sources as at {before.label}"
     return unchanged(label, version.path, word)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @click.option("--version", "version_name", required=True, metavar="NAME", help="Version: v3.")
 @problem_option
 @click.option("--kernel", metavar="NAME", help="Keep only this kernel's launches (default: all).")
-@click.option("--device", metavar="NAME", help="File it under this device instead of its own.")
-@click.option("--force", is_flag=True, help="Replace a profile that is recorded already.")
+@click.option("--device", metavar="NAME", help="Store it under this device instead of its own.")
+@click.option("--force", is_flag=True, help="Replace a profile that is already recorded.")
 def command(
     report: str,
     study: str | None,
@@ -36,8 +36,8 @@ def command(
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
-    Says where the report's source or launches are not those of the version. Host name
-    and network addresses are taken out of the kept copy.
+    Says where the report's source or launches differ from the version's. Host name and
+    network addresses are removed from the copy that is kept.
     """
     import msgspec
 
@@ -55,8 +55,8 @@ def command(
     study_name, version_id = parse_target(version_name, study or project.default_study)
     if study and study != study_name:
         raise UsageError(
-            f"--study {study} and --version {version_name} name two studies",
-            "Write the study once.",
+            f"--study {study} and --version {version_name} name different studies",
+            "Name the study only once.",
         )
     found = run_study(project, study_name)
     version = found.version(version_id)

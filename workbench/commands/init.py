@@ -13,13 +13,13 @@ import click
     default=".",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
-@click.option("--study", default="", help="Start this study as well, from a small example.")
-@click.option("--pyproject", is_flag=True, help="Settings go into pyproject.toml.")
+@click.option("--study", default="", help="Also start this study, from a small example.")
+@click.option("--pyproject", is_flag=True, help="Put the settings into pyproject.toml.")
 def command(folder: Path, study: str, pyproject: bool) -> None:
     """Make this folder a workbench project.
 
-    Writes workbench.toml, kernels/, profiles/ and reports/.gitignore; nothing that is
-    there is overwritten.
+    Writes workbench.toml, kernels/, profiles/ and reports/.gitignore; no existing file is
+    overwritten.
     """
     from workbench.study.scaffold import start_project
 

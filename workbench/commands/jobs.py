@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _COUNTS = ("queued", "running", "done", "failed", "lost")
 _LEGEND = (
-    "lost: in no job and without a result; the command, run again, sends them again. "
+    "lost: in no job and without a result; the same command, run again, sends them again. "
     "`workbench jobs NAME --cancel` ends jobs."
 )
 
 
 @click.command()
 @click.argument("name", default="")
-@click.option("--cancel", is_flag=True, help="End these jobs; what is stored by then stays.")
+@click.option("--cancel", is_flag=True, help="Cancel these jobs; what they have stored stays.")
 @format_option
 def command(name: str, cancel: bool, format_: str) -> None:
-    """What was sent to a cluster with --on, and how far it is.
+    """What was sent to a cluster with --on, and its progress.
 
-    NAME is one of the names that the list shows; without it, all of this project are meant.
-    A command that was left (Ctrl-C) comes back to its jobs when it is run again.
+    NAME is one of the names that the list shows; without it, all of this project are shown.
+    A command that was interrupted (Ctrl-C) comes back to its jobs when it is run again.
     """
     from workbench.cluster import fleet
     from workbench.cluster.dispatch import dispatches, find
@@ -41,14 +41,14 @@ def command(name: str, cancel: bool, format_: str) -> None:
     project = require_project()
     chosen = [find(project.root, name)] if name else dispatches(project.root)
     if not chosen:
-        click.echo("no jobs were sent from this project", err=True)
+        click.echo("no jobs have been sent from this project", err=True)
         return
     queue = SlurmQueue(read_settings(project), project.root)
     found = [fleet.standing(dispatch, queue) for dispatch in chosen]
     if cancel:
         for dispatch, each in zip(chosen, found, strict=True):
             fleet.cancel(dispatch, queue)
-            click.echo(f"{each.name}: ended; {each.done} were done by then", err=True)
+            click.echo(f"{each.name}: cancelled; {each.done} had finished", err=True)
         return
     print_sheet(_sheet(found), format_)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--page",
     type=click.IntRange(1),
     metavar="N",
-    help="Which page of a table of more than 500 versions (default: the first).",
+    help="Page of a table of more than 500 versions (default: the first).",
 )
 @format_option
 def command(
@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Studies, versions, and what is recorded of them.
 
-    What cannot be read is named below, and does not hide the rest.
+    Files that cannot be read are named below the table; the rest is shown.
     """
     from workbench.errors import UsageError, together
     from workbench.project import require_project
@@ -51,7 +51,7 @@ def command(
 
     if page is not None and format_ != "table":
         raise UsageError(
-            f"--page is for tables, and --format {format_} holds everything", "Leave one out."
+            f"--page is for tables; --format {format_} prints everything", "Use only one of them."
         )
     project = require_project()
     broken: list[WorkbenchError] = []

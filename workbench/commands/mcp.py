@@ -13,7 +13,7 @@ import click
     "--allow",
     multiple=True,
     metavar="WORDS",
-    help="Beyond looking: verify, profile, time, write, python; several with commas.",
+    help="What to allow beyond reading: verify, profile, time, write, python; separated by commas.",
 )
 @click.option(
     "--project",
@@ -24,9 +24,9 @@ import click
 def command(allow: tuple[str, ...], folder: Path | None) -> None:
     """Serve the project to a program that speaks the Model Context Protocol.
 
-    A client may look at all that is recorded. It runs and writes nothing unless --allow
-    says so: verify, profile and time run a version's code, write starts versions of CUDA
-    C++, python lets these be Python. The server ends when standard input does.
+    A client may read all that is recorded. It runs and writes nothing unless --allow says so:
+    verify, profile and time run a version's code, write adds versions in CUDA C++, python also
+    versions in Python. The server ends when its standard input does.
     """
     from workbench.agents.fence import read_permits
     from workbench.errors import MissingError

@@ -11,8 +11,10 @@ from workbench.errors import UsageError
     epilog="workbench new v5 --from v4 · workbench new v5_cp_async · workbench new --study conv2d"
 )
 @click.argument("version", required=False)
-@click.option("--from", "parent", metavar="VERSION", help="The version to copy; default: the last.")
-@click.option("--study", help="The study of the version; alone: the name of a study to start.")
+@click.option(
+    "--from", "parent", metavar="VERSION", help="The version to copy (default: the last)."
+)
+@click.option("--study", help="The study of the version; without VERSION: the study to start.")
 @click.option("--title", default="", help="Title of the version.")
 def command(version: str | None, parent: str | None, study: str | None, title: str) -> None:
     """Start a new version (or study) from the one before it.
@@ -26,7 +28,7 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
     if version is None:
         if study is None or parent is not None or title:
             raise UsageError(
-                "what shall be started?",
+                "nothing to start was named",
                 "A version: workbench new v5 --from v4. A study: workbench new --study NAME.",
             )
         from workbench.study.scaffold import start_study
@@ -34,7 +36,7 @@ def command(version: str | None, parent: str | None, study: str | None, title: s
         for path in start_study(project, study):
             click.echo(f"wrote {path}")
         click.echo(
-            f"Next: put your job in the place of the example, then "
+            f"Next: replace the example by your own job, then "
             f"`workbench verify {study}/v0` and `workbench profile {study}/v0`."
         )
         default = require_project().default_study  # that of before, or now this study

@@ -54,7 +54,7 @@ def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decor
 study_option = click.option(
     "--study",
     metavar="NAME",
-    help="Study of versions written without one (default: the project's default_study).",
+    help="Study of versions named without one (default: the project's default_study).",
 )
 problem_option = click.option(
     "--problem", metavar="NAME", help="Problem (default: the study's first profiled one)."
@@ -62,12 +62,12 @@ problem_option = click.option(
 device_option = click.option(
     "--device",
     metavar="NAME",
-    help="Device whose profiles are meant (default: the one with the newest profile).",
+    help="Use the profiles of this device (default: that of the newest profile).",
 )
 engine_option = click.option(
     "--engine",
     type=click.Choice(["ncu", "emulator"]),
-    help="Engine whose profiles are meant (default: ncu where there is one).",
+    help="Use the profiles of this engine (default: ncu, if there are any).",
 )
 format_option = click.option(
     "--format",
@@ -75,10 +75,10 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="How to print the answer.",
+    help="Output format.",
 )
 force_option = click.option(
-    "--force", is_flag=True, help="Compare what is not comparable; the answer says so."
+    "--force", is_flag=True, help="Compare even what is not comparable; the output says so."
 )
 all_option = click.option("--all", "all_", is_flag=True, help="Show every counter of the catalog.")
 instruction_limit_option = click.option(
@@ -129,7 +129,7 @@ def _places(**given: str | None) -> Places:
 _source_option = click.option(
     "--source",
     metavar="DIR|REV",
-    help="Text of the files that a report names but does not hold: a folder or a Git revision.",
+    help="Source files that a report names but does not contain: a folder or a Git revision.",
 )
 #: Where the sources of one report are: `workbench.commands.sources.Places`.
 source_options = folded("places", _places, _source_option)
@@ -138,8 +138,8 @@ two_source_options = folded(
     "places",
     _places,
     _source_option,
-    click.option("--source-old", metavar="DIR|REV", help="The same, of the old side alone."),
-    click.option("--source-new", metavar="DIR|REV", help="The same, of the new side alone."),
+    click.option("--source-old", metavar="DIR|REV", help="The same, for OLD only."),
+    click.option("--source-new", metavar="DIR|REV", help="The same, for NEW only."),
 )
 
 
@@ -191,8 +191,8 @@ def _run_options(**given: Any) -> RunOptions:
     places = [f"--{name}" for name in ("launcher", "gpus", "on") if given.get(name)]
     if len(places) > 1:
         raise UsageError(
-            f"{' and '.join(places)} cannot stand together",
-            "Each says where the work runs; leave all but one of them out.",
+            f"{' and '.join(places)} cannot be used together",
+            "Each says where the work runs: use only one of them.",
         )
     return RunOptions(**given | {"on": given.get("on") or ""})
 
@@ -202,10 +202,13 @@ _RUN = (
         "--launcher",
         default="",
         metavar="COMMAND",
-        help='Put this before every command, e.g. "srun --gres=gpu:1".',
+        help='Run every command through this launcher, e.g. "srun --gres=gpu:1".',
     ),
     click.option(
-        "--arch", default="", metavar="sm_XY", help="Compile for this chip (default: the GPU's)."
+        "--arch",
+        default="",
+        metavar="sm_XY",
+        help="Compile for this architecture (default: the GPU's).",
     ),
     click.option(
         "--timeout",
@@ -214,10 +217,10 @@ _RUN = (
         default=300.0,
         show_default=True,
         metavar="SECONDS",
-        help="End a version on a problem, and all its processes, after this long.",
+        help="Stop a version on a problem, and all its processes, after this time.",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: fresh)."
+        "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: a new one)."
     ),
 )
 _on_option = click.option(
@@ -229,7 +232,7 @@ _gpus_option = click.option(
     "--gpus",
     default="",
     metavar="all|0,2",
-    help="Share the work among these GPUs of this host, one measurement a GPU.",
+    help="Share the work among these GPUs of this host, one measurement per GPU.",
 )
 #: Where and how versions run: `workbench.engines.RunOptions`.
 run_options = folded("run", _run_options, *_RUN, _on_option)
@@ -257,7 +260,7 @@ time_options = folded(
         default=10.0,
         show_default=True,
         metavar="SECONDS",
-        help="Sample no longer than this, converged or not.",
+        help="Stop sampling after this time, converged or not.",
     ),
 )
 
@@ -272,9 +275,11 @@ class Stored(NamedTuple):
 def _stored(again: bool | None, since: str) -> Stored:
     """Refuse a time that cannot be compared with those of records."""
     if since and not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?Z?)?", since):
-        raise UsageError(f"--since {since}: no time", "Write it like 2026-11-21T10:30:00Z (UTC).")
+        raise UsageError(
+            f"--since {since} is not a time", "Write it like 2026-11-21T10:30:00Z (UTC)."
+        )
     if again and since:
-        raise UsageError("--again and --since cannot stand together", "Leave one out.")
+        raise UsageError("--again and --since cannot be used together", "Use only one of them.")
     return Stored(again, since)
 
 
@@ -288,6 +293,6 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
             "--since",
             default="",
             metavar="TIME",
-            help="Measure again what was stored before this time.",
+            help="Measure again what was stored before this time (UTC).",
         ),
     )

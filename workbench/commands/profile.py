@@ -49,7 +49,7 @@ def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> Profile
     type=click.Choice(["auto", "ncu", "emulator"]),
     default="auto",
     show_default=True,
-    help="What measures; auto takes ncu where a GPU and ncu are, else the emulator.",
+    help="What measures; auto uses ncu if there is a GPU with ncu, else the emulator.",
 )
 @click.option(
     "--blocks",
@@ -92,16 +92,16 @@ def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> Profile
         default=1,
         show_default=True,
         metavar="N",
-        help="Capture each launch N times, and keep how its counters vary.",
+        help="Profile each launch N times, and record how its counters vary.",
     ),
     click.option(
         "--raw/--no-raw",
         "raw",
         default=None,
-        help="Keep the raw report (default: if it is small).",
+        help="Keep the raw report (default: only if it is small).",
     ),
 )
-@click.option("--dry-run", is_flag=True, help="Print the exact ncu command and stop.")
+@click.option("--dry-run", is_flag=True, help="Print the exact ncu command and exit.")
 @run_options
 def command(
     named: Named,
@@ -115,9 +115,9 @@ def command(
 ) -> None:
     """Verify and profile versions under an engine, and keep the profiles.
 
-    With --set or --section ncu collects those alone; without them the default
-    collection, to which --metrics adds. Where the driver denies counters, and no engine was
-    named, the emulator counts and the GPU times.
+    With --set or --section ncu collects only those; without them the default collection, to
+    which --metrics adds. Where the driver denies access to counters, and no engine was named,
+    the emulator counts and the GPU measures the time.
     """
     import msgspec
 
@@ -142,7 +142,7 @@ def command(
     click.echo(taken.profile_line + (", by `workbench time`" if taken.gpu and not timed else ""))
     unheard = ["--time"] if timed and not taken.gpu else []
     if unheard := unheard + taken.unheard(options):
-        click.echo(f"note: of no effect in the {taken.name}: {', '.join(unheard)}", err=True)
+        click.echo(f"note: ignored by the {taken.name}: {', '.join(unheard)}", err=True)
     versions = runnable(taken, versions, named.every, progress.say)
     runner = Experiment(project, study, taken, say=progress.say, step=progress.step)
     counting = runner
@@ -183,7 +183,7 @@ def _profile(
 
     version, root = one.version, runner.project.root
     if refused := runner.engine.refuses(version) if notices else "":
-        progress.say(f"{version.id}: timed, and not counted: {refused}")
+        progress.say(f"{version.id}: timed, but not counted: {refused}")
         return
     profile, path = runner.profile(runner.subject(*one), options, notices)
     shown = path.relative_to(root) if path.is_relative_to(root) else path
@@ -250,8 +250,8 @@ def _print_commands(named: Named, engine: str, options: ProfileOptions, run: Run
 
     if engine == "emulator":
         raise UsageError(
-            "--dry-run prints the command of ncu, and the emulator has none",
-            "Leave out one of them; --engine ncu --dry-run needs no GPU.",
+            "--dry-run prints ncu's command, and the emulator has none",
+            "Use only one of them; --engine ncu --dry-run needs no GPU.",
         )
     project, study, versions = named.pick(run=False)
     say = functools.partial(click.echo, err=True)

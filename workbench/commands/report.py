@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     help="Folder of the site (default: the project's reports/); with --single-file, the file.",
 )
 @click.option("--force", is_flag=True, help="Render every page, changed or not.")
-@click.option("--watch", "watching", is_flag=True, help="Stay, and write again what changes.")
+@click.option(
+    "--watch", "watching", is_flag=True, help="Keep running, and rewrite pages that change."
+)
 @click.option(
     "--single-file",
     "single",
     is_flag=True,
-    help="Write one page that needs no other file: of a version, a step (OLD NEW), a study, "
+    help="Write one self-contained page: of a version, a step (OLD NEW), a study, "
     "one or two report files or captured programs, or a page of the site.",
 )
 @selection_options
@@ -48,9 +50,9 @@ def command(
 ) -> None:
     """Write the HTML report: a page per ladder and version, readable without a network.
 
-    Without arguments all recorded studies; pages that have not changed stay as they are.
-    v1..v4 asks for a page that compares any two versions, two reports for one that
-    compares them, @before @after for two captured programs, kernel by kernel. With
+    Without arguments, all recorded studies; only pages that have changed are rewritten.
+    v1..v4 adds a page that compares any two versions, two reports a page that compares
+    them, @before @after one that compares two captured programs, kernel by kernel. With
     --single-file the arguments name one page: v3, sgemm/v3, v2 v3, sgemm, x.ncu-rep,
     x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
     """
@@ -58,7 +60,7 @@ def command(
 
     if single:
         if watching:
-            raise UsageError("--watch writes a site, not a single file", "Leave one of them out.")
+            raise UsageError("--watch writes a site, not a single file", "Use only one of them.")
         _single(targets, selection, out, force)
         return
     if selection != Selection():
@@ -96,8 +98,8 @@ def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, fo
             target = target / page.name
         if target.exists() and not force and not is_page_of_ours(target):
             raise UsageError(
-                f"{target} is there already and is no page of a report",
-                "Name another file with --out, or overwrite it with --force.",
+                f"{target} already exists and is not a page of a report",
+                "Name another file with --out, or overwrite this one with --force.",
             )
         data = pack(page.path, page.root).encode("utf-8", "replace")
         # The folder was named by the user, wherever it leads.
@@ -247,7 +249,7 @@ def attempt(
         # A fault of our own must not end a watch either, and is not to be overlooked.
         if (click.get_current_context().find_root().obj or {}).get("debug"):
             raise
-        words = f"a fault in workbench itself: {type(error).__name__}: {error}"
+        words = f"an internal error of workbench: {type(error).__name__}: {error}"
         problems.append(WorkbenchError(words, "`workbench --debug report` shows where."))
     for problem in problems:
         click.echo(f"error: {problem.message}", err=True)

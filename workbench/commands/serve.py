@@ -25,16 +25,16 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Port; 0 takes a free one.",
+    help="Port; 0 means a free one.",
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Address to listen on; any but a loopback one lets others read the report.",
+    help="Address to listen on; any but a loopback address lets others read the report.",
 )
-@click.option("--watch/--no-watch", "watching", default=True, help="Write again what changes.")
+@click.option("--watch/--no-watch", "watching", default=True, help="Rewrite pages that change.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -43,9 +43,9 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 def command(
     targets: tuple[str, ...], port: int, host: str, watching: bool, out: Path | None
 ) -> None:
-    """Write the report, serve it to this machine's browsers, and keep it up to date.
+    """Write the report, serve it on this machine, and keep it up to date.
 
-    A page that is open reloads when what it shows has changed. Ctrl-C ends it.
+    An open page reloads when what it shows has changed. Ctrl-C ends it.
     """
     from workbench.serve.server import listening
 

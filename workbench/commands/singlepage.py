@@ -77,7 +77,7 @@ def _existing(path: Path) -> FoundPage:
     for folder in path.resolve().parents:
         if (folder / "assets" / "workbench.css").is_file() and path.is_file():
             return FoundPage(path=path, root=folder, name=path.name)
-    raise UsageError(f"{path} is no page of a report", _USAGE)
+    raise UsageError(f"{path} is not a page of a report", _USAGE)
 
 
 def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
@@ -85,7 +85,7 @@ def _of_report(texts: tuple[str, ...], folder: Path) -> FoundPage:
 
     if not all(is_report(text) for text in texts):
         raise UsageError(
-            "a version and a report have no page together",
+            "there is no page for a version and a report together",
             "`workbench import` keeps the report as a version; `workbench diff` takes both.",
         )
     reports = tuple(map(report_file, texts))
@@ -140,8 +140,8 @@ def _step(folder: Path, ladder: Ladder, found: list[Target]) -> FoundPage:
     old, new = (target.profile for target in found)
     if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):
         raise UsageError(
-            f"{found[0].label} and {found[1].label} are not on one ladder",
-            "Choose with --problem and --device what both are recorded for.",
+            f"{found[0].label} and {found[1].label} were not recorded alike",
+            "Use --problem and --device to choose what both are recorded for.",
         )
     file = step_page(old.version, new.version, new.engine)
     label = f"{old.version}-{new.version}"

@@ -52,7 +52,8 @@ class SweepScope(NamedTuple):
     ),
 )
 @stored_options(
-    False, "Measure all anew, or only what is not stored of the same sources (the default)."
+    False,
+    "Measure everything again, or only what is not yet stored for the same sources (the default).",
 )
 @click.option(
     "--recorded", is_flag=True, help="Show what is stored and measure nothing; needs no GPU."
@@ -60,7 +61,7 @@ class SweepScope(NamedTuple):
 @click.option(
     "--device",
     metavar="NAME",
-    help="With --recorded: the device whose times are meant (default: the newest time's).",
+    help="With --recorded: show this device's times (default: that of the newest time).",
 )
 @time_options
 @shared_run_options
@@ -74,11 +75,11 @@ def command(
     run: RunOptions,
     format_: str,
 ) -> None:
-    """Time every version of a study at every size, the baseline in turns beside it.
+    """Time every version of a study at every size, in turn with the baseline.
 
     STUDY is the default study where none is named; VERSIONS restrict the sweep to
-    some. Each time is stored as it comes, as by `workbench time`; a sweep that was
-    interrupted goes on where it was.
+    some. Each time is stored as soon as it is measured, as by `workbench time`; a sweep
+    that was interrupted continues where it stopped.
     """
     from workbench.errors import UsageError
     from workbench.measure.plan import plan, sweep_problems

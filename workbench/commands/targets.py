@@ -59,21 +59,22 @@ class Named(Record, frozen=True):
         load = run_study if run else view_study
         default = self.study or project.default_study
         if self.every and self.versions:
-            raise UsageError("versions and --all cannot stand together", "Leave one of them out.")
+            raise UsageError("versions and --all cannot be used together", "Use only one of them.")
         if not self.versions and not self.every:
             raise UsageError(
-                "no version named", "Name one or more, such as v3 or sgemm/v3, or --all."
+                "no version was named", "Name one or more, such as v3 or sgemm/v3, or --all."
             )
         if self.every:
             if not default:
-                raise UsageError("--all of which study?", "Add --study NAME.")
+                raise UsageError("--all needs a study", "Add --study NAME.")
             study = load(project, default)
             return project, study, list(study.versions.values())
         pairs = [parse_target(target, default) for target in self.versions]
         names = list(dict.fromkeys(name for name, _ in pairs))
         if len(names) > 1:
             raise UsageError(
-                f"versions of several studies: {', '.join(names)}", "Run the command once a study."
+                f"versions of several studies: {', '.join(names)}",
+                "Run the command once for each study.",
             )
         study = load(project, names[0])
         versions = {version.id: version for version in (study.version(name) for _, name in pairs)}
@@ -178,7 +179,7 @@ def _report(text: str, label: str, selection: Selection) -> Target:
         return _of_large(path, label, kernel, selection.launch)
     profile = select_kernels(read_report(path), kernel)
     if selection.engine == "emulator":
-        raise UsageError(f"{path} is a report of ncu, not of the emulator", "Leave --engine out.")
+        raise UsageError(f"{path} is an ncu report, not one of the emulator", "Leave out --engine.")
     return Target(label=label, profile=profile)
 
 
@@ -187,7 +188,7 @@ def _of_large(path: Path, label: str, kernel: str | None, launch: int | None) ->
     from workbench.commands.largereport import read_chosen
 
     if launch is not None and "#" in (kernel or ""):
-        raise UsageError(f"--launch and {kernel} name two launches", "Leave one of them out.")
+        raise UsageError(f"--launch and {kernel} both name a launch", "Use only one of them.")
     name = f"{kernel or ''}#{launch}" if launch is not None else kernel
     own = label if launch is None else f"{label}#{launch}"
     return Target(label=own, profile=read_chosen(path, name), picked=launch is not None)
@@ -285,14 +286,14 @@ class _Candidates:
             default = self.study_name == self.project.default_study
             name = self.version.id if default else f"{self.study_name}/{self.version.id}"
             notes.append(
-                f"stale: {self.version.path} was edited after this capture; "
+                f"stale: {self.version.path} was edited after it was profiled; "
                 f"record it again with `workbench profile {name}`"
             )
         damaged: list[DataError] = []
         counted = self.chosen.engine == "emulator"
         timing = self._timing(self.version.id, None if counted else self.chosen.device, damaged)
         if timing is not None and timing.source_hash not in ("", profile.source_hash):
-            notes.append("the time was taken of another state of the source than the counters")
+            notes.append("the time was measured on another state of the source than the counters")
         named = self.study.baseline
         on = timing.device.slug if timing is not None else self.chosen.device
         baseline = self._timing(named.id, on, damaged) if named else None

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 @click.option("--all-problems", is_flag=True, help="Every problem to profile or sweep.")
 @stored_options(
     None,
-    "Measure all anew (the default for named versions), or only what is not stored of "
-    "the same sources (the default with --all).",
+    "Measure everything again (the default for named versions), or only what is not yet "
+    "stored for the same sources (the default with --all).",
 )
 @time_options
 @shared_run_options
@@ -58,7 +58,9 @@ def command(
     from workbench.views.terminal.tables import print_sheet
 
     if named.problem is not None and all_problems:
-        raise UsageError("--problem and --all-problems cannot stand together", "Leave one out.")
+        raise UsageError(
+            "--problem and --all-problems cannot be used together", "Use only one of them."
+        )
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
     project, study, versions = named.pick()
     progress = Progress()

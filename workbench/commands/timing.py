@@ -134,6 +134,6 @@ def need_one_model(found: Sequence[Timed], format_: str) -> None:
 
     if len(found) > 1 and format_ in ("json", "csv"):
         raise UsageError(
-            f"--format {format_} is one document, and the GPUs are of {len(found)} models",
-            "All times are kept. Name the GPUs of one model with --gpus for its document.",
+            f"--format {format_} prints one document, but the GPUs are of {len(found)} models",
+            "All times are stored. Use --gpus to name the GPUs of one model.",
         )

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@named_options("Problem (default: all that are for verifying).")
+@named_options("Problem (default: all that are marked verify).")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "gpu", "emulator"]),
     default="auto",
     show_default=True,
-    help="What runs the version; auto takes the GPU where there is one, else the emulator.",
+    help="What runs the version; auto uses the GPU if there is one, else the emulator.",
 )
 @instruction_limit_option
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Check versions against the float64 reference, with fresh random inputs.
 
-    All problems of the study that are marked "verify", or the one named. Exit code 4
-    where a result is wrong, or compute-sanitizer finds something.
+    All problems of the study that are marked "verify", or the one named. The exit
+    code is 4 if a result is wrong or compute-sanitizer finds something.
     """
     import msgspec
 
@@ -69,7 +69,7 @@ def command(
         if sanitize:
             raise UsageError(
                 "--sanitize does not run on a cluster",
-                "Leave out --on, or run this command inside of a job.",
+                "Leave out --on, or run this command inside a job.",
             )
         _on_cluster(named, engine, run, format_)
         return
@@ -105,7 +105,7 @@ def command(
         total = len(findings)
         raise KernelError(
             f"compute-sanitizer has {total} finding{'s' if total > 1 else ''}",
-            "Each stands above with its source line.",
+            "Each is shown above with its source line.",
         )
 
 

@@ -116,14 +116,14 @@ def build(
     """
     if version.kind == "python":
         raise UsageError(
-            f"{version.path}: a Python version is not compiled", "It builds what it needs itself."
+            f"{version.path}: a Python version is not compiled", "It builds its own kernels."
         )
     if not _ARCH.match(arch):
-        raise UsageError(f"`{arch}` is no architecture", "Write it like sm_90 or sm_90a.")
+        raise UsageError(f"`{arch}` is not an architecture", "Write it like sm_90 or sm_90a.")
     if not shell_safe(version.path) or '"' in version.path:
         raise UsageError(
-            f"{version.path!r}: the name holds a character that a shell may act upon",
-            "nvcc hands it to one: name folder and file without $, quotes and backslashes.",
+            f"{version.path!r}: the name contains a character that a shell may interpret",
+            "nvcc passes it to one: name folder and file without $, quotes and backslashes.",
         )
     arch = target(version, arch)
     tool = Triton(version) if version.kind == "triton" else compilers.choose(compiler)
@@ -191,7 +191,7 @@ def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> No
         known = tool.architectures()
         raise UsageError(
             f"{tool.name} {tool.version} does not compile for {arch}",
-            f"It knows {', '.join(known)}." if known else "Take another architecture.",
+            f"It knows {', '.join(known)}." if known else "Choose another architecture.",
         )
     if match := _NO_HOST.search(log):
         raise MissingError(

@@ -7,7 +7,7 @@ write into PTX, cubin and line tables is made relative to it:
   therefore rewritten and then assembled as it stands, so its cubin says
   ``kernels/sgemm/v3_padded.cu``. NVRTC gives the cubin directly; its folder names
   are replaced in place by neutral ones of the same length, filled up with ``/``
-  (``kernels/sgemm///``), which every reader that normalises paths takes for the same.
+  (``kernels/sgemm///``), which every reader that normalizes paths takes for the same.
 * Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines:
   tests/test_build.py compares them over the ladder. NVRTC has fp16 and bf16 types built
   in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no host
@@ -81,7 +81,7 @@ def _nvcc_version(nvcc: Path) -> str:
     match = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout)
     if match is None:
         raise MissingError(
-            f"{nvcc} does not say its version", "Repair or remove that CUDA toolkit."
+            f"{nvcc} does not print its version", "Repair or remove that CUDA toolkit."
         )
     return match[1]
 

@@ -114,7 +114,7 @@ def compile_error(
         # The assembler and the driver of the compiler name no line; their words stand alone.
         said = warnings(log).splitlines()
         failures = [line for line in said if "error" in line.lower() or "fatal" in line.lower()]
-        shown = (failures or said)[:_SHOWN] or ["the compiler failed and said nothing"]
+        shown = (failures or said)[:_SHOWN] or ["the compiler failed without a message"]
     return KernelError(
         f"{path} does not compile for {arch} ({compiler})\n" + "\n".join(shown),
         "Correct the source and run the command again.",

@@ -48,8 +48,8 @@ class Triton:
         kernels = [launch.kernel for launch in version.launches]
         if len(kernels) > 1:
             raise UsageError(
-                f"{place(version, 'launch[1].kernel')}: a version in Triton launches one kernel, "
-                f"this one {len(kernels)}",
+                f"{place(version, 'launch[1].kernel')}: a Triton version launches one kernel, "
+                f"this one launches {len(kernels)}",
                 "Write each kernel as a version of its own, or several in CUDA C++.",
             )
         self._version = version

@@ -83,7 +83,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
     path, kernel = request["source"], request["kernel"]
     function = getattr(_module(path), kernel, None)
     if not isinstance(function, triton.JITFunction):
-        raise _SourceError(1, f"`{kernel}` is no function behind @triton.jit")
+        raise _SourceError(1, f"`{kernel}` is not a function decorated with @triton.jit")
     # Triton counts from the `def`, behind the decorators.
     rows = function.raw_src
     first = function.starting_line_number + next(
@@ -110,7 +110,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
         )
     except CompilationError as error:
         line = first + getattr(error.node, "lineno", 1) - 1
-        said = error.error_message or str(error.__cause__ or "Triton does not say why")
+        said = error.error_message or str(error.__cause__ or "Triton gave no reason")
         raise _SourceError(line, said) from None
     # Triton's own library lies wherever it is installed: not "here", but in "triton/…".
     root = Path(triton.__file__).parent.parent

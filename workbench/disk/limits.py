@@ -56,7 +56,8 @@ class ByteLimit(NamedTuple):
         """The error for a file that is over the limit; `how` says in which way."""
         return DataError(
             f"{path} {how}; the limit for {self.what} is {most or _mib(self.bytes)}",
-            f"If that is right, lift it: {SIZE_VARIABLE}=N takes N MiB of any file, at any ratio.",
+            f"If that is right, raise it: {SIZE_VARIABLE}=N accepts N MiB of any file, at any "
+            "ratio.",
         )
 
 
@@ -87,7 +88,7 @@ def _setting(name: str) -> float | None:
     except ValueError:
         value = math.nan
     if not 0 < value < 1e12:
-        raise UsageError(f"{name}={text!r} is no limit", f"Write a number: {name}=4096.")
+        raise UsageError(f"{name}={text!r} is not a limit", f"Write a number: {name}=4096.")
     return value
 
 
@@ -227,5 +228,5 @@ def check_regular(path: Path | str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
             f"{path} is {kind(status.st_mode, 'no file')}, and not a file",
-            "Look what it is there for.",
+            "Check what it is for.",
         )

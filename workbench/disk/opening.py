@@ -75,8 +75,8 @@ def linked(path: Path, status: os.stat_result) -> DataError:
     other = "a second name of another file"
     what = "a link" if _is_link(status) else kind(status.st_mode, other)
     return DataError(
-        f"{path} is {what}, and nothing is written through it",
-        "Look where it leads, and remove it or put what it stands for in its place.",
+        f"{path} is {what}, and workbench writes through none",
+        "Check where it leads, and remove it or replace it by its target.",
     )
 
 
@@ -91,8 +91,8 @@ def parts_of(root: Path, name: str) -> list[str]:
         os.name == "nt" and ":" in name
     ):
         raise DataError(
-            f"{name!r} is no name of a file below {root}",
-            "Nothing was changed. What names it is damaged, or was made to do harm.",
+            f"{name!r} is not the name of a file below {root}",
+            "Nothing was changed. The record that names it is damaged, or malicious.",
         )
     return parts
 

@@ -98,7 +98,7 @@ class KernelLaunch:
             raise KernelError(
                 f"kernel {self.kernel}: a grid of {self.geometry.blocks:,} blocks; the emulator "
                 f"runs {_MOST_BLOCKS:,} at most",
-                "Take a smaller problem, or --engine ncu on a GPU machine.",
+                "Choose a smaller problem, or use --engine ncu on a machine with a GPU.",
             )
 
     @property
@@ -122,7 +122,7 @@ def _check(launch: KernelLaunch, function: Function) -> None:
     if not 1 <= geometry.threads <= 1024 or geometry.blocks < 1:
         raise UsageError(
             f"kernel {launch.kernel}: cannot launch grid {launch.grid} with block {launch.block}",
-            "A block has 1 to 1024 threads and a grid at least one block.",
+            "A block has 1 to 1024 threads, and a grid has at least one block.",
         )
     required = (*function.directives.get("reqnctapercluster", launch.cluster), 1, 1)[:3]
     if required != launch.cluster or any(
@@ -131,18 +131,18 @@ def _check(launch: KernelLaunch, function: Function) -> None:
         raise UsageError(
             f"kernel {launch.kernel}: cannot launch grid {launch.grid} in clusters of "
             f"{launch.cluster} blocks",
-            f"The grid must be whole clusters of {required}.",
+            f"Every dimension of the grid must be a multiple of the cluster's, {required}.",
         )
     if geometry.blocks_of_cluster > _CLUSTER_LIMIT:
         raise UsageError(
             f"kernel {launch.kernel}: a cluster of {geometry.blocks_of_cluster} blocks",
-            f"A cluster has at most {_CLUSTER_LIMIT}.",
+            f"A cluster has at most {_CLUSTER_LIMIT} blocks.",
         )
     if launch.cooperative and launch.resident and geometry.blocks > launch.resident:
         raise UsageError(
             f"kernel {launch.kernel}: a cooperative launch of {geometry.blocks:,} blocks, where "
-            f"the chip holds {launch.resident:,} at once",
-            "Launch no more blocks than fit, and let each do more.",
+            f"the chip holds at most {launch.resident:,} at once",
+            "Launch no more blocks than fit, and give each more work.",
         )
     for name in ("maxntid", "reqntid"):
         limit = function.directives.get(name)
@@ -172,7 +172,7 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
             raw = struct.pack(_FORMS[argument.kind], argument.value)
         if len(raw) != variable.size:
             raise UsageError(
-                f"kernel {launch.kernel}: argument {number} has {len(raw)} bytes, the kernel "
+                f"kernel {launch.kernel}: argument {number} has {len(raw)} bytes, but the kernel "
                 f"expects {variable.size}",
                 "Correct its type in `args` of the launch.",
             )
@@ -206,7 +206,7 @@ def prepare(
         module: The parsed PTX.
         launch: Kernel, shape and arguments.
         arena: Global memory.
-        check: Watch for races and uninitialised shared memory.
+        check: Watch for races and uninitialized shared memory.
         origins: Told of every value's lines, where they are wanted.
 
     Raises:
@@ -230,7 +230,7 @@ def prepare(
     if shared_bytes > _SHARED_LIMIT:
         raise KernelError(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
-            f"A block has at most {_SHARED_LIMIT:,}.",
+            f"A block has at most {_SHARED_LIMIT:,} bytes.",
         )
     local, local_bytes = layout(v for v in flat.variables if v.space == "local")
     symbols = {name: ("shared", at) for name, at in places.items()}

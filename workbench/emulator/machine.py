@@ -251,7 +251,8 @@ class Batch:
         parts = lanes.alike(mask, identity, expected)
         if sum(part.warps for _, _, part in parts) > mask.warps:
             raise self.program.ctx.unsupported(
-                code.block.every[-1], "a barrier that differs between the lanes of a warp"
+                code.block.every[-1],
+                "a barrier whose number or count differs between the lanes of a warp",
             )
         for number, count, part in parts:
             self.arrive_at(code, part, number, count)
@@ -393,7 +394,7 @@ class Batch:
         assert parked.code.site is not None
         raise KernelError(
             f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
-            f"{who(lanes, row, thread)} and {here - 1} more wait for ever at barrier "
+            f"{who(lanes, row, thread)} and {here - 1} more wait forever at barrier "
             f"{parked.barrier}, which needs {wanted} threads",
             "Check the barrier's number and count, and that every path reaches it.",
         )

@@ -96,8 +96,8 @@ class _Hand(NamedTuple, Generic[Answer]):
         except (EOFError, OSError):
             self.process.join()
             raise KernelError(
-                f"a process of the emulator was ended by {_ending(self.process.exitcode)}",
-                "Run it again; if this machine is short of memory, take a smaller problem.",
+                f"a process of the emulator {_ending(self.process.exitcode)}",
+                "Run it again; if this machine is short of memory, choose a smaller problem.",
             ) from None
         return reply
 
@@ -132,8 +132,8 @@ def _collect(crew: Sequence[_Hand[Answer]], count: int) -> list[Answer]:
 
 def _ending(code: int | None) -> str:
     if code is not None and code < 0:
-        return signal.Signals(-code).name
-    return f"itself with exit code {code}"
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
 
 
 def _serve(

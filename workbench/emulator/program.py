@@ -195,7 +195,7 @@ class Program:
             if len(operands) > 1:
                 code.expected = self.ctx.slot(operands[1], 4)
             elif "arrive" in last.parts:
-                raise self.ctx.unsupported(last, "without a number of threads")
+                raise self.ctx.unsupported(last, "an arrival without a number of threads")
 
     def fresh(self, lanes: Lanes) -> Registers:
         """Registers of a batch before its first instruction."""
@@ -208,7 +208,7 @@ class Program:
             if value is None:
                 raise KernelError(
                     f"kernel {self.ctx.kernel}: the emulator does not know %{name}",
-                    "Times and places on a chip do not exist here; use --engine ncu for them.",
+                    "It has no clock and no SMs to name; use --engine ncu on a machine with a GPU.",
                 )
             R[slot] = value
         return R

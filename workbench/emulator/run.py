@@ -1,7 +1,7 @@
 """Run whole launches: all blocks or a sample of them, on all cores, with counters.
 
 Blocks are independent, so batches of them go to forked processes that share the arena;
-each returns its counters. Global atomics are serialised by a lock.
+each returns its counters. Global atomics are serialized by a lock.
 """
 
 from __future__ import annotations
@@ -188,7 +188,10 @@ def _work(program: Program, geometry: Geometry, blocks: Blocks) -> _Counts:
     try:
         run_batch(program, Lanes(geometry, blocks))
     except MemoryError:
-        raise KernelError(f"kernel {program.ctx.kernel}: out of memory") from None
+        raise KernelError(
+            f"kernel {program.ctx.kernel}: the emulator ran out of memory",
+            "Choose a smaller problem.",
+        ) from None
     return _counts(program)
 
 
@@ -209,7 +212,7 @@ def run(
         launch: Kernel, shape and arguments.
         arena: Global memory; the results are left in it.
         blocks: Block numbers to run; None: all, as where blocks may wait for each other.
-        check: Watch for races and uninitialised shared memory (slower).
+        check: Watch for races and uninitialized shared memory (slower).
         workers: Processes; None: one for each core.
         origins: Told which lines every value comes from (slow, in one process).
 

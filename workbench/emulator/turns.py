@@ -104,6 +104,6 @@ def run_in_turns(
 
 def _no_room(resident: int) -> str:
     return (
-        f"the chip holds {resident:,} blocks at once: those that could end it start when these "
-        "have ended"
+        f"the chip holds {resident:,} blocks at once, and those that could end it start only when "
+        "these have exited"
     )

@@ -122,7 +122,7 @@ def _time(
                 Notice(
                     code="not-cold",
                     message="The buffers of this problem cannot rotate over twice the L2 "
-                    f"({count} sets of them); part of them stays in the caches.",
+                    f"({count} sets of them); part of them stays in the cache.",
                 )
             )
     with session.doing("preparing the buffers to rotate over"):

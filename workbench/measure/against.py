@@ -133,7 +133,7 @@ def _subjects(
     old, new = states
     if new.kind == "python":
         raise UsageError(
-            f"{new.id} is Python, whose kernels nobody but it can launch",
+            f"{new.id} is Python, whose kernels only it can launch",
             "Its earlier state cannot run beside it.",
         )
     ((_, chosen_problem), *_) = chosen(study, new, problem, "profile")
@@ -165,7 +165,7 @@ def _turns(now: Subject, result: Result, before: Before) -> Turns:
     old, new = times.baseline_samples, times.samples
     silence = next((each.message for each in result.notices if each.code == "no-baseline"), "")
     if not silence and len(new) < LEAST_PAIRS:
-        silence = f"{len(new)} pairs fit into the time, and {LEAST_PAIRS} are needed"
+        silence = f"{len(new)} pairs fit into the time, but {LEAST_PAIRS} are needed"
     return Turns(
         version=now.version.id,
         problem=now.problem.name,

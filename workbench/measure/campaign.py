@@ -102,7 +102,7 @@ class Failures:
             over = isinstance(error, UnableError)
         if over and (version.id, error.message) not in self._told:
             self._told.add((version.id, error.message))
-            self._say(f"{version.id}: passed over: {error.message}")
+            self._say(f"{version.id}: skipped: {error.message}")
         return over
 
     def raise_alone(self) -> None:
@@ -126,7 +126,7 @@ class Failures:
         labels = ", ".join(dict.fromkeys(label for label, _ in self._errors))
         raise type(worst)(
             f"{len(self._errors)} of {self._begun} failed: {labels}",
-            "Each error stands above with its hint; what went well is kept.",
+            "Each error is shown above with its hint; everything that succeeded is kept.",
         )
 
 
@@ -135,7 +135,7 @@ def runnable(engine: Engine, versions: Sequence[Version], every: bool, say: Say)
     chosen = []
     for version in versions:
         if every and (why := engine.refuses(version)):
-            say(f"{version.id}: passed over, {why}")
+            say(f"{version.id}: skipped, {why}")
         else:
             chosen.append(version)
     return chosen
@@ -202,7 +202,7 @@ class Campaign:
         self.taken = len(found.current)
         if self.taken:
             again = sum(each.key in found.stale for each in combinations)
-            old = f"; {again} stored ones do not hold any more" if again else ""
+            old = f"; {again} stored ones are no longer valid" if again else ""
             self._display.say(
                 f"{self.taken} of {len(combinations)} are taken from the store"
                 f" ({device}, same sources){old}; --again measures all"

@@ -84,7 +84,7 @@ class Experiment:
         """
         if self.engine.gpu is None:
             raise MissingError(
-                f"the engine {self.engine.name} has no GPU, which this needs",
+                f"this needs a GPU, which the engine {self.engine.name} does not have",
                 "Run it on a machine with a GPU, or reach one with --launcher.",
             )
         return self.engine.gpu

@@ -230,7 +230,7 @@ def judge(tool: Tool, text: str, code: int, kernels: Iterable[str]) -> list[Find
             f"compute-sanitizer --tool {tool} ended with exit code {code} and without a "
             f"summary{tail}",
             "`compute-sanitizer --version` should work here, and the driver must be of the "
-            "same CUDA release or newer. verify without --sanitize needs none of it.",
+            "same CUDA release or newer. `workbench verify` without --sanitize does not need it.",
         )
     findings = parse(tool, text)
     if total and not findings:

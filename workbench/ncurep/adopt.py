@@ -74,8 +74,7 @@ def _match(
     texts = [source for source in recorded if source.text]
     if not texts:
         message = (
-            f"the report holds no source, so nobody can tell whether it ran {version.path} "
-            "as it is now"
+            f"the report holds no source: whether it ran {version.path} as it is now is unknown"
         )
         return tuple(recorded), "", [Notice(code="source-unknown", message=message)]
     renamed: dict[str, SourceFile] = {}
@@ -131,10 +130,7 @@ def _launch_notices(
         message = f"the version launches {', '.join(ours)}; the report has {there}"
         out.append(Notice(code="kernel-differs", message=message))
     elif len(theirs) > len(ours) and not any(launch.nvtx for launch in theirs):
-        message = (
-            "no NVTX ranges: which of the launches of one kernel is the version's own, nobody "
-            "can tell"
-        )
+        message = "no NVTX ranges: which launch of a kernel is the version's own is unknown"
         out.append(Notice(code="no-nvtx", message=message))
     pairs = [(launch, ours[launch.kernel]) for launch in theirs]
     if not pairs and len(launches) == len(expected):

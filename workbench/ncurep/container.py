@@ -177,7 +177,7 @@ def parse(data: bytes, path: Path) -> Container:
         if MAGIC.startswith(data):
             raise _cut(path, len(data), len(MAGIC) + SIZE.size, "in the file's first word")
         raise DataError(
-            f"{path}: no Nsight Compute report (it starts with {data[:4]!r}, not {MAGIC!r})",
+            f"{path}: not an Nsight Compute report (it starts with {data[:4]!r}, not {MAGIC!r})",
             "Reports end in .ncu-rep and are written by `ncu -o name`.",
         )
     places: list[tuple[int, int]] = []
@@ -192,9 +192,9 @@ def parse(data: bytes, path: Path) -> Container:
         for block in read_blocks(data, path):
             if time.monotonic() > until:
                 raise DataError(
-                    f"{path}: not looked through within {limit_s:g} s, the limit for the "
+                    f"{path}: not checked within {limit_s:g} s, the limit for the "
                     f"structure of a report ({block.start:,} of {len(data):,} bytes)",
-                    f"If it is that large by right, lift the limit: {TIME_VARIABLE}=N, in seconds.",
+                    f"If it really is that large, raise the limit: {TIME_VARIABLE}=N, in seconds.",
                 )
             places.append((block.start, block.end))
             headers += block.header

@@ -135,7 +135,7 @@ class _Sources:
 
 def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) -> Launch:
     if action is None:
-        raise ValueError("the reader gives nothing for it")
+        raise ValueError("the reader returns nothing for it")
     metrics, absent = read_metrics(action)
     workload = _workload(action)
     raw = clean(action.name() or "")

@@ -14,7 +14,7 @@ import re
 _TAGS = re.compile(r"\[abi:[^\]]*\]")
 #: ``matmul$241``: the number that older Numbas give a function.
 _NUMBER = re.compile(r"\$\d+$")
-#: ``add_kernel_0d1d2de3c``: which arguments a Triton before 3.0 specialised, all of them in order.
+#: ``add_kernel_0d1d2de3c``: which arguments a Triton before 3.0 specialized, all of them in order.
 _SPECIALISED = re.compile(r"_(0[cde]{0,2}(?:\d+[cde]{0,2})+)$")
 _ARGUMENT = re.compile(r"(\d+?)([cde]{1,2}|(?=\d|$))")
 #: ``kernel_cutlass_NAME_TYPES``: CuTe DSL joins a function and the types of its arguments; of a
@@ -40,10 +40,10 @@ def kernel_name(raw: str) -> str:
         return f"{cute['type']}.{cute['name']}" if cute["type"] else cute["name"]
     names = _identifiers(raw)
     name = names[-1] if names else raw
-    return _unspecialised(_NUMBER.sub("", _TAGS.sub("", name))) or raw
+    return _unspecialized(_NUMBER.sub("", _TAGS.sub("", name))) or raw
 
 
-def _unspecialised(name: str) -> str:
+def _unspecialized(name: str) -> str:
     """Without Triton's suffix: argument by argument, counted from 0, at least one marked."""
     found = _SPECIALISED.search(name)
     if found is None or not any(letter in found[1] for letter in "cde"):

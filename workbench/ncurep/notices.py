@@ -44,13 +44,13 @@ def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[No
         found["unprofiled-launch"] = f"listed but never measured: {_listed(unprofiled)}"
     nan = [x for x in measured if _mostly_nan(x)]
     if nan:
-        found["nan-launch"] = f"most values are NaN, nothing was measured of {_listed(nan)}"
+        found["nan-launch"] = f"most values are NaN, so nothing was measured of {_listed(nan)}"
     partly = [x.absent for x in measured if not _mostly_nan(x)]
     names = sorted({name for absent in partly for name, why in absent.items() if why == "NaN"})
     if names:
         found["nan-counters"] = (
-            f"NaN instead of a number for {several(len(names), 'metric')}, of which nothing is "
-            f"known (an ncu that is older than the chip gives such): {listed(names, 6)}"
+            f"NaN instead of a number for {several(len(names), 'metric')}, which are "
+            f"unknown (an ncu older than the chip gives these): {listed(names, 6)}"
         )
     kernels = [x for x in measured if x.workload == "kernel"]
     tables = [x for x in kernels if x.instructions.address]
@@ -61,7 +61,7 @@ def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[No
     if tables and not any(any(x.instructions.line) for x in tables):
         found["no-line-info"] = "instructions without source lines: compile with -lineinfo"
     if tables and not any(any(x.instructions.text) for x in tables):
-        found["no-sass"] = "the native reader cannot disassemble this chip's code any more"
+        found["no-sass"] = "the native reader no longer disassembles this chip's code"
     if not any(source.text for source in sources):
         found["no-source"] = "no source text in the report: capture with --import-source yes"
     if measured and not any(x.rules for x in measured):

@@ -242,6 +242,6 @@ def _doubts(container: Container, launches: int) -> tuple[Notice, ...]:
     if container.debug:
         which = ", ".join(name[:60] for name in container.debug[:3])
         more = f" and {len(container.debug) - 3} more" if container.debug[3:] else ""
-        message = f"built for debugging (-G), its code is not optimised: {which}{more}"
+        message = f"built for debugging (-G), its code is not optimized: {which}{more}"
         found.append(Notice(code=DEBUG_BUILD, message=message))
     return tuple(found)

@@ -156,8 +156,8 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise UsageError(
-            f"{host!r} is no address to listen on: {error}",
-            "Leave --host out to serve this machine alone.",
+            f"{host!r} is not an address to listen on: {error}",
+            "Leave out --host to serve only this machine.",
         ) from error
     family, _, _, _, address = found[0]
     return family, (str(address[0]), port)
@@ -195,16 +195,16 @@ def listening(root: Path, host: str, port: int, *, live: bool = True) -> Iterato
 def _cannot_listen(error: OSError, host: str, port: int) -> MissingError | UsageError:
     if error.errno == errno.EADDRINUSE:
         return MissingError(
-            f"port {port} of {host} is taken by another program",
-            "`workbench serve --port 0` takes a free one and says which.",
+            f"port {port} of {host} is in use by another program",
+            "`workbench serve --port 0` chooses a free one and prints it.",
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return MissingError(
-            f"port {port} may not be used: {error.strerror}", "Take one above 1023, or --port 0."
+            f"port {port} cannot be used: {error.strerror}", "Choose one above 1023, or --port 0."
         )
     return UsageError(
         f"cannot listen on {host}: {error.strerror or error}",
-        "Give an address of this machine, or leave --host out.",
+        "Give an address of this machine, or leave out --host.",
     )
 
 
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not allowed_host(self.headers.get("Host", ""), self.server.host):
                 raise _TurnedAwayError(
                     HTTPStatus.MISDIRECTED_REQUEST,
-                    f"This report is at {self.server.url} and answers to no other name.",
+                    f"This report is at {self.server.url} and at no other address.",
                 )
             address = urlsplit(self.path)
             if address.path == EVENTS and self.server.live:

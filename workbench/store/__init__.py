@@ -189,10 +189,10 @@ class Store:
         """The recorded profiles that match, each read when it is asked for, in natural order.
 
         Args:
-            study: Only of this study.
-            version: Only of this version.
+            study: Only this study.
+            version: Only this version.
             problem: Only of this problem.
-            engine: Only by this engine.
+            engine: Only this engine.
             device: Only of this device, by its slug.
             whole: False: without instructions, sources, rules and build, in half of the time.
 
@@ -265,8 +265,8 @@ class Store:
         """The recorded times that match, in natural order; None matches all.
 
         Args:
-            study: Only of this study.
-            version: Only of this version.
+            study: Only this study.
+            version: Only this version.
             problem: Only of this problem.
             device: Only of this device, by its slug.
             damaged: Takes the error of each damaged file, which is then left out.

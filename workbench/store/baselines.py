@@ -86,8 +86,8 @@ class Baselines:
     def __init__(self, root: Path, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"a baseline cannot be called {name!r}",
-                "Letters, digits and . _ + - make a name, up to 100 of them: main, nightly.",
+                f"a baseline cannot be named {name!r}",
+                "Letters, digits and . _ + - are allowed, up to 100 of them: main, nightly.",
             )
         self.root = root
         self.name = name
@@ -122,7 +122,7 @@ class Baselines:
             raise MissingError(
                 f"cannot read {path}: {error.strerror}", "Check its permissions."
             ) from error
-        hint = "Delete it; the baseline is then built up anew by the runs that come."
+        hint = "Delete it; later runs then build up a new baseline."
         try:
             file = msgspec.json.decode(data, type=_Runs)
         except (ValueError, RecursionError) as error:

@@ -32,7 +32,7 @@ _MAGIC = b"\x28\xb5\x2f\xfd"
 #: No counter comes near it, and a sum of many still is a number.
 _MOST = 1e30
 
-_REPORT = "This is a fault of the engine that made the record; nothing was written."
+_REPORT = "This is a bug in the engine that made the record; nothing was written."
 
 T = TypeVar("T", Profile, Timing)
 Json = dict[str, Any]
@@ -225,7 +225,7 @@ def contradiction(record: Profile | Timing) -> str:
 def _table_fault(launch: Launch, files: int) -> str:
     for name, metric in launch.metrics.items():
         if not isinstance(metric.value, str) and not -_MOST <= metric.value <= _MOST:
-            return f"launch {launch.index}: {name} is {metric.value:g}, which nothing counts to"
+            return f"launch {launch.index}: {name} is {metric.value:g}, which no counter can be"
     table = launch.instructions
     n = len(table.address)
     where = f"launch {launch.index} ({launch.kernel[:60]})"
@@ -239,9 +239,9 @@ def _table_fault(launch: Launch, files: int) -> str:
         if len(column.rows) != len(column.values):
             return f"{where}: {name} has {len(column.rows)} rows and {len(column.values)} values"
         if column.values and not -_MOST <= min(column.values) <= max(column.values) <= _MOST:
-            return f"{where}: {name} holds values that nothing counts to"
+            return f"{where}: {name} holds values that no counter can have"
         if column.rows and not 0 <= min(column.rows) <= max(column.rows) < n:
-            return f"{where}: {name} speaks of instructions that the table does not have"
+            return f"{where}: {name} refers to instructions that the table does not have"
     return ""
 
 

@@ -47,7 +47,7 @@ def _bounded(value: int) -> int:
 
 def _power(base: int, exponent: int) -> int:
     if exponent < 0:
-        raise _NoValueError("a negative exponent gives no integer")
+        raise _NoValueError("a negative exponent does not give an integer")
     # Checked before the power is taken: the result has at most this many bits.
     if abs(base) > 1 and abs(base).bit_length() * exponent > 128:
         raise _NoValueError("a power does not fit into 63 bits")
@@ -156,7 +156,7 @@ def _check(node: ast.expr, expression: str) -> None:
             return
         case ast.BinOp(op=ast.Div()):
             hint = "Write `//` (rounded down) or `cdiv(a, b)` (rounded up)."
-            raise _NoValueError("`/` gives no integer", hint)
+            raise _NoValueError("`/` does not give an integer", hint)
         case ast.BinOp(op=op) if type(op) in _OPERATORS:
             children = [node.left, node.right]
         case ast.UnaryOp(op=op) if type(op) in _OPERATORS:

@@ -97,7 +97,7 @@ def _dtype(spec: FillSpec, types: dict[str, str], key: Key) -> str:
         raise key.error(f"`{spec.name}` holds {own}, not {spec.dtype}", "Leave `dtype` out.")
     if not (dtype := own or spec.dtype):
         raise key.error(
-            f"`{spec.name}` is no buffer, and of which type its value is was not said",
+            f"`{spec.name}` is not a buffer, and the type of its value is not given",
             f'Add dtype = "float32" for a variable of the code. '
             f"{did_you_mean(spec.name, sorted(types), 'buffers')}",
         )

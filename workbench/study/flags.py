@@ -104,9 +104,11 @@ _GLUED = re.compile(r"-([DUIO])(.+)", re.DOTALL)
 _INCLUDES = ("include-path", "I")
 _PTXAS = ("ptxas-options", "Xptxas")
 
-_PROGRAMS = "A checkout must not choose programs: set NVCC_PREPEND_FLAGS in your own environment."
-_PLACES = "What is written where is decided by workbench: leave it out."
-_DEVICE = "Versions are compiled to device code alone, and not linked: leave it out."
+_PROGRAMS = (
+    "A project must not choose which programs run: set NVCC_PREPEND_FLAGS in your own environment."
+)
+_PLACES = "workbench decides which files are written where: leave it out."
+_DEVICE = "Versions are compiled to device code only, and not linked: leave it out."
 _ADVICE: dict[str, tuple[str, ...]] = {
     _PROGRAMS: (
         *("ccbin", "compiler-bindir", "arbin", "archiver-binary", "ldir", "libdevice-directory"),
@@ -125,10 +127,10 @@ _ADVICE: dict[str, tuple[str, ...]] = {
         *("forward-unknown-opts", "cudart", "cudadevrt", "hls", "host-linker-script", "fPIC"),
     ),
     "Write the flags themselves into `flags`.": ("optf", "options-file"),
-    "Write #include into the file; folders of the project are named by -I.": (
+    "Write #include into the file, and name folders of the project with -I.": (
         *("include", "pre-include", "isystem", "system-include"),
     ),
-    "The architecture is the device's that it is built for: leave it out.": (
+    "The architecture is that of the device, or of --arch: leave it out.": (
         *("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code", "m", "m64"),
     ),
 }
@@ -141,11 +143,11 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
         if not name:
             kind = "further options" if flag.startswith("@") else "code"
             return (
-                f"`{_shown(flag)}` is no flag, and would be taken for a file of {kind}",
-                "Flags begin with `-`; other sources are reached by #include.",
+                f"`{_shown(flag)}` is not a flag, and would be taken for a file of {kind}",
+                "Flags begin with `-`; use #include for other sources.",
             )
         if not shell_safe(flag) or not shell_safe(value or ""):
-            return f"`{_shown(flag)}` holds a character that a shell may act upon", UNSAFE
+            return f"`{_shown(flag)}` contains a character that a shell may interpret", UNSAFE
         if name in _SWITCHES and value is None:
             continue
         if name not in _VALUES or value is None:
@@ -154,7 +156,7 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
             return f"`{flag}`: {name} cannot be `{value}`", _LISTED
         if name in _INCLUDES and not _inside(value):
             return (
-                f"`{flag}` leads outside of the project",
+                f"`{flag}` leads outside the project",
                 "Name a folder of the project, relative to its root; copy there what is needed.",
             )
         if name in _PTXAS and (wrong := _ptxas(value)):
@@ -163,7 +165,7 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
 
 
 #: The hint for a text that is not `shell_safe`.
-UNSAFE = "nvcc hands it to a shell: write it without $, backtick, backslash and line end."
+UNSAFE = "nvcc passes it to a shell: write it without $, backtick, backslash and line end."
 
 
 def shell_safe(text: str) -> bool:
@@ -195,11 +197,11 @@ _KNOWN = {name: hint for hint, names in _ADVICE.items() for name in names}
 
 def _refused(flag: str, name: str) -> tuple[str, str]:
     if name in _VALUES:
-        return f"`{flag}` lacks its value", _LISTED
+        return f"`{flag}` needs a value", _LISTED
     if name in _SWITCHES:
         return f"`{flag}`: {name} takes no value", f"Write -{name}."
     if name in _KNOWN:
-        return f"`{flag}` is not a version's to choose", _KNOWN[name]
+        return f"`{flag}` cannot be chosen by a version", _KNOWN[name]
     close = nearest(name, [*_SWITCHES, *_VALUES])
     meant = f"Did you mean -{close}? " if close else ""
     return f"`{flag}` is not among the flags that a version may have", meant + _LISTED

@@ -91,8 +91,8 @@ class Study:
         for name in buffers:
             if buffers.count(name) > 1 or name in parameters:
                 raise self._file.error(
-                    f"the name `{name}` is taken twice",
-                    "Inputs, outputs and parameters share one name space: rename one.",
+                    f"the name `{name}` is used twice",
+                    "Inputs, outputs and parameters must all have different names: rename one.",
                 )
 
     def tolerance_of(self, version: str) -> float:
@@ -307,10 +307,10 @@ def parse_target(text: str, default_study: str) -> tuple[str, str]:
     """
     study, slash, version = text.strip().rpartition("/")
     if not version or "/" in study or (slash and not study):
-        raise UsageError(f"`{text}` is no version", "Write v3, or sgemm/v3 with its study.")
+        raise UsageError(f"`{text}` is not a version", "Write v3, or sgemm/v3 with its study.")
     if not study and not default_study:
         raise UsageError(
-            f"`{text}` names no study and the project has no default one",
+            f"`{text}` names no study, and the project has no default study",
             f"Write STUDY/{version}, or set default_study in the project's settings; "
             "`workbench list` names the studies.",
         )

@@ -219,7 +219,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         keys.fail(
             "tolerance",
             "`tolerance` without `tolerance_why`",
-            "Say why this version may be further off than the study's tolerance.",
+            "Say why this version may be less exact than the study's tolerance.",
         )
     taken: set[str] = set()
     filled: set[str] = set()

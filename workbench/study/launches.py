@@ -185,7 +185,7 @@ def _argument(
     low, high = bounds
     if not low <= value <= high:
         raise key.error(
-            f"argument `{text}` is {value}, which no `{ctype}` holds",
+            f"argument `{text}` is {value}, which does not fit into `{ctype}`",
             f"Write long({inner}) and take it as `long long` in the kernel.",
         )
     return ScalarArg(value=value, ctype=ctype)
@@ -218,7 +218,7 @@ def resolve_launches(
         if (threads := math.prod(block)) > MAX_THREADS:
             raise block_key.error(
                 f"{threads} threads per block for problem {problem.name}",
-                f"No chip runs more than {MAX_THREADS}.",
+                f"A block has at most {MAX_THREADS} threads.",
             )
         shared = shared_key.value(spec.dynamic_shared, names)
         if shared < 0:
@@ -246,8 +246,8 @@ def resolve_launches(
         )
     if version.launches and not launches:
         raise Key(version, "launch[0].when").error(
-            f"every `when` is 0 for problem {problem.name}, so that nothing is launched",
-            "Let one of them hold, or refuse the problem with `requires`.",
+            f"every `when` is 0 for problem {problem.name}, so nothing is launched",
+            "Make one of them hold, or exclude the problem with `requires`.",
         )
     return tuple(launches)
 
@@ -259,7 +259,7 @@ def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem
         value = argument.value if isinstance(argument, ScalarArg) else "a pointer"
         if isinstance(value, str) or value % 16:
             raise key.error(
-                f"`{text}` is {value} for problem {problem.name}, no multiple of 16",
+                f"`{text}` is {value} for problem {problem.name}, which is not a multiple of 16",
                 f'Ask for it: requires = "{text} % 16 == 0"; or leave it out.',
             )
 

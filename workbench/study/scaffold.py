@@ -91,7 +91,7 @@ def _check_no_project(root: Path) -> None:
     found = find_project(root)
     if found is not None and found.root == root.resolve():
         raise UsageError(
-            f"{root.resolve()} is a workbench project already",
+            f"{root.resolve()} is already a workbench project",
             "Nothing was changed. `workbench new --study NAME` adds a study to it.",
         )
 
@@ -125,7 +125,7 @@ def start_study(project: Project, name: str) -> list[str]:
     folder = project.kernels / name
     if (folder / "study.py").exists():
         raise UsageError(
-            f"there is a study `{name}` already, in {folder}",
+            f"study `{name}` already exists, in {folder}",
             f"To add a version to it: workbench new v1 --study {name}.",
         )
     texts = {
@@ -234,7 +234,7 @@ def start_version(
     if taken is not None:
         free = 1 + max(int(each[1:]) for each in study.versions if re.fullmatch(r"v\d+", each))
         raise UsageError(
-            f"version {taken.id} is there already: {taken.path}", f"The next free one is v{free}."
+            f"version {taken.id} already exists: {taken.path}", f"The next free one is v{free}."
         )
     stem = name
     if "_" not in name and title:

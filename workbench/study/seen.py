@@ -205,7 +205,9 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
         if known:
             facts = StudyFacts(name, "", 0.0, "", (), tuple(known))
     elif facts.source != source_file(file, text).sha256:
-        note = f"{file} was edited since it was run; its problems are told as of then; {again}"
+        note = (
+            f"{file} was edited since it was run; its problems are shown as they were then; {again}"
+        )
     return SeenStudy(project, name, facts, note)
 
 

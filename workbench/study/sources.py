@@ -78,7 +78,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
     report.
 
     Raises:
-        UsageError: an included file lies outside of the project or is not UTF-8.
+        UsageError: an included file lies outside the project or is not UTF-8.
     """
     found = {version.path: source_file(version.path, version.text)}
     queue = [(version.path, version.text)]
@@ -96,7 +96,7 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
                 if candidate.startswith("..") or posixpath.isabs(candidate):
                     line = text.count("\n", 0, match.start(2)) + 1
                     raise UsageError(
-                        f"{path}:{line}: includes `{match[2]}`, outside of the project",
+                        f"{path}:{line}: includes `{match[2]}`, outside the project",
                         "Copy the file into the project, so that a profile can show its lines.",
                     )
                 included = read_source(project.root / candidate, candidate)

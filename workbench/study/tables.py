@@ -57,10 +57,10 @@ def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> Lau
     if not _IDENTIFIER.match(kernel):
         keys.fail(
             f"{key}.kernel",
-            f"`{kernel}` is no function name",
-            "Write the name alone, as behind @triton.jit."
+            f"`{kernel}` is not a function name",
+            "Write only the name of the function that @triton.jit decorates."
             if triton
-            else 'Write the name alone; the kernel is declared extern "C" __global__.',
+            else 'Write only the name; the kernel is declared extern "C" __global__.',
         )
     block, stages = table.block, 0
     if triton:
@@ -75,7 +75,7 @@ def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> Lau
         if text not in args:
             keys.fail(
                 f"{key}.divisible_by_16",
-                f"`{text}` is none of the launch's args",
+                f"`{text}` is not one of the launch's args",
                 did_you_mean(text, args, "args"),
             )
     (shared,) = keys.texts(f"{key}.dynamic_shared", table.dynamic_shared, 1) or ("0",)
@@ -101,7 +101,7 @@ def read_scratch(keys: Keys, index: int, table: ScratchTable, taken: set[str]) -
     if not _IDENTIFIER.match(name) or name in taken:
         keys.fail(
             f"{key}.name",
-            f"`{name}` is no name or taken twice",
+            f"`{name}` is not a name, or is used twice",
             "Give every scratch buffer a name of its own, of letters, digits and _.",
         )
     taken.add(name)
@@ -149,7 +149,7 @@ def read_tensor_map(
     if not _IDENTIFIER.match(name) or name in taken:
         keys.fail(
             f"{key}.name",
-            f"`{name}` is no name or taken twice",
+            f"`{name}` is not a name, or is used twice",
             "Give every tensor map a name that no scratch buffer and no other map has.",
         )
     taken.add(name)
@@ -195,11 +195,11 @@ def read_define(keys: Keys, name: str, value: object) -> str:
     """A macro of ``[defines]``, as text."""
     key = f"defines.{name}"
     if not _IDENTIFIER.match(name):
-        keys.fail(key, f"`{name}` is no macro name", "Use letters, digits, _.")
+        keys.fail(key, f"`{name}` is not a macro name", "Use letters, digits, _.")
     if not isinstance(value, str | int | float):
         keys.fail(
             key, f"`{name}` must be a number or a string, not {value!r}", f"Write {name} = 32."
         )
     if not shell_safe(str(value)):
-        keys.fail(key, f"`{name}` holds a character that a shell may act upon", UNSAFE)
+        keys.fail(key, f"`{name}` contains a character that a shell may interpret", UNSAFE)
     return str(int(value) if isinstance(value, bool) else value)

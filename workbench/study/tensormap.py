@@ -152,7 +152,7 @@ def _faults(m: TensorMap) -> Iterator[tuple[str, str]]:
     if not least <= len(m.dims) <= 5:
         yield "dims", f"it has {len(m.dims)} axes, not {least} to 5"
     if any(not 1 <= size <= 1 << 32 for size in m.dims):
-        yield "dims", "an axis has 1 to 2^32 elements"
+        yield "dims", "an axis must have 1 to 2^32 elements"
     unit = m.alignment
     if len(m.strides) != len(m.dims) - 1:
         yield (
@@ -160,18 +160,18 @@ def _faults(m: TensorMap) -> Iterator[tuple[str, str]]:
             f"it has {len(m.strides)} strides, not one for each axis but the innermost",
         )
     if any(not 0 <= stride < 1 << 40 or stride % unit for stride in m.strides):
-        yield "strides", f"strides are multiples of {unit} bytes below 2^40, not {m.strides}"
+        yield "strides", f"strides must be multiples of {unit} bytes below 2^40, not {m.strides}"
     if m.element_strides and len(m.element_strides) != len(m.dims):
         yield (
             "element_strides",
             f"it has {len(m.element_strides)} element strides, not one for each axis",
         )
     if any(not 1 <= step <= 8 for step in m.element_strides):
-        yield "element_strides", f"element strides are 1 to 8, not {m.element_strides}"
+        yield "element_strides", f"element strides must be 1 to 8, not {m.element_strides}"
     if m.fill_nan and m.dtype in _INTEGERS:
-        yield "fill", "only floating-point types are filled with NaN"
+        yield "fill", "only floating-point types can be filled with NaN"
     if m.interleave == 32 and m.swizzle != 32:
-        yield "swizzle", "an interleave of 32 bytes goes with a swizzle of 32"
+        yield "swizzle", "an interleave of 32 bytes needs a swizzle of 32"
     yield from _of_box(m) if m.im2col is None else _of_pixels(m, m.im2col)
 
 
@@ -182,7 +182,7 @@ def _of_box(m: TensorMap) -> Iterator[tuple[str, str]]:
     steps = m.element_strides or (1,) * len(m.box)
     taken = (-(-size // step) for size, step in zip(m.box, steps, strict=True))
     if (size := math.prod(taken) * ELEMENT_BYTES[m.dtype]) > _SHARED_LIMIT:
-        yield "box", f"its box has {size:,} bytes, and a block's shared memory {_SHARED_LIMIT:,}"
+        yield "box", f"its box has {size:,} bytes; a block's shared memory, {_SHARED_LIMIT:,}"
     yield from _of_row(m, "box", m.box[0] * ELEMENT_BYTES[m.dtype])
 
 
@@ -190,7 +190,7 @@ def _of_row(m: TensorMap, key: str, row: int) -> Iterator[tuple[str, str]]:
     if row % 16:
         yield key, f"a row of its box has {row} bytes, not a multiple of 16"
     if not m.interleave and m.swizzle and row > m.swizzle:
-        yield key, f"a row of its box has {row} bytes, more than the {m.swizzle} that are swizzled"
+        yield key, f"a row of its box has {row} bytes, more than the swizzle's {m.swizzle}"
 
 
 def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
@@ -203,12 +203,12 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
             return
         most = _CORNERS[spatial]
         if any(not -most <= offset < most for offset in corner):
-            yield key, f"offsets of corners are {-most} to {most - 1}"
+            yield key, f"offsets of corners must be {-most} to {most - 1}"
     for size, low, high in zip(m.dims[1:], pixels.lower, pixels.upper, strict=False):
         if low > size - 1 + high:
             yield "upper", "its bounding box has no pixels"
     if not 1 <= pixels.channels <= 256:
-        yield "channels", "it copies 1 to 256 channels of a pixel"
+        yield "channels", "it must copy 1 to 256 channels of a pixel"
     if not 1 <= pixels.pixels <= 1024:
-        yield "pixels", "it copies 1 to 1024 pixels"
+        yield "pixels", "it must copy 1 to 1024 pixels"
     yield from _of_row(m, "channels", pixels.channels * ELEMENT_BYTES[m.dtype])

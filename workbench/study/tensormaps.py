@@ -58,7 +58,8 @@ def resolve_tensor_maps(
         (name,), (buffer,) = spec["name"], spec["buffer"]
         if name in buffers or name in names:
             raise Key(version, f"{key}.name").error(
-                f"the name `{name}` is taken", "Buffers, parameters and maps share one name space."
+                f"the name `{name}` is taken",
+                "Buffers, parameters and maps must all have different names.",
             )
         if buffer not in buffers:
             raise Key(version, f"{key}.buffer").error(

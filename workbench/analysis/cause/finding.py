@@ -14,7 +14,7 @@ from workbench.analysis.sameness import Doubt
 from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
 from workbench.analysis.stalls import state_seconds
-from workbench.analysis.weight import WELL
+from workbench.analysis.weight import WELL, Scale, tells
 from workbench.counters import Missing
 from workbench.gpus import chip_for
 from workbench.model import Profile, Record
@@ -109,6 +109,8 @@ def find_cause(
                 beside=beside,
             )
         )
+    if comparison.speed is None:
+        proofs = _counted(old, comparison, place)
     return Cause(
         proofs=tuple(proofs),
         stalls=_stalls(*sides),
@@ -118,6 +120,22 @@ def find_cause(
         room=_room(comparison),
         doubts=doubts,
     )
+
+
+def _counted(
+    old: Profile, comparison: Comparison, place: Callable[[str, str], Origin]
+) -> list[Proof]:
+    """Without a time: the count whose change takes the SMs longest, at their peak."""
+    scale = Scale(old, comparison)
+    costs = [
+        (scale.cycles(delta.id, abs(delta.delta)) or 0.0, delta)
+        for delta in (comparison[name] for name in (*WAITS, "instructions"))
+        if delta.delta is not None and delta.moved and tells(delta)
+    ]
+    cost, most = max(costs, key=lambda each: each[0], default=(0.0, None))
+    if most is None or not cost:
+        return []
+    return [Proof(counter=most, place=place(most.id, "count"), way="count", score=1.0)]
 
 
 def _beside(

@@ -98,7 +98,7 @@ def _by_kernel(comparison: Comparison) -> str:
     speaker = speaking(comparison.kernels)
     if len(matched) < 2 or speaker is None or not speaker.moved:
         return ""
-    return f"Of its kernels {kernel_words(speaker)}."
+    return f"The kernel that changed most: {kernel_words(speaker)}."
 
 
 def _one_without_the_other(comparison: Comparison) -> str:

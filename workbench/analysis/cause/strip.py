@@ -42,6 +42,8 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
         where = where_of(proof, attribution.hunks)
+        if not where and proof.way != "clock" and attribution.hunks:
+            where = "no single hunk"
         if where:
             out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
         moved = [delta for delta in (proof.counter, proof.beside) if delta is not None]

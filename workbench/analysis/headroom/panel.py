@@ -53,6 +53,34 @@ def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
     return source.path, lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
+#: Files whose statements end as those of C do, and how many lines one is looked for upwards.
+_OF_C = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".inl")
+_UPWARDS = 12
+_MOST = 120
+
+
+def statement_at(profile: Profile, key: LineKey) -> str:
+    """The line's text; of C++ code the statement's from its first line on, cut to one line.
+
+    The operands of an inline assembly tell nothing without the instruction above them.
+    """
+    path, text = line_at(profile, key)
+    if not text or not path.lower().endswith(_OF_C):
+        return text
+    lines = [line.strip() for line in (profile.sources[key[0]].text or "").splitlines()[: key[1]]]
+    first = len(lines) - 1
+    while first > max(len(lines) - _UPWARDS, 0) and _goes_on(lines[first - 1]):
+        first -= 1
+    whole = " ".join(lines[first:])
+    return whole if len(whole) <= _MOST else f"{whole[:_MOST].rstrip()}…"
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a statement that began on this line, or above, goes on below."""
+    code = line.split("//")[0].rstrip()
+    return bool(code) and not code.startswith("#") and code[-1] not in ";{}:"
+
+
 def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Score, ...]:
     """Score the old side's ways by what the step gained, as ncu's rules are.
 

@@ -241,9 +241,9 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
             continue
         said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)[:_NAMED]]
         rest = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
-        tail = ", and is no part of the comparison" if all(c.alone for c in lone) else ""
+        tail = ", which is not part of the comparison" if all(c.alone for c in lone) else ""
         if tail and len(lone) > 1:
-            tail = ", and are no part of the comparison"
+            tail = ", which are not part of the comparison"
         out.append(f"Only {label} launches {', '.join(said)}{rest}{tail}.")
     return out
 

@@ -144,7 +144,7 @@ def _by_place(sides: _Sides) -> None:
 
 
 def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
-    """Whether one may be the work of the other: an optimisation seldom does more than `_FAR`."""
+    """Whether one may be the work of the other: an optimization seldom does more than `_FAR`."""
     if len(before) == len(after) == 1:
         return True
     old, new = (

@@ -17,7 +17,9 @@ from workbench.units import listed
 #: Of one side: the text of all files that instructions lie in, of some, or of none.
 Knowledge = Literal["known", "partly", "unknown"]
 
-_REMEDY = "capture with --import-source yes and compile with -lineinfo, or name them with --source"
+_REMEDY = (
+    "capture with --import-source yes and compile with -lineinfo, or supply the files with --source"
+)
 
 
 class SourceState(Record, frozen=True):
@@ -154,7 +156,7 @@ def words_of(
     what = f"the text of {names}" if names else "any source text"
     dark = "unknown" in (sources.old, sources.new)
     extent = "source unknown" if dark else "source known in part"
-    return (f"{extent}: {whose} {what}, so what changed there cannot be said ({_REMEDY})",)
+    return (f"{extent}: {whose} {what}, so what changed there is unknown ({_REMEDY})",)
 
 
 def _names(sides: Sequence[tuple[SourceSide, frozenset[int]]]) -> str:

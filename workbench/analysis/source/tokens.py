@@ -63,7 +63,7 @@ class Source:
     """One file, by line. All three tuples have one entry per line; line n has index n - 1.
 
     `tokens` are what the compiler sees; `comments` the comment text on the line,
-    its white space normalised; `lines` the text without its line end.
+    its white space normalized; `lines` the text without its line end.
     """
 
     path: str

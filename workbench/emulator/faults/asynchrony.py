@@ -143,7 +143,7 @@ class ProductOrder(_Committed):
             touched = Actors(
                 block[:, None], group[:, None] * _GROUP + warp, block[:, None], granules
             )
-            watcher.check_read(site, touched, "multiplies", defined=warp == 0, proxy=True)
+            watcher.check_read(site, touched, "reads", defined=warp == 0, proxy=True)
         agent = self._clocks.group(block, group)
         step = self.groups[block, group * _GROUP] + 1
         watcher.mark_read(site, touched, agent[:, None], step[:, None])
@@ -155,21 +155,21 @@ class ProductOrder(_Committed):
     def _check_fence(self, instr: Instr, warps: NDArray[np.bool_]) -> None:
         bare = warps & (self._fences == 0)
         if bare.any():
-            self._missing(instr, bare, "nothing lies between the start of the kernel and it")
+            self._missing(instr, bare, "no wgmma.fence since the kernel began")
         for name in arguments(instr):
             found = self._touched.get(name)
             if found is not None:
                 late = warps & (found[0] == self._fences)
                 if late.any():
                     line = self._ctx.where(found[1])
-                    self._missing(instr, late, f"its register {name} was written at {line}")
+                    self._missing(instr, late, f"none since {line} wrote its register {name}")
 
     def _missing(self, instr: Instr, warps: NDArray[np.bool_], why: str) -> None:
         raise KernelError(
-            f"{self._ctx.where(instr)}: missing wgmma.fence: {self._who(warps)} starts a product, "
-            f"but {why} without one since",
-            "Run wgmma.fence before the first product, and after other instructions have "
-            "written registers that a product uses.",
+            f"{self._ctx.where(instr)}: missing wgmma.fence: {self._who(warps)} starts a "
+            f"wgmma.mma_async with {why}",
+            "Run wgmma.fence before the first wgmma.mma_async, and again after other instructions "
+            "have written registers that it uses.",
         )
 
     def touches(self, instr: Instr, mask: Mask) -> None:
@@ -184,10 +184,10 @@ class ProductOrder(_Committed):
                     verb = "writes" if name in written else "reads"
                     raise KernelError(
                         f"{self._ctx.where(instr)}: accumulator used before its wait: "
-                        f"{self._who(early)} {verb} a sum of the product at "
-                        f"{self._ctx.where(found[1])}, whose group has not been waited for",
-                        "Run wgmma.commit_group after the product and wgmma.wait_group before "
-                        "its sums are used.",
+                        f"{self._who(early)} {verb} an accumulator of "
+                        f"{self._ctx.where(found[1])}, whose wgmma group has not been waited for",
+                        "Run wgmma.commit_group after wgmma.mma_async, and wgmma.wait_group before "
+                        "its accumulators are used.",
                     )
         for name in written:
             self._written(name, instr, warps)
@@ -217,7 +217,7 @@ class ProductOrder(_Committed):
 
     def _who(self, warps: NDArray[np.bool_]) -> str:
         row, warp = (int(axis[0]) for axis in np.nonzero(warps))
-        return f"warp {warp} ({who(self._lanes, row, warp * WARP)} on)"
+        return f"warp {warp} (from {who(self._lanes, row, warp * WARP)})"
 
 
 class AsyncWatcher(OrderWatcher):

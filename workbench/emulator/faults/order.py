@@ -28,11 +28,13 @@ Ints = NDArray[np.signedinteger[Any]]
 Bools = NDArray[np.bool_]
 _PLAIN, _ATOMIC, _COPY, _THREAD_COPY = 0, 1, 2, 3
 _HINTS = {
-    "order": "Put a __syncthreads() or an mbarrier between the two.",
-    "copy": "Wait for the phase of the copy's mbarrier first, by the parity that it ends.",
-    "reading": "Wait for what reads it first (wgmma.wait_group, cp.async.bulk.wait_group.read), "
-    "then let the writer know by an mbarrier or a barrier.",
-    "proxy": "Put a fence.proxy.async after the stores, before the barrier that orders the two.",
+    "order": "Put a __syncthreads() or an mbarrier between the two accesses.",
+    "copy": "First wait for the phase of the mbarrier that the copy completes, with that phase's "
+    "parity.",
+    "reading": "First wait for the reader (wgmma.wait_group, cp.async.bulk.wait_group.read), "
+    "then signal the writer through an mbarrier or a barrier.",
+    "proxy": "Put a fence.proxy.async after the stores, before the barrier that orders the two "
+    "accesses.",
 }
 
 
@@ -114,7 +116,7 @@ class OrderWatcher:
         each = self.ctx.rt.shared_bytes // BYTES
         return keys // each, keys % each * BYTES
 
-    def initialised(self, site: CodeSite, spots: Spots, keys: Ints) -> None:
+    def initialized(self, site: CodeSite, spots: Spots, keys: Ints) -> None:
         """Mbarriers begin their first phase."""
 
     def arrived(self, spots: Spots, keys: Ints) -> None:
@@ -148,11 +150,11 @@ class OrderWatcher:
         right = writer < 0 or int(self._waited[row, warp]) == writer
         if last >= 0 and right and ended == step - 1:
             raise KernelError(
-                f"{self.ctx.where(self._waits[last])}: wait on the wrong parity: it lets warp "
-                f"{warp} ({who(self.lanes, row, warp * WARP)} on) go on after {ended} phases of "
+                f"{self.ctx.where(self._waits[last])}: wait with the wrong parity: it lets warp "
+                f"{warp} (from {who(self.lanes, row, warp * WARP)}) go on after {ended} phases of "
                 f"its mbarrier, and {what}",
                 "The first phase of an mbarrier has parity 0, the next 1, and so on: wait for the "
-                "parity of the phase that the copies end.",
+                "parity of the phase that the copies complete.",
             )
 
     def fence(self, mask: Mask) -> None:
@@ -182,7 +184,7 @@ class OrderWatcher:
                 other = self.ctx.where(self.sites[int(self._by[self._of(who_, at)])].instr)
                 raise KernelError(
                     f"{self._where(site)}: missing proxy fence: {self._who(who_, at)} {verb} "
-                    f"{self._place(who_, at)}, which plain stores at {other} wrote without a "
+                    f"{self._place(who_, at)}, which ordinary stores at {other} wrote with no "
                     "fence.proxy.async since",
                     _HINTS["proxy"],
                 )
@@ -235,9 +237,9 @@ class OrderWatcher:
             what = f"{self._where(site)} then reads what nothing has written"
             self._blame_wait(*self._actor(who_, at), writer=-1, step=1, what=what)
             raise KernelError(
-                f"{self._where(site)}: uninitialised shared memory: {self._who(who_, at)} reads "
+                f"{self._where(site)}: uninitialized shared memory: {self._who(who_, at)} reads "
                 f"{self._place(who_, at)}, which no thread of its block has written",
-                "Shared memory holds nothing defined when a block starts: write it first.",
+                "Shared memory is undefined when a block starts: write it before it is read.",
             )
 
     # --- words
@@ -284,7 +286,7 @@ class OrderWatcher:
 
     def _who(self, who_: Actors, at: tuple[int, ...]) -> str:
         row, warp = self._actor(who_, at)
-        return f"warp {warp} ({who(self.lanes, row, warp * WARP)} on)"
+        return f"warp {warp} (from {who(self.lanes, row, warp * WARP)})"
 
     def _actor(self, who_: Actors, at: tuple[int, ...]) -> tuple[int, int]:
         shape = who_.granule.shape

@@ -118,7 +118,7 @@ class StoreWatcher:
         self.barred[self.lanes.full(mask).any(axis=1)] = self.ledger.tick()
 
     def warp_barrier(self, mask: Mask) -> None:
-        """The lanes of each warp in the mask have synchronised."""
+        """The lanes of each warp in the mask have synchronized."""
         lanes = self.lanes
         if mask.arr is None:
             self.warped[:] = self.ledger.tick()
@@ -221,7 +221,7 @@ class StoreWatcher:
         else:
             name = self._array(byte)
         self._note(site, space, f"{who(lanes, row, thread)} stores another value to {name} than "
-                   f"{other} does at the same time")  # fmt: skip
+                   f"{other}, at the same time")  # fmt: skip
 
     def _tell(self, writes: _Writes, index: int, before: int, granule: int) -> None:
         """Another thread has stored something else there."""
@@ -249,8 +249,8 @@ class StoreWatcher:
         rt = self.ctx.rt
         rt.finding = rt.finding or KernelError(
             f"{self.ctx.where(site.instr)}: {space}-memory race: {what}",
-            "Which of the two values stays is chance: let one thread store the element, put a "
-            "barrier between, or use an atomic.",
+            "Which of the two values remains is undefined: let one thread store the element, put a "
+            "barrier between the stores, or use an atomic.",
         )
 
 

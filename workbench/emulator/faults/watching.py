@@ -1,4 +1,4 @@
-"""Races and uninitialised reads, found by remembering who touched what.
+"""Races and uninitialized reads, found by remembering who touched what.
 
 For every granule of shared memory the watcher keeps the warp that last wrote it, the
 warp (or "several") that read it, and the warp that used an atomic on it, all since the
@@ -127,7 +127,7 @@ class SharedWatcher:
             f"{self.ctx.where(site.instr)}: shared-memory race: {who(self.lanes, row, thread)} "
             f"{verb} {self.ctx.variable_at('shared', address)}, which was {marks.done} by {by} at "
             f"{self.ctx.where(other.instr)} without a barrier between",
-            "Put a __syncthreads() between the two, or use an atomic.",
+            "Put a __syncthreads() between the two accesses, or use an atomic.",
         )
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
@@ -151,7 +151,7 @@ class SharedWatcher:
             f"{'written' if written else 'read'} by {self.mates.who(int(marks[index]))} of its "
             f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
             "The lanes of a warp need not run together, and the compiler moves a lane's loads "
-            "over its own stores: put a __syncwarp() or __syncthreads() between the two.",
+            "over its own stores: put a __syncwarp() or __syncthreads() between the two accesses.",
         )
 
     def _lane(self, on: Array, index: int) -> tuple[int, int]:
@@ -168,10 +168,10 @@ class SharedWatcher:
         row, thread = self._lane(on, index)
         address = int(at[index]) * self.grain
         raise KernelError(
-            f"{self.ctx.where(site.instr)}: uninitialised shared memory: "
+            f"{self.ctx.where(site.instr)}: uninitialized shared memory: "
             f"{who(self.lanes, row, thread)} reads {self.ctx.variable_at('shared', address)}, "
             "which no thread of its block has written",
-            "Shared memory holds nothing defined when a block starts: write it first.",
+            "Shared memory is undefined when a block starts: write it before it is read.",
         )
 
     def barrier(self, mask: Mask) -> None:
@@ -204,7 +204,8 @@ def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> N
     allocation = ctx.rt.arena.allocation_of(where)
     place = f"{allocation.name} + {where - allocation.start} bytes" if allocation else hex(where)
     ctx.rt.finding = ctx.rt.finding or KernelError(
-        f"{ctx.where(site.instr)}: uninitialised memory: {who(lanes, row, thread)} reads {place}, "
+        f"{ctx.where(site.instr)}: uninitialized memory: {who(lanes, row, thread)} reads {place}, "
         "which nothing has written",
-        "Outputs and scratch buffers hold nothing defined when a kernel starts.",
+        "Outputs and scratch buffers are undefined when a kernel starts: write them before they "
+        "are read.",
     )

@@ -80,14 +80,16 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
     if space == "global":
         count = int(out.sum())
         place = _missed(rt.arena, address)
-        place += f"; {count - 1} more threads of this batch do the same" if count > 1 else ""
+        place += (
+            f"; {count - 1} more threads of the same batch of blocks do so too" if count > 1 else ""
+        )
         hint = "Check the index against the array's size, or guard the access."
     else:
         sign = "" if address >= 0 else "−"
-        place = f"at {space} address {sign}{abs(address)} ({ctx.variable_at(space, address)})"
+        place = f" at {space} address {sign}{abs(address)} ({ctx.variable_at(space, address)})"
         place += f"; the block has {_bytes(max(size - begin, 0))}"
         hint = "Check the index against the array's size."
-    raise KernelError(f"{ctx.where(instr)}: out of bounds: {does} {place}", hint)
+    raise KernelError(f"{ctx.where(instr)}: out of bounds: {does}{place}", hint)
 
 
 class Pointers(Protocol):
@@ -122,21 +124,21 @@ def check_span(
         raise KernelError(
             f"{ctx.where(instr)}: out of bounds: a copy by "
             f"{who(ctx.rt.lanes, int(lanes.row[at]), int(lanes.thread[at]))} {verb} "
-            f"{_bytes(stop - start)}, and some {place}",
-            "Check the copy's size and place against the array's size.",
+            f"{_bytes(stop - start)}, the first of them outside{place}",
+            "Check the copy's address and size against the array's size.",
         )
 
 
 def _missed(arena: Arena, address: int) -> str:
-    """How far an address of global memory is off."""
+    """How far an address of global memory is off, with what parts it from the words before it."""
     if address < 4096:
-        return f"at address {hex(address)} (a null pointer?)"
+        return f" at address {hex(address)} (a null pointer?)"
     near = arena.nearest(address)
     if near is None or near[1] > 1 << 40:
-        return f"at address {hex(address)}, in no array"
+        return f" at address {hex(address)}, which lies in no array"
     array, gap = near
     side = "before" if address < array.start else "past the end of"
-    return f"{_bytes(gap)} {side} {array.name} ({_bytes(array.size)})"
+    return f", {_bytes(gap)} {side} {array.name} ({_bytes(array.size)})"
 
 
 def endless(kernel: str, where: str, limit: int) -> KernelError:
@@ -152,19 +154,19 @@ def overdue(kernel: str, where: str, seconds: float) -> KernelError:
     """The time limit was reached."""
     return KernelError(
         f"{where}: kernel {kernel} did not end within {seconds:g} s in the emulator",
-        "If it is only slow, give it more with --timeout SECONDS, or take a smaller problem; a "
-        "loop that never ends shows like this too.",
+        "If it is only slow, allow more with --timeout SECONDS, or choose a smaller problem; a "
+        "loop that never ends looks the same.",
     )
 
 
 def waits_forever(where: str, thread: str, count: int, why: str) -> KernelError:
     """A loop that only another thread could end, and none will."""
-    more = f" and {count - 1:,} more of this batch" if count > 1 else ""
-    reason = why or "every other thread has ended or waits as well"
+    more = f" and {count - 1:,} more of the same batch of blocks" if count > 1 else ""
+    reason = why or "every other thread has exited or waits as well"
     return KernelError(
-        f"{where}: a wait that nothing ends: {thread}{more} would loop here for ever: an iteration "
+        f"{where}: endless wait: {thread}{more} would loop here forever: an iteration "
         f"changes nothing, and {reason}",
-        "Check who is to write what the loop looks at, and that it comes before its own waiting.",
+        "Check which thread is to write what the loop reads, and that it writes before it waits.",
     )
 
 
@@ -177,13 +179,13 @@ def unfit(ctx: Context, instrs: Sequence[Instr], R: Registers, error: Exception)
                 return KernelError(
                     f"{ctx.where(instr)}: kernel {ctx.kernel} reads register {plain(name)}, which "
                     f"nothing has written: `{instr.text}`",
-                    "A variable without a value on some path; on a GPU it holds anything.",
+                    "A variable has no value on some path; on a GPU the register would hold an "
+                    "arbitrary one.",
                 )
     frame = extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
     return KernelError(
         f"{ctx.where(instrs[0])}: kernel {ctx.kernel}: the emulator cannot run "
         f"`{instrs[0].text}` with these values ({type(error).__name__} in {place}: {error})",
-        "If ptxas accepts the instruction, this is a fault of the emulator: report it with the "
-        "PTX.",
+        "If ptxas accepts the instruction, this is a bug in the emulator: report it with the PTX.",
     )

@@ -47,8 +47,8 @@ def mapa(instr: Instr, ctx: Context) -> Run:
             row, thread = first_lane(lanes, beyond)
             count = int(np.broadcast_to(ranks, lanes.shape)[row, thread])
             raise KernelError(
-                f"{ctx.where(instr)}: no block of rank {count}: {who(lanes, row, thread)} maps an "
-                f"address to it, and a cluster has {lanes.geometry.blocks_of_cluster}",
+                f"{ctx.where(instr)}: no block has rank {count}: {who(lanes, row, thread)} maps an "
+                f"address to it, and the cluster has {lanes.geometry.blocks_of_cluster} blocks",
                 "Check the rank against the cluster's size (%cluster_nctarank).",
             )
         own = unsigned(R[a], size).astype(np.int64) & _OFFSET
@@ -105,9 +105,9 @@ class ClusterWait:
         idle = rt.lanes.full(M) & (own == 0)
         if idle.any():
             raise KernelError(
-                f"{self.ctx.where(self.instr)}: a wait for the cluster without an arrival: "
-                f"{who(rt.lanes, *first_lane(rt.lanes, idle))}",
-                "Each thread runs barrier.cluster.arrive before barrier.cluster.wait.",
+                f"{self.ctx.where(self.instr)}: barrier.cluster.wait without "
+                f"barrier.cluster.arrive: {who(rt.lanes, *first_lane(rt.lanes, idle))}",
+                "Each thread must run barrier.cluster.arrive before barrier.cluster.wait.",
             )
         return own
 
@@ -126,6 +126,6 @@ class ClusterWait:
         lanes = self.ctx.rt.lanes
         return KernelError(
             f"{self.ctx.where(self.instr)}: cluster barrier not reached by all threads: "
-            f"{who(lanes, *first_lane(lanes, lanes.full(M)))} waits for ever",
+            f"{who(lanes, *first_lane(lanes, lanes.full(M)))} waits forever",
             "Every thread of every block of a cluster must arrive.",
         )

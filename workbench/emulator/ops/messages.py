@@ -135,15 +135,15 @@ def printf(instr: Instr, ctx: Context) -> Run:
 
 #: What became of a thread that traps, and what to do about it.
 _TRAPS = {
-    "trap": ("the kernel trapped", "The kernel's own check refused what it found."),
+    "trap": ("the kernel trapped", "The kernel executed `trap`: a check of its own failed."),
     "stack": (
         "the stack overflowed",
-        "A recursion is too deep, or does not end; the emulator keeps "
+        "A recursion is too deep or endless; the emulator keeps "
         f"{STACK_BYTES:,} bytes of frames a thread.",
     ),
     "pointer": (
-        "a call through a pointer that is no function of its signature",
-        "Look at what wrote the pointer: a table of functions that was never filled, or an index "
+        "a call through a pointer to no function of this signature",
+        "Check what wrote the pointer: a table of functions that was never filled, or an index "
         "beyond its end.",
     ),
 }

@@ -180,7 +180,7 @@ def build(instr: Instr, ctx: Context) -> Run:
     """
     form = _Form.of(instr)
     if form.unlike:
-        raise ctx.unsupported(instr, "GPUs do not do what the PTX manual says of this form")
+        raise ctx.unsupported(instr, "GPUs do not behave here as the PTX manual says")
     make = _multiply_add if form.name == "vmad" else _scalar if form.lanes == 1 else _packed
     function = make(form)
     operands = instr.operands[1:]

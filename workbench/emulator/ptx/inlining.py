@@ -249,7 +249,7 @@ class _Inliner:
         if callee is None or not callee.body:
             raise KernelError(
                 f"{self.module.where(instr.loc)}: the emulator cannot call {name}: {instr.text}",
-                "Device functions must be in the same file.",
+                "Device functions must be defined in the same file.",
             )
         if name in self.recursive:
             back = f"{name}#:return{len(self.returns.setdefault(name, []))}"

@@ -40,7 +40,7 @@ def tokens_of(text: str) -> list[Token]:
         if match is None:
             raise DataError(
                 f"PTX line {line}: cannot read {text[position : position + 20]!r}",
-                "The PTX must be NVRTC's or nvcc's own text.",
+                "The PTX must be as nvcc or NVRTC wrote it.",
             )
         piece = match.group()
         if match.lastgroup == "word" and piece.startswith("."):

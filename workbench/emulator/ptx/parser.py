@@ -30,7 +30,7 @@ from workbench.emulator.ptx.instructions import (
 )
 from workbench.emulator.ptx.lexer import Cursor, float_of, integer_of
 
-_ONE_MODULE = "A kernel is run with the file that it is in alone: define it there."
+_ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
 
 class _Parser(Cursor):
@@ -144,7 +144,7 @@ class _Parser(Cursor):
             if opaque and self.accept("="):
                 self.skip_braces()  # how it filters and wraps: instructions on it are refused
             elif self.accept("="):
-                init, symbols = self.initialiser(element)
+                init, symbols = self.initializer(element)
                 if not extent_known:
                     count = len(init) // max(element, 1)
                     extent_known = True
@@ -159,7 +159,7 @@ class _Parser(Cursor):
             self.expect(";")
         return out
 
-    def initialiser(self, element: int) -> tuple[bytes, tuple[tuple[int, str], ...]]:
+    def initializer(self, element: int) -> tuple[bytes, tuple[tuple[int, str], ...]]:
         """The bytes of a variable's initial value, and the symbols whose addresses are in it."""
         data = bytearray()
         symbols: list[tuple[int, str]] = []
@@ -184,7 +184,7 @@ class _Parser(Cursor):
                 symbols.append((len(data), name))
                 data += bytes(element)
             else:
-                raise self.error(f"cannot read the initialiser at {self.peek()!r}")
+                raise self.error(f"cannot read the initializer at {self.peek()!r}")
             if depth == 0:
                 return bytes(data), tuple(symbols)
 

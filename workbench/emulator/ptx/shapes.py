@@ -68,16 +68,15 @@ def check_shapes(
         wrong = _wrong(instr, registers)
         if wrong:
             raise KernelError(
-                f"{where(instr)}: kernel {kernel}: `{instr.text}` is no instruction of PTX: "
-                f"{wrong}",
-                "ptxas would refuse it. Look at the inline assembly or at what made this PTX.",
+                f"{where(instr)}: kernel {kernel}: `{instr.text}` is not valid PTX: {wrong}",
+                "ptxas would reject it. Check the inline assembly, or what generated this PTX.",
             )
 
 
 def _wrong(instr: Instr, registers: Mapping[str, str]) -> str:
     guard = instr.guard
     if guard is not None and registers.get(guard.name) != "pred":
-        return f"its guard {guard.name} is no predicate"
+        return f"its guard {guard.name} is not a predicate"
     bounds = _COUNTS.get(instr.op)
     if bounds is None or "async" in instr.parts:
         return ""
@@ -87,11 +86,11 @@ def _wrong(instr: Instr, registers: Mapping[str, str]) -> str:
     place = _ADDRESS.get(instr.op)
     for index, operand in enumerate(instr.operands):
         if isinstance(operand, Addr) != (index == place):
-            return f"operand {index + 1} is {'no' if index == place else 'an'} address"
+            return f"operand {index + 1} is {'not ' if index == place else ''}an address"
     if instr.op in ("bra", "brx"):
         return "" if isinstance(instr.operands[-1], Sym) else "it has no label"
     if place != 0 and instr.operands and not _writable(instr.operands[0]):
-        return "its result is no register"
+        return "its result is not a register"
     return _registers(instr, registers)
 
 
@@ -106,12 +105,12 @@ def _registers(instr: Instr, registers: Mapping[str, str]) -> str:
     for index, operand in enumerate(instr.operands):
         for second, each in _pieces(operand):
             if isinstance(each, Imm) and _must(instr, index, second) and each.width:
-                return f"operand {index + 1} is no predicate"
+                return f"operand {index + 1} is not a predicate"
             if not isinstance(each, Reg) or each.name not in registers:
                 continue
             kind = registers[each.name]
             if (kind == "pred") != _must(instr, index, second):
-                return f"{plain(each.name)} is {'a' if kind == 'pred' else 'no'} predicate"
+                return f"{plain(each.name)} is {'' if kind == 'pred' else 'not '}a predicate"
             wanted = size * (2 if index in doubled else 1)
             if size and kind != "pred" and not isinstance(operand, Vec) and SIZES[kind] != wanted:
                 return f"{plain(each.name)} has {8 * SIZES[kind]} bits, not {8 * wanted}"

@@ -96,7 +96,7 @@ class CodeSite:
 
 
 class AccessWatcher(Protocol):
-    """Told of shared-memory accesses, to find races and uninitialised reads."""
+    """Told of shared-memory accesses, to find races and uninitialized reads."""
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """An access of `site.width` bytes per lane; kind: load, store or atomic."""
@@ -105,7 +105,7 @@ class AccessWatcher(Protocol):
         """All lanes of the mask have passed a barrier of their whole block."""
 
     def warp_barrier(self, mask: Mask) -> None:
-        """The lanes of each warp in the mask have synchronised."""
+        """The lanes of each warp in the mask have synchronized."""
 
 
 class Wait(Protocol):
@@ -164,7 +164,7 @@ class Runtime:
         self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # where it ends
         self.shared_bytes = -(-max(self.shared_limit, 1) // 16) * 16
         self.local_limit = local_bytes
-        self.check = check  # watch shared memory for races and uninitialised reads
+        self.check = check  # watch shared memory for races and uninitialized reads
         self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
         self.lanes: Lanes
         self.watcher: AccessWatcher | None = None
@@ -290,7 +290,7 @@ class Context:
         return KernelError(
             f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
             f"`{instr.text}`{detail}",
-            "docs/emulator.md lists what it supports; use --engine ncu on a GPU machine.",
+            "docs/emulator.md lists what it supports; use --engine ncu on a machine with a GPU.",
         )
 
     def size(self, operand: Operand, default: int = 0) -> int:

@@ -64,7 +64,7 @@ def parity_of(words: Words) -> Ints:
 
 
 def is_barrier(words: Words) -> Bools:
-    """Which words are mbarriers: initialised, and not invalidated since."""
+    """Which words are mbarriers: initialized, and not invalidated since."""
     marked: Bools = (words >> np.uint64(_MARK) & np.uint64(1)).astype(np.bool_)
     return marked
 

@@ -72,9 +72,11 @@ def missing(module: Module, origins: Origins, outputs: Mapping[str, Array]) -> B
         verb = "were" if count > 1 else "was"
         stores = _stores(module, origins, name)
         if not stores:
-            return Blame("", f"{first}{more} {verb} never written: nothing stores to {name}")
+            return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
         where = "this line" if len(stores) == 1 else ", ".join(stores)
-        return Blame(stores[0], f"{first}{more} {verb} never written; {name} is stored by {where}")
+        return Blame(
+            stores[0], f"{first}{more} {verb} never written; {name} is stored to by {where}"
+        )
     return None
 
 

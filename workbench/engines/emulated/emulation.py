@@ -164,7 +164,7 @@ def emulate(
     Args:
         subject: A version in CUDA C++, compiled.
         seed: Seed of the inputs.
-        watch: Look for races and uninitialised reads as well (slower).
+        watch: Look for races and uninitialized reads as well (slower).
         blocks: Run about this many blocks of each launch, for counters alone; 0: all.
         instructions: When to give a batch of blocks up; None: the emulator's own limit.
         seconds: When to give everything up.
@@ -244,6 +244,7 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
         raise KernelError(
             f"{place}{subject.version.id} gives a wrong result on {subject.problem.name}: "
             f"{describe_check(check)}{words}",
-            "The emulator ran the version's own PTX; the same inputs again with --seed.",
+            "The emulator ran the version's own PTX; --seed with the seed shown repeats these "
+            "inputs.",
         )
     return check

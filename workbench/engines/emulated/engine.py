@@ -58,7 +58,7 @@ class EmulatorEngine(Engine):
     name: EngineName = "emulator"
     verify_line = (
         "engine: emulator, on this machine's CPU, watching for races, accesses out of bounds "
-        "and uninitialised memory"
+        "and uninitialized memory"
     )
     profile_line = (
         "engine: emulator, on this machine's CPU; it cannot know time, stalls, cache hits, "
@@ -101,8 +101,8 @@ class EmulatorEngine(Engine):
         """
         if version.kind == "python":
             raise MissingError(
-                f"{version.id} has no [[launch]]: what it runs is a library's",
-                "Its library needs a GPU: run this command on a machine with a GPU.",
+                f"{version.id} has no [[launch]]: it runs a library's kernels",
+                "Its library needs a GPU: run this command on a machine that has one.",
             )
         try:
             return build(self._project, version, self._arch)
@@ -133,7 +133,7 @@ class EmulatorEngine(Engine):
         tell: Callable[[int, Verdict], None],
         begin: Callable[[int], None],
     ) -> None:
-        """See `Engine.verify`: races and uninitialised reads are looked for as well."""
+        """See `Engine.verify`: races and uninitialized reads are looked for as well."""
         for place, subject in enumerate(subjects):
             begin(place)
             check, error = None, None

@@ -44,7 +44,7 @@ class WorkerError(Exception):
 #: Words of the driver's error texts -> kind. First match wins.
 _DRIVER_ERRORS: tuple[tuple[str, FailureKind, str], ...] = (
     ("out of memory", "out-of-memory", "the device has too little free memory"),
-    ("illegal memory access", "crash", "it read or wrote memory that is not its own"),
+    ("illegal memory access", "crash", "it read or wrote outside its arrays"),
     ("misaligned address", "crash", "it used an address that is not aligned to its type"),
     ("illegal instruction", "crash", "it hit an illegal instruction"),
     ("invalid program counter", "crash", "it jumped to an invalid address"),
@@ -101,7 +101,7 @@ class DeviceArray:
 
 
 class Session:
-    """An open device: allocate, copy, poison, synchronise. Use as a context manager.
+    """An open device: allocate, copy, poison, synchronize. Use as a context manager.
 
     Raises:
         WorkerError: ``no-pycuda`` or ``no-device`` on entry.
@@ -216,7 +216,7 @@ class Session:
         host = np.ascontiguousarray(values, dtype=array.dtype)
         if host.shape != array.shape:
             raise WorkerError(
-                "bad-study", f"an input has shape {host.shape} where {array.shape} was said"
+                "bad-study", f"an input has shape {host.shape}, but {array.shape} was declared"
             )
         if host.nbytes:
             self.cuda.memcpy_htod(array.address, host)

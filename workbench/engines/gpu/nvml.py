@@ -70,7 +70,7 @@ def _nvml() -> Any:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise NvmlError(f"NVML does not start: {error}") from error
+        raise NvmlError(f"NVML cannot be started: {error}") from error
     return pynvml
 
 

@@ -251,7 +251,7 @@ class PythonProgram:
             ) from error
         if not callable(call):
             raise WorkerError(
-                "bad-version", f"{self._program.path}: prepare() returned no callable"
+                "bad-version", f"{self._program.path}: prepare() did not return a callable"
             )
         collect = getattr(call, "collect", None)
         self.collect = None if collect is None else on_stream(collect, self._session)

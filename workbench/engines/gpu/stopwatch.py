@@ -35,7 +35,7 @@ MAX_SETS = 8192
 #: (CUDA Runtime API, cudaEventElapsedTime), short enough to give many samples.
 _REPLAY_S = 200e-6
 _MAX_GRAPHS = 64
-#: Device seconds of one batch of samples between two synchronisations.
+#: Device seconds of one batch of samples between two synchronizations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
 #: After a warm-up of this length no further round is needed, and one execution is estimate
@@ -266,7 +266,7 @@ class Stopwatch:
                 Notice(
                     code="no-graph",
                     message="No CUDA graph could be made, so the times of this short kernel "
-                    f"hold some launch latency: {error}",
+                    f"include some launch latency: {error}",
                 )
             )
             return "events"

@@ -56,7 +56,7 @@ def stage(root: Path, folder: Path, jobs: Sequence[Job]) -> None:
     """Put jobs and cubins where `worker_argv` says.
 
     The cubins are copied from the compiler's cache, so that the run folder has all that
-    the printed command needs and the jobs name no path outside of the project.
+    the printed command needs and the jobs name no path outside the project.
 
     Raises:
         MissingError: no space.

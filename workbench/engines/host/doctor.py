@@ -181,7 +181,7 @@ def _counters() -> Iterator[Equipment]:
         yield Equipment(
             what="counters",
             state="missing",
-            detail="no NVIDIA driver here to ask",
+            detail="no NVIDIA driver is here",
             without=presence.WITHOUT_GPU,
         )
     elif locked:

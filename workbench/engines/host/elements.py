@@ -32,7 +32,8 @@ def dtype_of(name: str) -> DType:
         return np.dtype(name)
     except TypeError:
         raise UsageError(
-            f"`{name}` is no type of a buffer's elements", "Write one such as float32 or bfloat16."
+            f"`{name}` is not a type of a buffer's elements",
+            "Write one such as float32 or bfloat16.",
         ) from None
 
 

@@ -30,8 +30,8 @@ def hang(job: Job, where: Where) -> KernelError:
     return KernelError(
         f"{job.program.version} on {job.problem} did not end within {where.timeout_s:g} s; "
         "it and all its processes were ended",
-        "A kernel that never ends (a barrier that not all threads reach, a loop without an "
-        "exit) shows like this; if it is only slow, give it more with --timeout SECONDS.",
+        "A kernel that never ends (a barrier that not all threads reach, an endless loop) looks "
+        "like this; if it is only slow, allow more with --timeout SECONDS.",
     )
 
 
@@ -98,7 +98,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "internal": (
         KernelError,
         "{version} on {problem} failed{step}: {message}{said}",
-        "This failure has no explanation of its own; --debug shows more.",
+        "The cause is not one that workbench knows; --debug shows more.",
     ),
 }
 
@@ -125,7 +125,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
 def describe_check(check: Check) -> str:
     """What is wrong with a result, in lines: the error, the worst element, the counts."""
     if check.error is None:
-        first = f"{check.not_a_number:,} of {check.compared:,} elements are not a number"
+        first = f"{check.not_a_number:,} of {check.compared:,} elements are NaN"
     else:
         first = (
             f"‖out − ref‖ / ‖ref‖ = {digits3(check.error)}, tolerance {digits3(check.tolerance)}"
@@ -142,5 +142,5 @@ def describe_check(check: Check) -> str:
     if check.far_off:
         lines.append(f"{check.far_off:,} of {check.compared:,} elements are far off")
     if check.strayed:
-        lines.append(f"it wrote outside of the buffer {', '.join(check.strayed)}")
+        lines.append(f"it wrote outside the buffer {', '.join(check.strayed)}")
     return "\n  ".join(lines)

@@ -32,7 +32,7 @@ def check_whole(fill: ResolvedFill, size: int) -> None:
     step = dtype_of(fill.dtype).itemsize
     if size % step:
         raise UsageError(
-            f"{fill.where}: `{fill.name}` has {size:,} bytes, which is no whole number of "
+            f"{fill.where}: `{fill.name}` has {size:,} bytes, which is not a whole number of "
             f"{fill.dtype}",
             "Correct its `dtype`.",
         )
@@ -61,7 +61,8 @@ def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
 def no_symbol(fill: ResolvedFill, known: Collection[str] = ()) -> UsageError:
     """The error for a name that is neither a buffer nor a variable of the build."""
     return UsageError(
-        f"{fill.where}: `{fill.name}` is no output, no scratch buffer and no variable of the build",
-        "A __constant__ or __device__ variable must not be static nor in a namespace, and must "
+        f"{fill.where}: `{fill.name}` is neither an output nor a scratch buffer nor a variable of "
+        "the compiled code",
+        "A __constant__ or __device__ variable must be neither static nor in a namespace, and must "
         f"be used. {did_you_mean(fill.name, known, 'names') if known else ''}".rstrip(),
     )

@@ -235,8 +235,8 @@ def choose_hosts(options: RunOptions) -> list[Where]:
         return [choose_where(options)]
     if options.launcher:
         raise UsageError(
-            "--gpus and --launcher cannot stand together",
-            "--gpus is for the GPUs of this host; leave one of them out.",
+            "--gpus and --launcher cannot be used together",
+            "--gpus is for the GPUs of this host; use only one of them.",
         )
     models: dict[tuple[str, tuple[int, int]], list[str]] = {}
     chosen = choose_gpus(options.gpus)

@@ -85,6 +85,6 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
                     _clear(root, relative)
         return
     raise MissingError(
-        f"{_MAX_RUNS} runs named {name} are going on in {root / RUNS}",
+        f"{_MAX_RUNS} runs named {name} are under way in {root / RUNS}",
         "Wait for them, or remove that folder.",
     )

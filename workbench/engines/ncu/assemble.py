@@ -49,7 +49,7 @@ def fold_repeats(profile: Profile, repeats: int, program: int = 0) -> Profile:
     if not launches or len(launches) % repeats or (program and len(launches) != program * repeats):
         raise DataError(
             f"ncu profiled {len(launches)} launches in {repeats} executions of the version",
-            "Each execution must launch the same kernels; leave out --repeat.",
+            "Every execution must launch the same kernels; otherwise leave out --repeat.",
         )
     each = len(launches) // repeats
     folded = []
@@ -59,7 +59,7 @@ def fold_repeats(profile: Profile, repeats: int, program: int = 0) -> Profile:
             names = ", ".join(sorted({launch.kernel for launch in group}))
             raise DataError(
                 f"launch {position + 1} was a different kernel each time: {names}",
-                "Each execution must launch the same kernels; leave out --repeat.",
+                "Every execution must launch the same kernels; otherwise leave out --repeat.",
             )
         kept = sorted(group, key=_duration)[(len(group) - 1) // 2]
         folded.append(msgspec.structs.replace(kept, index=position, spreads=_spreads(group)))
@@ -197,7 +197,7 @@ def library_notices(notices: Sequence[Notice], version: str) -> tuple[Notice, ..
     if len(kept) < len(notices):
         message = (
             f"The kernels of {version} are a library's: the report has no source of them, so "
-            "counters stand at instructions and not at source lines."
+            "counters are known per instruction and not per source line."
         )
         kept.append(Notice(code="library-kernel", message=message))
     return tuple(kept)

@@ -56,7 +56,7 @@ class GpuEngine(Engine):
         self.project = project
         self.where = where
         self.seed = fresh_seed() if seed is None else seed
-        self.profile_line = f"engine: ncu ({ncu}); times are taken outside of it"
+        self.profile_line = f"engine: ncu ({ncu}); times are measured without it"
         self._ncu = ncu
         self._say = say
 

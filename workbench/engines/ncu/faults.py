@@ -35,7 +35,7 @@ def permission(without: str = "Without it verify and time work.") -> CountersDen
     """
     return CountersDeniedError(
         "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM)",
-        "Either run as root, or let every user: put `options nvidia "
+        "Run as root, or allow every user: put `options nvidia "
         "NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/nvidia-profiling.conf "
         "and reboot (in a container: start it with --cap-add=SYS_ADMIN; under WSL: NVIDIA "
         "Control Panel of Windows, Developer, Manage GPU Performance Counters). "
@@ -70,11 +70,11 @@ _NO_ROOM = (
     "Free some space (a report takes about a megabyte per kernel) below the project's build "
     "folder, and check its permissions.",
 )
-_DRIVER = ("ncu and the driver do not fit", "Install a newer driver, or an older ncu.")
+_DRIVER = ("ncu and the driver are not compatible", "Install a newer driver, or an older ncu.")
 _CHIP = (
     "ncu does not support this GPU",
     "Recent versions of ncu support chips from compute capability 7.0 (Volta) or 7.5 "
-    "(Turing) on; take an ncu that knows the chip.",
+    "(Turing) on; use an ncu that knows the chip.",
 )
 #: Words of ncu's output -> what is missing, and what to do next; the first match wins.
 _LACKS = {
@@ -145,7 +145,7 @@ def find_fault(
             f"{version} crashed on {job.problem} while it was profiled:{_quote(finished)}",
             "It read or wrote out of bounds, most likely: `workbench verify "
             f"{job.study}/{version} --problem {job.problem} --sanitize` names the line. "
-            "The report that ncu wrote is worthless and was removed.",
+            "The report that ncu wrote is incomplete and was removed.",
         )
     if "No kernels were profiled" in text:
         return KernelError(
@@ -174,7 +174,7 @@ def find_fault(
         )
     if not report:
         return DataError(
-            f"ncu ended well but left no report of {version}",
+            f"ncu succeeded but left no report of {version}",
             "Run it again; `workbench profile --dry-run` prints the command.",
         )
     return None

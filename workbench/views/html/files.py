@@ -104,12 +104,12 @@ def _report_pages(report: _Report, key: str) -> Iterator[Page]:
 
 
 def _overview(report: _Report, home: str) -> Rendered:
-    from workbench.views.html.pages.index import summarise_files
+    from workbench.views.html.pages.index import summarize_files
     from workbench.views.html.pages.report import report_view
     from workbench.views.html.render import render
 
     view = report_view(report.profile, report.name, launch_page)
-    summary = summarise_files((report.profile,), report.name, home)
+    summary = summarize_files((report.profile,), report.name, home)
     html = render("report.html", home, view=view)
     return Rendered(html=html, summary=msgspec.to_builtins(summary))
 
@@ -140,7 +140,7 @@ def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Pag
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
     from workbench.analysis.step import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
-    from workbench.views.html.pages.index import summarise_files
+    from workbench.views.html.pages.index import summarize_files
 
     labels = (old.label, new.label)
     if labels[0] == labels[1]:
@@ -153,7 +153,7 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
     head = Head(
         name=f"{labels[0]} → {labels[1]}",
         heading=" → ".join(dict.fromkeys(kernels)),
-        crumbs=(Link("Studies", "index.html"), Link(f"{labels[0]} → {labels[1]}")),
+        crumbs=(Link("Overview", "index.html"), Link(f"{labels[0]} → {labels[1]}")),
         pages=tuple(
             Link(label, f"../../{report.folder}/index.html")
             for label, report in zip(labels, (old, new), strict=True)
@@ -163,6 +163,6 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
             for notice in dict.fromkeys((*old.profile.notices, *new.profile.notices))
         ),
     )
-    summary = summarise_files((step.old, step.new), head.name, path)
+    summary = summarize_files((step.old, step.new), head.name, path)
     page = render_diff(path, diff_view(step, head))
     return replace(page, summary=msgspec.to_builtins(summary))

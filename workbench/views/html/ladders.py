@@ -201,12 +201,12 @@ def _render_ladder(
     strips: Mapping[StepName, tuple[Phrase, ...]],
     path: str,
 ) -> Rendered:
-    from workbench.views.html.pages.index import summarise
+    from workbench.views.html.pages.index import summarize
     from workbench.views.html.pages.ladder import ladder_view
     from workbench.views.html.render import render
 
     view = ladder_view(ladder, pairs, strips)
-    summary = msgspec.to_builtins(summarise(ladder, view))
+    summary = msgspec.to_builtins(summarize(ladder, view))
     return Rendered(
         html=render("ladder.html", path, view=view),
         summary={**summary, "steps": [list(s) for s in ladder.steps]},

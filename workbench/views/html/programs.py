@@ -122,7 +122,7 @@ def _pages(program: _Surveyed, key: str) -> Iterator[Page]:
 
 
 def _overview(program: _Surveyed) -> Rendered:
-    from workbench.views.html.pages.index import summarise_program
+    from workbench.views.html.pages.index import summarize_program
     from workbench.views.html.pages.program import on_page, program_view
     from workbench.views.html.pages.report import launch_page_view
     from workbench.views.html.render import render
@@ -139,7 +139,7 @@ def _overview(program: _Surveyed) -> Rendered:
         panel = on_page(view.panel, launch_page(speaker.index))
         kernel = shortened(speaker.kernel)
     page = program_view(capture, detail, launch_page, (kernel, panel))
-    summary = summarise_program(capture, program.home)
+    summary = summarize_program(capture, program.home)
     html = render("program.html", program.home, view=page)
     return Rendered(html=html, summary=msgspec.to_builtins(summary))
 
@@ -235,7 +235,7 @@ class _Compared:
             heading=name,
             name=self.name,
             change=in_program(self.difference, row),
-            crumbs=(Link("Studies", "index.html"), Link(self.name, self.home), Link(name)),
+            crumbs=(Link("Overview", "index.html"), Link(self.name, self.home), Link(name)),
             steps=neighbours(links, order.index(number), "kernel"),
             pages=tuple(sides),
         )
@@ -249,7 +249,7 @@ class _Compared:
             yield Page(path=path, key=key, owner=owner, render=partial(self._step, number, path))
 
     def _overview(self) -> Rendered:
-        from workbench.views.html.pages.index import summarise_programs
+        from workbench.views.html.pages.index import summarize_programs
         from workbench.views.html.pages.program import on_page
         from workbench.views.html.pages.programdiff import program_diff_view
         from workbench.views.html.render import render
@@ -267,7 +267,7 @@ class _Compared:
             ),
             (kernel, panel),
         )
-        summary = summarise_programs(self.difference, self.home)
+        summary = summarize_programs(self.difference, self.home)
         html = render("programdiff.html", self.home, view=view)
         return Rendered(html=html, summary=msgspec.to_builtins(summary))
 

@@ -330,7 +330,7 @@ def _check_names(out: Path, manifest: _Manifest) -> None:
     except DataError as error:
         raise DataError(
             f"{out / MANIFEST} is not to be trusted: {error.message}",
-            f"Nothing was changed. Remove {out}; a report is made anew at any time.",
+            f"Nothing was changed. Remove {out}; a report can be written again at any time.",
         ) from error
 
 

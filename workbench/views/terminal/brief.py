@@ -88,7 +88,7 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     told = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
     for tie in told[: detail.others]:
         title = {
-            "launch": "The launch",
+            "launch": _launch(tie),
             "symbol": f"Shared by {tie.together}, linked by {_names(tie)}",
             "unknown": f"Source unknown{', ' if tie.places else ''}{tie.places}",
         }.get(tie.link, f"Elsewhere ({_ELSEWHERE.get(tie.note, 'the compiler, or noise')})")
@@ -97,6 +97,12 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     words += [quiet_words(story.quiet)] * bool(story.quiet and not story.chapters)
     out += [Text(word, style=DIM) for word in words]
     return [*out, *(Text(clean(word), style=WARN) for word in story.attribution.words)]
+
+
+def _launch(tie: Tie) -> str:
+    """``The launch of split_rows, removed``."""
+    whose = f" of {_names(tie)}" if tie.symbols else ""
+    return f"The launch{whose}{f', {tie.note}' if tie.note in ('added', 'removed') else ''}"
 
 
 def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:

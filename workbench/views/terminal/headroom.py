@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.headroom.panel import line_at, waited_most
+from workbench.analysis.headroom.panel import line_at, statement_at, waited_most
 from workbench.analysis.stalls import stall_words
 from workbench.model import LineKey, Profile
 from workbench.units import factor, quantity
@@ -56,6 +56,6 @@ def _place(profile: Profile, key: LineKey) -> str:
 
 
 def _code(profile: Profile, key: LineKey) -> list[RenderableType]:
-    _, text = line_at(profile, key)
+    text = statement_at(profile, key)
     code = Text(clean(text), no_wrap=True, overflow="ellipsis")
     return [Padding(code, (0, 0, 0, 2))] if text else []

@@ -33,7 +33,8 @@ _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 def words_view(story: Story) -> list[RenderableType]:
     """What is told first of a step: the causal strip, and the sentence."""
     strip = Text(clean(line(story.strip)), style="bold")
-    return [Text(), strip, Text(), Text(clean(story.sentence))] if story.sentence else []
+    first = [Text(), strip] if story.strip else []
+    return [*first, Text(), Text(clean(story.sentence))] if story.sentence else []
 
 
 def hunks_view(

@@ -285,7 +285,7 @@ class Declarations(Recorder):
         self.bodies.append(node)
 
     def declared_name(self, node: Node | None) -> tuple[Node | None, Node | None]:
-        """(name, innermost declarator without its initialiser) of a declarator."""
+        """(name, innermost declarator without its initializer) of a declarator."""
         shape = node
         while node is not None and node.type not in ("identifier", "field_identifier"):
             if node.type == "init_declarator":

@@ -170,7 +170,7 @@ def copied_bytes(instr: Instr, ctx: Context, sizes: Array, spots: Spots) -> Ints
         size = int(sizes[np.argmax(sizes % CHUNK != 0)])
         raise KernelError(
             f"{ctx.where(instr)}: a bulk copy of {size} bytes, which is not a multiple of {CHUNK}",
-            "Copy whole chunks of 16 bytes, or leave the rest to plain loads.",
+            "Copy whole chunks of 16 bytes, and the rest with ordinary loads.",
         )
     return sizes
 

@@ -61,7 +61,7 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
     """Arrive at the barriers of spots and move their transaction counts.
 
     Raises:
-        KernelError: a barrier that was never initialised, or one that more threads arrive
+        KernelError: a barrier that was never initialized, or one that more threads arrive
             at, or more bytes come to, than it can count.
     """
     memory, keys = words_of(ctx), keys_of(ctx, spots)
@@ -80,7 +80,7 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
     bad = after.beyond | after.overflow
     if bad.any():
         at = int(np.argmax(bad))
-        what = "more threads arrive than it was initialised for" if after.beyond[at] else (
+        what = "more arrivals than it was initialized for" if after.beyond[at] else (
             f"its transaction count leaves ±{MOST:,} bytes"
         )  # fmt: skip
         raise _at_barrier(instr, ctx, spots, int(first[at]), what, (
@@ -93,12 +93,12 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
 
 
 def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
-    """Raise where a spot is not an initialised mbarrier."""
+    """Raise where a spot is not an initialized mbarrier."""
     known = is_barrier(words_of(ctx)[keys_of(ctx, spots)])
     if not known.all():
         raise _at_barrier(
-            instr, ctx, spots, int(np.argmin(known)), "it has not been initialised",
-            "One thread calls mbarrier.init; a barrier of the block lets the others know.",
+            instr, ctx, spots, int(np.argmin(known)), "it has not been initialized",
+            "One thread must call mbarrier.init, and a barrier make it known to the others.",
         )  # fmt: skip
 
 
@@ -145,21 +145,21 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 def _init(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     find, count = barrier_operand(instr, ctx, 0), ctx.slot(instr.operands[1], 4)
 
-    def initialise(R: Registers, M: Mask) -> None:
+    def initialize(R: Registers, M: Mask) -> None:
         spots = find(R, M)
         counts = lanes_of(R, count, 4, M, ctx.rt.lanes).astype(np.int64)
         wrong = (counts < 1) | (counts > MOST)
         if wrong.any():
             at = int(np.argmax(wrong))
             raise _at_barrier(
-                instr, ctx, spots, at, f"a count of {int(counts[at])}",
+                instr, ctx, spots, at, f"initialized with a count of {int(counts[at])}",
                 f"A phase waits for 1 to {MOST:,} arrivals.",
             )  # fmt: skip
         words_of(ctx)[keys_of(ctx, spots)] = fresh(counts)
         if ctx.rt.order is not None:
-            ctx.rt.order.initialised(site, spots, keys_of(ctx, spots))
+            ctx.rt.order.initialized(site, spots, keys_of(ctx, spots))
 
-    return initialise
+    return initialize
 
 
 def _transaction(instr: Instr, ctx: Context) -> Run:
@@ -271,7 +271,7 @@ class PhaseWait:
         more = f" and {M.count - 1} more of this batch" if M.count > 1 else ""
         return KernelError(
             f"{ctx.where(self.instr)}: mbarrier {place} never completes: "
-            f"{who(lanes, row, thread)}{more} wait for ever for its phase of parity "
+            f"{who(lanes, row, thread)}{more} wait forever for its phase of parity "
             f"{int(asked.parity[row, thread])}, which lacks {int(phase.pending[0])} of "
             f"{int(phase.expected[0])} arrivals and {int(phase.bytes[0]):,} bytes",
             "Check the parity that is waited for, the count of mbarrier.init, and the bytes of "

@@ -124,7 +124,7 @@ def ended(ctx: Context, instr: Instr, spots: Spots, at: int) -> KernelError:
     lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
     rank = int(spots.owner[at]) % ctx.rt.lanes.geometry.blocks_of_cluster
     return KernelError(
-        f"{ctx.where(instr)}: shared memory of a block that has ended: {lane} uses that of rank "
-        f"{rank}",
-        "Blocks whose shared memory others use wait for their cluster before they end.",
+        f"{ctx.where(instr)}: shared memory of a block that has exited: {lane} accesses that of "
+        f"rank {rank}",
+        "A block whose shared memory others use must wait for its cluster before it exits.",
     )

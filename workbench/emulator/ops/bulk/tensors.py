@@ -183,15 +183,15 @@ def _check_corners(
     if (cut := corners[:, 0] * m.size % 16 != 0).any():
         first = int(corners[cut][0, 0])
         text = f"a tile starts at element {first} of a row, {first * m.size} bytes from its start"
-        hint = "The innermost coordinate times the element's size is a multiple of 16 bytes."
+        hint = "The innermost coordinate times the element's size must be a multiple of 16 bytes."
     elif stores:
         if (before := (corners < 0).any(axis=1)).any():
             place = tuple(corners[before][0].tolist())
             text = f"a store of a tile at {place}, before the tensor"
-            hint = "Only loads may start at negative coordinates; store what lies inside."
+            hint = "Only loads may start at negative coordinates; store only what lies inside."
         elif m.im2col is not None and any((*m.im2col.lower, *m.im2col.upper)):
-            text = "a store of pixels by a map whose bounding box is not the image"
-            hint = "Corners of a map that is stored by are 0: nothing may lie outside."
+            text = "an im2col store through a map whose bounding box is not the whole image"
+            hint = "The corners of a map that stores use must all be 0."
     if text:
         raise KernelError(f"{ctx.where(instr)}: {text}", hint)
 
@@ -212,20 +212,20 @@ def _decoded(
     found = decode(data)
     if found is None:
         raise KernelError(
-            f"{ctx.where(instr)}: the bytes that are to be a tensor map are none",
-            "Give the launch a tensor map for this argument.",
+            f"{ctx.where(instr)}: this argument does not point to a tensor map",
+            "Pass the name of a [[tensor_map]] as this argument.",
         )
     m = found[0]
     if m.rank != rank or (m.im2col is not None) != im2col:
         mode = "im2col" if m.im2col is not None else "tiled"
         raise KernelError(
             f"{ctx.where(instr)}: the tensor map is {mode} with {m.rank} axes, and "
-            f"`{'.'.join(instr.parts)}` wants another",
-            "The instruction's mode and number of coordinates are those of the map.",
+            f"`{'.'.join(instr.parts)}` needs another",
+            "The instruction's mode and number of coordinates must be those of the map.",
         )
     if m.interleave or (m.swizzle and m.shape[0] * m.size != m.swizzle):
         raise ctx.unsupported(
-            instr, "interleaved channels, and rows shorter than what is swizzled: how they lie "
+            instr, "interleaved channels, or rows shorter than the swizzle: how they lie "
             "in memory is not documented",
         )  # fmt: skip
     return found

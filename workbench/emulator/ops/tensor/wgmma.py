@@ -173,7 +173,8 @@ def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
         raise KernelError(
             f"{ctx.where(instr)}: wgmma without its whole warpgroup: {who(lanes, row, thread)} "
             "runs it, but not all 128 threads of its four warps do",
-            "All threads of four warps, the first one's number a multiple of 4, run it together.",
+            "All threads of four warps, the first warp's number a multiple of 4, must run it "
+            "together.",
         )
     block, group = np.nonzero(every)
     return Warpgroups(block, group, every)
@@ -222,8 +223,8 @@ class StoredMatrix:
         if low < RESERVED or high + SIZES[self.kind] > end:
             raise KernelError(
                 f"{ctx.where(instr)}: out of bounds: the matrix descriptor {bits:#018x} reaches "
-                f"shared address {low if low < RESERVED else high}; the block's memory goes from "
-                f"{RESERVED} to {max(end, RESERVED)}",
+                f"shared address {low if low < RESERVED else high}; the block's shared memory goes "
+                f"from {RESERVED} to {max(end, RESERVED)}",
                 "Check the descriptor's start and offsets, which are in units of 16 bytes.",
             )
         return where

@@ -92,9 +92,9 @@ def _check_places(instr: Instr, ctx: Context, role: str, fragment: Operand) -> N
             other, at = min(held)
             raise KernelError(
                 f"{ctx.where(instr)}: a fragment out of order: `{instr.op}` takes register {name} "
-                f"for the {place + 1}. of {role.upper()}, and it is the {at + 1}. of a fragment "
+                f"as number {place + 1} of {role.upper()}, but it is number {at + 1} of a fragment "
                 f"of {other.upper()}",
-                "How a fragment's elements lie in its registers is the chip's own: pass on whole "
+                "Which elements a fragment's registers hold depends on the chip: pass on whole "
                 "fragments as they are.",
             )
 

@@ -139,7 +139,7 @@ class IndexView(Record, frozen=True):
     box: tuple[int, int] = SPARK
 
 
-def summarise(ladder: Ladder, view: LadderView) -> LadderSummary:
+def summarize(ladder: Ladder, view: LadderView) -> LadderSummary:
     """The index's words on a ladder, taken from its page."""
     known, folder = ladder.study.problems, ladder_folder(ladder)
     own = [rung for rung in ladder.order if not rung.is_baseline and rung.seconds]
@@ -186,7 +186,7 @@ def _gain(first: Rung, best: Rung) -> str:
     return units.factor(found.value) if found is not None else ""
 
 
-def summarise_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
+def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
     """The index's words on a report file, or on two that were compared."""
 
     def said(texts: Iterable[str]) -> str:
@@ -202,7 +202,7 @@ def summarise_files(profiles: Sequence[Profile], name: str, href: str) -> Report
     )
 
 
-def summarise_program(capture: ProgramCapture, href: str) -> ProgramSummary:
+def summarize_program(capture: ProgramCapture, href: str) -> ProgramSummary:
     """The index's words on a captured program."""
     return ProgramSummary(
         name=f"@{capture.name}",
@@ -215,9 +215,9 @@ def summarise_program(capture: ProgramCapture, href: str) -> ProgramSummary:
     )
 
 
-def summarise_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
+def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
     """The index's words on two programs that were compared."""
-    sides = [summarise_program(side, href) for side in (difference.old, difference.new)]
+    sides = [summarize_program(side, href) for side in (difference.old, difference.new)]
     old, new = difference.totals
 
     def said(field: str) -> str:

@@ -193,7 +193,7 @@ def ladder_view(
     return LadderView(
         head=Head(
             heading=ladder.study.title,
-            crumbs=(Link("Studies", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
+            crumbs=(Link("Overview", "index.html"), Link(f"{ladder.name} · {ladder.problem}")),
             chips=tuple(chips),
             notices=tuple(notices),
         ),

@@ -146,7 +146,7 @@ def program_view(
         head=Head(
             heading=" ".join(capture.command),
             name=f"@{capture.name}",
-            crumbs=(Link("Studies", "index.html"), Link(f"@{capture.name}")),
+            crumbs=(Link("Overview", "index.html"), Link(f"@{capture.name}")),
             chips=program_chips((capture,)),
             notices=tuple(notices),
         ),

@@ -140,7 +140,7 @@ def program_diff_view(
         head=Head(
             heading=" → ".join(dict.fromkeys(" ".join(one.command) for one in captures)),
             name=title,
-            crumbs=(Link("Studies", "index.html"), Link(title)),
+            crumbs=(Link("Overview", "index.html"), Link(title)),
             pages=tuple(pages[1]),
             chips=program_chips(captures),
             notices=difference.warnings,

@@ -91,7 +91,7 @@ def report_view(profile: Profile, name: str, page: Callable[[int], str]) -> Repo
     return ReportView(
         head=Head(
             heading=name,
-            crumbs=(Link("Studies", "index.html"), Link(name)),
+            crumbs=(Link("Overview", "index.html"), Link(name)),
             chips=head_chips(profile),
             notices=tuple(notices),
         ),

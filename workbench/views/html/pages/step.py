@@ -21,7 +21,7 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
         heading=(after.title if is_step else "") or ladder.study.title,
         change=declared.change if declared and is_step else "",
         crumbs=(
-            Link("Studies", "index.html"),
+            Link("Overview", "index.html"),
             Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
             Link(f"{old} → {new}"),
         ),

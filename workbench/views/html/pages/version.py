@@ -288,7 +288,7 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
         name=rung.id,
         change=near.change,
         crumbs=(
-            Link("Studies", "index.html"),
+            Link("Overview", "index.html"),
             Link(ladder.name, f"{ladder_folder(ladder)}/index.html"),
             Link(rung.id),
         ),
@@ -307,7 +307,7 @@ def report_launch_view(
     head = Head(
         heading=launch.kernel,
         name=f"#{launch.index}",
-        crumbs=(Link("Studies", "index.html"), Link(name, home), Link(launch.kernel)),
+        crumbs=(Link("Overview", "index.html"), Link(name, home), Link(launch.kernel)),
         steps=steps,
         chips=head_chips(profile),
         notices=tuple(remarks(profile)),

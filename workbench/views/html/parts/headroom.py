@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.headroom.panel import line_at, waited_most
+from workbench.analysis.headroom.panel import line_at, statement_at, waited_most
 from workbench.analysis.limit import RESOURCES, Limit
 from workbench.analysis.stalls import stall_words
 from workbench.model import LineKey, Profile, Record
@@ -99,11 +99,11 @@ def _place(profile: Profile, key: LineKey | None, anchor: Anchor) -> tuple[str, 
     """Words, address and text of a line; "" for what is not known."""
     if key is None:
         return "", "", ""
-    path, text = line_at(profile, key)
+    path, _ = line_at(profile, key)
     name = PurePosixPath(path.replace("\\", "/")).name
     own = len({source.path for source in profile.sources}) > 1
     words = f"line {key[1]} of {name}" if own and name else f"line {key[1]}"
-    return words, anchor(key), text
+    return words, anchor(key), statement_at(profile, key)
 
 
 def _hot(panel: Panel, profile: Profile, anchor: Anchor) -> HotSpot | None:
