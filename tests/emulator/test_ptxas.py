@@ -109,6 +109,54 @@ def test_before_compute_capability_9_constants_are_operands() -> None:
     assert old[kernel.at("mov.u32 %r3")] == 1
 
 
+# --- values in one register
+
+LOADED = START + "".join(f"ld.global.u32 %r{j}, [%rd2+{4 * j}];" for j in range(11, 15))
+SELECTED = (
+    LOADED + "setp.gt.s32 %p1, %r13, %r14; MAKE selp.b32 %r22, A, B, %p1; st.global.u32 [%rd2], "
+    "%r22; USE ret;"
+)
+MIN, MAX = "min.s32 %r20, %r11, %r12;", "max.s32 %r21, %r11, %r12;"
+
+
+@pytest.mark.parametrize(
+    ("make", "sides", "use", "weight"),
+    [
+        (MIN + MAX, "%r20, %r21", "", 0),  # @!P0 VIMNMX over the other
+        (MIN + MAX, "%r21, %r20", "", 0),
+        (MIN, "%r20, %r11", "", 0),
+        (MIN, "%r11, %r20", "", 0),
+        ("add.s32 %r20, %r11, 3;", "%r20, %r11", "", 0),
+        (MIN, "%r20, 7", "", 1),  # a literal lies in no register
+        (MIN, "%r20, %r11", "st.global.u32 [%rd2+4], %r11;", 1),  # needed afterwards
+        (MIN + MAX, "%r20, %r21", "st.global.u32 [%rd2+4], %r20;", 1),
+        (MIN + MAX, "%r20, %r21", "st.global.u32 [%rd2+4], %r21;", 1),
+        ("ld.global.u32 %r20, [%rd2+64];", "%r20, %r11", "", 1),  # no load under a predicate
+    ],
+)
+def test_one_value_is_written_over_the_other(
+    make: str, sides: str, use: str, weight: float
+) -> None:
+    """Read off ptxas 13.0: SEL is made only where neither value's register can be taken."""
+    kernel = Kernel(SELECTED.replace("MAKE", make).replace("A, B", sides).replace("USE", use))
+    assert kernel.weights()[kernel.at("selp")] == weight
+
+
+@pytest.mark.parametrize(("read", "weight"), [("%r11", 1), ("%r12", 0)])
+def test_a_move_over_a_value_that_is_still_read(read: str, weight: float) -> None:
+    """A window of values that moves on: the new one exists while the old one is still read."""
+    kernel = Kernel(
+        LOADED
+        + f"""
+        mov.u32 %r11, 5;
+        L: add.s32 %r20, %r11, %r13; add.s32 %r21, %r20, {read}; mov.u32 %r11, %r20;
+        add.s32 %r12, %r12, %r21; setp.lt.s32 %p1, %r12, %r1; @%p1 bra L;
+        st.global.u32 [%rd2], %r11; ret;
+        """
+    )
+    assert kernel.weights()[kernel.at("mov.u32 %r11, %r20")] == weight
+
+
 # --- conditions
 
 

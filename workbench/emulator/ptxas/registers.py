@@ -9,6 +9,7 @@ registers at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from workbench.emulator.ptx.flow import (
     BasicBlock,
@@ -20,6 +21,15 @@ from workbench.emulator.ptx.flow import (
     walk,
 )
 from workbench.emulator.ptx.instructions import SIZES, Imm, Instr, Operand, Reg, Vec
+from workbench.emulator.ptxas.folding import WORDS, Names
+
+#: What can be done under a predicate at no other cost than its own.
+_SIMPLE = frozenset(
+    (
+        "add", "sub", "mul", "mad", "fma", "min", "max", "and", "or", "xor", "not", "neg", "abs",
+        "shl", "shr", "shf", "lop3", "popc", "clz", "brev", "bfe", "prmt", "selp", "cvt",
+    )
+)  # fmt: skip
 
 
 def copies(graph: ControlFlow) -> dict[int, float]:
@@ -54,13 +64,22 @@ def _of_block(
                 if literal.bits == 0:
                     zeros.append(id(instr))
             elif literal is None and written and isinstance(source, Reg):
-                out[id(instr)] = 1.0 if source.name in live else 0.0
+                kept = source.name in live or _crosses(block, instr, source.name, name)
+                out[id(instr)] = 1.0 if kept else 0.0
         if instr.guard is None:
             live.difference_update(names)
         live.update(arguments(instr))
     if len(zeros) > 1:
         out.update(dict.fromkeys(zeros, 0.5))
     return out
+
+
+def _crosses(block: BasicBlock, move: Instr, source: str, target: str) -> bool:
+    """Is the target's old value read where the value that is moved exists already?"""
+    reads = False
+    for instr in block.instrs[: block.instrs.index(move)]:
+        reads = source not in results(instr) and (reads or target in arguments(instr))
+    return reads
 
 
 def _literals(block: BasicBlock, made: Mapping[str, list[Instr]]) -> dict[int, Imm]:
@@ -136,3 +155,54 @@ def stored_literals(graph: ControlFlow) -> dict[int, float]:
                 count = sum(map(bool, halves if wide else halves[:1]))
                 out[id(instr)] = out.get(id(instr), 0.0) + count
     return out
+
+
+def overwritten(graph: ControlFlow, names: Names, folded: AbstractSet[int]) -> set[int]:
+    """Selections of which one value is written over the other, under the predicate.
+
+    What is made for the selection alone is made in the other's register, if that is not
+    needed any more. Read off ptxas 13.0, 16 small kernels.
+
+    Args:
+        graph: The kernel.
+        names: Of its blocks.
+        folded: Instructions that are none of their own (`workbench.emulator.ptxas.folding`).
+
+    Returns:
+        Their ``selp``, by ``id``.
+    """
+    out = set[int]()
+    for block in graph.ordered:
+        before = dict[int, Instr]()
+        for instr in block.instrs:
+            if instr.op == "selp" and instr.parts[-1] in (*WORDS, "f32"):
+                sides = [each.name for each in instr.operands[1:3] if isinstance(each, Reg)]
+                pairs = (sides, sides[::-1]) if len(set(sides)) == 2 else ()
+                if any(
+                    _made_for(one, names, before, folded) and _ends(other, instr, names, before)
+                    for one, other in pairs
+                ):
+                    out.add(id(instr))
+            before[id(instr)] = instr
+    return out
+
+
+def _made_for(
+    name: str, names: Names, before: Mapping[int, Instr], folded: AbstractSet[int]
+) -> bool:
+    """Is a register made in the same block, for one use, by an instruction that can be guarded?"""
+    made = names.makers[name]
+    if len(made) != 1 or names.uses[name] != 1 or id(made[0]) not in before:
+        return False
+    instr = made[0]
+    return instr.op in _SIMPLE and instr.guard is None and id(instr) not in folded
+
+
+def _ends(name: str, at: Instr, names: Names, before: Mapping[int, Instr]) -> bool:
+    """Is a register not needed after a selection that takes it?"""
+    if name in results(at):
+        return True
+    made = names.makers[name]
+    if not made or any(id(each) not in before for each in made):
+        return False
+    return all(user is at or id(user) in before for user in names.users[name])

@@ -29,7 +29,7 @@ from workbench.emulator.ptxas.divergence import exits, fences, hammocks
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.fragments import fragments
 from workbench.emulator.ptxas.predicates import spills
-from workbench.emulator.ptxas.registers import copies, gathered, stored_literals
+from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
 from workbench.emulator.ptxas.unrolling import unrolled
 
 _ROUTINES = {  # instructions of ptxas's in-line sequences, common path
@@ -82,6 +82,7 @@ class Weights:
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
         self._copies = copies(graph)
+        self._overwritten = overwritten(graph, self._names, self._folded)
         self._differing = varying(blocks)
         self._divided: dict[object, set[tuple[Operand, ...]]] = defaultdict(set)
         self._of: dict[int, float] = {
@@ -181,7 +182,7 @@ class Weights:
             return 0.0 if instr.guard is None else 1.0
         if op in (*LOGIC, "not") and kind == "pred":
             return 0.0 if op == "not" or self._in_comparison(instr) else 1.0
-        if id(instr) in self._folded:
+        if id(instr) in self._folded or id(instr) in self._overwritten:
             return 0.0
         if op in ADDS and kind in WIDE:
             return self._wide_add(instr)
