@@ -131,7 +131,8 @@ MIN, MAX = "min.s32 %r20, %r11, %r12;", "max.s32 %r21, %r11, %r12;"
         (MIN, "%r20, %r11", "st.global.u32 [%rd2+4], %r11;", 1),  # needed afterwards
         (MIN + MAX, "%r20, %r21", "st.global.u32 [%rd2+4], %r20;", 1),
         (MIN + MAX, "%r20, %r21", "st.global.u32 [%rd2+4], %r21;", 1),
-        ("ld.global.u32 %r20, [%rd2+64];", "%r20, %r11", "", 1),  # no load under a predicate
+        ("ld.global.u32 %r20, [%rd2+64];", "%r20, %r11", "", 0),  # @P0 LDG
+        ("shfl.sync.bfly.b32 %r20, %r11, 1, 31, -1;", "%r20, %r11", "", 1),
     ],
 )
 def test_one_value_is_written_over_the_other(

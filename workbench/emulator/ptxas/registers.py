@@ -27,7 +27,7 @@ from workbench.emulator.ptxas.folding import WORDS, Names
 _SIMPLE = frozenset(
     (
         "add", "sub", "mul", "mad", "fma", "min", "max", "and", "or", "xor", "not", "neg", "abs",
-        "shl", "shr", "shf", "lop3", "popc", "clz", "brev", "bfe", "prmt", "selp", "cvt",
+        "shl", "shr", "shf", "lop3", "popc", "clz", "brev", "bfe", "prmt", "selp", "cvt", "ld",
     )
 )  # fmt: skip
 
