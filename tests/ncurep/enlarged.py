@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +14,11 @@ from workbench.ncurep.wire import fields
 
 #: Of a result: its metrics, sections and rules.
 _METRIC, _SECTIONS, _RULES = 13, 17, 19
+#: An instance with a number under 128 that is not nought; a number with a fraction.
+_SAMPLED = re.compile(
+    rb"(\x1a.\x0a.\x28[\x80-\xff]{7}[\x00-\x7f]\x12\x02\x28)[\x01-\x7f]", re.DOTALL
+)
+_FRACTION = re.compile(rb"(\x12\x09\x19)..(.{4}[^\x00].)", re.DOTALL)
 #: A metric of one number is no longer than this; one of every instruction is.
 _ONE_NUMBER = 200
 
@@ -26,6 +34,18 @@ def lean(result: bytes) -> bytes:
         )
     )
     return b"".join(encode(field) for field in kept)
+
+
+def stirred(result: bytes) -> bytes:
+    """A result as of another run: other samples of warps, and fractions of other numbers."""
+    stirring = random.Random(zlib.crc32(result))
+    out = bytearray()
+    for key, value in fields(result):
+        if key == _METRIC and isinstance(value, bytes):
+            value = _SAMPLED.sub(lambda m: m[1] + bytes([stirring.randrange(1, 128)]), value)
+            value = _FRACTION.sub(lambda m: m[1] + stirring.randbytes(2) + m[2], value)
+        out += encode((key, value))
+    return bytes(out)
 
 
 def enlarge(

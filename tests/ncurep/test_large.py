@@ -54,14 +54,21 @@ def test_an_excerpt_reads_as_the_whole_does(ladder: Path) -> None:
     assert part.sources == whole.sources
 
 
-def test_parts_hold_every_result_once_in_order(ladder: Path) -> None:
+def test_parts_hold_every_result_once(ladder: Path) -> None:
     results = list_results(ladder) * 7
     for most in (1, 300_000, 10**9):
         found = list(parts(results, most))
-        assert [place for run in found for place in run] == list(range(len(results)))
-        assert all(
-            len(run) == 1 or sum(results[place].size for place in run) <= most for run in found
-        )
+        assert sorted(place for run in found for place in run) == list(range(len(results)))
+        assert all(run == sorted(run) for run in found)
+        for run in found:
+            kernels = {results[place].symbol: results[place].size for place in run}
+            assert len(run) == 1 or sum(kernels.values()) <= most
+
+
+def test_the_launches_of_a_kernel_are_read_together(ladder: Path) -> None:
+    results = list_results(ladder) * 3
+    assert next(parts(results, results[0].size * 2)) == [0, 5, 10]
+    assert list(parts(results)) == [list(range(15))]
 
 
 def test_a_report_in_parts_is_the_report(ladder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import mmap
 import os
 import re
 import stat
@@ -187,6 +188,25 @@ def read_regular(path: Path, limit: ByteLimit) -> bytes:
     if len(data) > limit.bytes:
         raise limit.exceeded(path, "holds more")
     return data
+
+
+@contextlib.contextmanager
+def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
+    """The content of a file of any size, of which only what is looked at takes memory.
+
+    Args:
+        path: As for `read_regular`.
+
+    Raises:
+        DataError: a pipe, a socket, a device or a folder.
+        OSError: it is not there, or may not be read.
+    """
+    with open_regular(path) as file:
+        if not os.fstat(file.fileno()).st_size:  # also said of files of /proc; cannot be mapped
+            yield file.read(MIB)
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from workbench.model import SCHEMA_VERSION, Profile
 from workbench.project import cache_folder
 
 #: Raised with every change of what `workbench.ncurep.extract` gives for the same file.
-EXTRACTOR = 8
+EXTRACTOR = 9
 #: Oldest entries are dropped beyond this many bytes.
 _LIMIT = 256 << 20
 

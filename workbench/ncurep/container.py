@@ -35,12 +35,13 @@ import itertools
 import mmap
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import overload
 
-from workbench.disk.limits import REPORT, TIME_VARIABLE, read_regular, seconds
+from workbench.disk.limits import TIME_VARIABLE, mapped_regular, seconds
 from workbench.errors import DataError
 from workbench.ncurep.wire import MOST, Field, WireError, fields, messages, text
 
@@ -66,6 +67,25 @@ _TIMEOUT_S = 20.0
 _COMMAND_SINCE = 2022
 
 
+class Entries(Sequence[bytes]):
+    """Entries of a block, each copied from the file when it is asked for."""
+
+    def __init__(self, data: bytes | mmap.mmap, places: Sequence[slice]) -> None:
+        self._data, self._places = data, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> Entries: ...
+    def __getitem__(self, place: int | slice) -> bytes | Entries:
+        if isinstance(place, slice):
+            return Entries(self._data, self._places[place])
+        return self._data[self._places[place]]
+
+
 @dataclass(frozen=True)
 class FileBlock:
     """One block: where it starts and ends in the file, and its parts."""
@@ -73,8 +93,8 @@ class FileBlock:
     start: int
     end: int
     header: tuple[Field, ...]
-    sources: tuple[bytes, ...]
-    results: tuple[bytes, ...]
+    sources: Sequence[bytes]
+    results: Sequence[bytes]
 
     @property
     def session(self) -> set[int]:
@@ -161,23 +181,24 @@ def read_container(path: Path, *, shown: Path | None = None) -> Container:
     if path.is_dir():
         raise DataError(f"{shown} is a folder, not a report", "Name the .ncu-rep file inside.")
     try:
-        data = read_regular(path, REPORT)
+        with mapped_regular(path) as data:
+            return parse(data, shown)
     except OSError as error:
         raise DataError(
             f"{shown}: cannot be read: {error.strerror}", "Check its permissions."
         ) from error
-    return parse(data, shown)
 
 
-def parse(data: bytes, path: Path) -> Container:
+def parse(data: bytes | mmap.mmap, path: Path) -> Container:
     """As `read_container`, over bytes; `path` is for messages."""
     if not data:
         raise _damaged(path, "the file is empty (0 bytes)")
-    if not data.startswith(MAGIC):
-        if MAGIC.startswith(data):
+    start = data[: len(MAGIC)]
+    if start != MAGIC:
+        if MAGIC.startswith(start):
             raise _cut(path, len(data), len(MAGIC) + SIZE.size, "in the file's first word")
         raise DataError(
-            f"{path}: not an Nsight Compute report (it starts with {data[:4]!r}, not {MAGIC!r})",
+            f"{path}: not an Nsight Compute report (it starts with {start!r}, not {MAGIC!r})",
             "Reports end in .ncu-rep and are written by `ncu -o name`.",
         )
     places: list[tuple[int, int]] = []
@@ -251,15 +272,15 @@ def _cut(path: Path, size: int, expected: int, where: str) -> DataError:
     )
 
 
-def _sized(data: bytes | mmap.mmap, at: int, path: Path, where: str) -> tuple[bytes, int]:
-    """The bytes behind a size word at `at`, and where they end."""
+def _sized(data: bytes | mmap.mmap, at: int, path: Path, where: str) -> slice:
+    """Where the bytes behind a size word at `at` lie."""
     start = at + SIZE.size
     if start > len(data):
         raise _cut(path, len(data), start, where)
     end = start + SIZE.unpack_from(data, at)[0]
     if end > len(data):
         raise _cut(path, len(data), end, where)
-    return data[start:end], end
+    return slice(start, end)
 
 
 def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
@@ -269,31 +290,32 @@ def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
         DataError: the data ends inside a block.
         WireError: a block contradicts itself.
     """
-    _, at = _sized(data, len(MAGIC), path, "in the file header")
+    at = _sized(data, len(MAGIC), path, "in the file header").stop
     for number in itertools.count():
         if at >= len(data):
             return
         if number > MOST:
             raise WireError(f"more than {MOST:,} blocks")
         start = at
-        raw, at = _sized(data, at, path, f"in the header of block {number}")
-        header = tuple(fields(raw))
+        head = _sized(data, at, path, f"in the header of block {number}")
+        header, at = tuple(fields(data[head])), head.stop
         counts = {n: v for n, v in header if isinstance(v, int)}
         end = at + counts.get(PAYLOAD_SIZE, 0)
         if end > len(data):
             raise _cut(path, len(data), end, f"in block {number}")
         sources = counts.get(NUM_SOURCES, 0)
-        entries: list[bytes] = []
+        places: list[slice] = []
         if (announced := sources + counts.get(NUM_RESULTS, 0)) > MOST:
             raise WireError(f"block {number} announces {announced:,} entries")
         for _ in range(announced):
-            entry, at = _sized(data, at, path, f"in block {number}")
-            entries.append(entry)
+            places.append(_sized(data, at, path, f"in block {number}"))
+            at = places[-1].stop
             if at > end:
                 raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
         # Behind them a block may hold entries of kinds that do not matter here.
         at = end
-        yield FileBlock(start, end, header, tuple(entries[:sources]), tuple(entries[sources:]))
+        entries: Sequence[bytes] = Entries(data, places) if places else ()
+        yield FileBlock(start, end, header, entries[:sources], entries[sources:])
 
 
 def _session(headers: list[Field]) -> CaptureSession:

@@ -13,7 +13,8 @@ import math
 import mmap
 import struct
 from collections.abc import Container as Holder
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from workbench.errors import DataError
@@ -34,13 +35,14 @@ from workbench.ncurep.wire import Field, WireError, fields, messages, text, vari
 #: Fields of a result: its grid and block, each x, y, z.
 _GRID, _BLOCK = 10, 11
 #: Of a block's header: the names of the metrics that its results bring, numbered over all blocks.
-_NAMES = 4
+METRIC_NAMES = 4
 #: Of a result: a metric, its number in that list and its value. ncu always has nanoseconds.
-_METRIC, _DURATION = 13, b"gpu__time_duration.sum"
+METRIC, _DURATION = 13, b"gpu__time_duration.sum"
 _DOUBLE = b"\x12\x09\x19"  # a message of nine bytes: field 3, of fixed 64 bits
 _VALUE = struct.Struct("<d")
-#: Bytes of results, and results, that an excerpt may hold before the next one begins.
-PART, MOST = 8 << 20, 100
+#: Bytes of results, and results, that an excerpt may hold before the next one begins; and what
+#: part of its bytes a launch costs whose kernel is in it already.
+PART, MOST, _AGAIN = 8 << 20, 250, 8
 
 
 class ListedResult(Record, frozen=True):
@@ -75,7 +77,7 @@ def _walk(data: mmap.mmap, path: Path) -> Iterator[ListedResult]:
     mark = b""
     for block in read_blocks(data, path):
         for key, table in block.header:
-            if key == _NAMES and isinstance(table, bytes) and not mark:
+            if key == METRIC_NAMES and isinstance(table, bytes) and not mark:
                 names += messages(table, 1)
                 if _DURATION in names:
                     mark = b"\x08" + varint(names.index(_DURATION)) + _DOUBLE
@@ -86,7 +88,7 @@ def _walk(data: mmap.mmap, path: Path) -> Iterator[ListedResult]:
 def _duration(result: bytes, mark: bytes) -> float | None:
     """The value behind `mark`, if that begins a metric: 5,000 results are searched in a second."""
     at = result.find(mark) if mark else -1
-    while at >= 2 and result[at - 2] != (_METRIC << 3 | 2):
+    while at >= 2 and result[at - 2] != (METRIC << 3 | 2):
         at = result.find(mark, at + 1)
     start = at + len(mark)
     if at < 2 or start + _VALUE.size > len(result):
@@ -114,16 +116,27 @@ def _dim3(result: bytes, number: int) -> Dim3:
     return (0, 0, 0)
 
 
-def parts(results: list[ListedResult], most: int = PART) -> Iterator[range]:
-    """Runs of up to `MOST` results of about `most` bytes together, each once, in order."""
-    start = size = 0
+def parts(results: Sequence[ListedResult], most: int = PART) -> Iterator[list[int]]:
+    """The places of all results, each once, in parts of up to `MOST` and about `most` bytes.
+
+    A kernel's launches stand together: after its first one, they cost a part less
+    (`workbench.ncurep.direct`).
+    """
+    kernels: dict[str, list[int]] = {}
     for place, result in enumerate(results):
-        if place > start and (size + result.size > most or place - start == MOST):
-            yield range(start, place)
-            start, size = place, 0
-        size += result.size
-    if start < len(results):
-        yield range(start, len(results))
+        kernels.setdefault(result.symbol, []).append(place)
+    part: list[int] = []
+    size, symbol = 0, ""
+    for place in chain.from_iterable(kernels.values()):
+        result = results[place]
+        cost = result.size // _AGAIN if part and result.symbol == symbol else result.size
+        if part and (size + cost > most or len(part) == MOST):
+            yield sorted(part)
+            part, size, cost = [], 0, result.size
+        part.append(place)
+        size, symbol = size + cost, result.symbol
+    if part:
+        yield sorted(part)
 
 
 def excerpt(path: Path, wanted: Holder[int]) -> Iterator[bytes]:
@@ -142,12 +155,12 @@ def excerpt(path: Path, wanted: Holder[int]) -> Iterator[bytes]:
             if all(place in wanted for place in held):
                 yield data[block.start : block.end]
                 continue
-            kept = [r for place, r in zip(held, block.results, strict=True) if place in wanted]
+            kept = [block.results[n] for n, place in enumerate(held) if place in wanted]
             if kept or block.sources or any(isinstance(value, bytes) for _, value in block.header):
                 yield packed(block, kept)
 
 
-def packed(block: FileBlock, results: list[bytes]) -> bytes:
+def packed(block: FileBlock, results: Sequence[bytes]) -> bytes:
     """A block with some of its results."""
     payload = b"".join(SIZE.pack(len(entry)) + entry for entry in (*block.sources, *results))
     numbers = {NUM_SOURCES: len(block.sources), NUM_RESULTS: len(results)}

@@ -9,10 +9,12 @@ sure anchor is needed: the metrics which are per instruction by definition.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from workbench.model import Column, InstructionTable, Number
+from workbench.ncurep.direct import DirectMetric, Instances
 from workbench.ncurep.values import (
     base_unit,
     clean,
@@ -38,6 +40,7 @@ _MAX_GAP = 256
 SourceIndex = Callable[[str], int]
 
 
+@cache
 def _is_candidate(name: str) -> bool:
     if is_dropped(name) or is_static(name) or name in _NOT_ADDITIVE:
         return False
@@ -56,9 +59,21 @@ def _instances(native: Any) -> dict[int, Number]:
     ids = native.correlation_ids()
     if not count or ids.num_instances() != count or not isinstance(ids.value(0), int):
         return {}
-    pcs, values = instances(ids, count), instances(native, count)
+    if isinstance(native, DirectMetric) and native.series is not None:
+        return _of_series(native.series)
+    return _added(instances(ids, count), instances(native, count))
+
+
+# Launches of one kernel have most columns in common: what was counted, and zeros.
+@lru_cache(maxsize=4096)
+def _of_series(series: Instances) -> dict[int, Number]:
+    return _added(series.ids, series.values)
+
+
+def _added(pcs: Sequence[Any], values: Sequence[Any]) -> dict[int, Number]:
+    """Program counter -> value; what is no number is left out."""
     plain = all(isinstance(value, int) for value in values)
-    if plain and len(found := dict(zip(pcs, values, strict=True))) == count:
+    if plain and len(found := dict(zip(pcs, values, strict=True))) == len(pcs):
         return found
     found = {}
     for pc, value in zip(pcs, values, strict=True):
@@ -85,7 +100,7 @@ def _columns(action: Any) -> dict[str, tuple[dict[int, Number], str]]:
     # Samples that fell outside of any code come under small ids.
     if any(pc >= _LOWEST_PC for name in found if _is_anchor(name) for pc in found[name][0]):
         for name, (per_pc, unit) in found.items():
-            if _is_anchor(name):
+            if _is_anchor(name) and min(per_pc) < _LOWEST_PC:
                 code = {pc: value for pc, value in per_pc.items() if pc >= _LOWEST_PC}
                 found[name] = (code, unit)
     anchor: set[int] = set()

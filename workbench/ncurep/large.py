@@ -55,6 +55,7 @@ def read_parts(
     if runs == [list(range(len(results)))]:
         return read(plain)  # few launches, whose library's machine code makes the file large
     found: dict[int, Profile] = {}
+    known: dict[Any, Any] = {}
     waiting, failed = deque(enumerate(runs)), list[BaseException]()
     told = threading.Lock()
 
@@ -65,11 +66,15 @@ def read_parts(
             except IndexError:
                 return
             try:
-                found[number] = read_some(plain, places, read)
+                profile = read_some(plain, places, read)
             except BaseException as error:
                 failed.append(error)
                 return
             with told:
+                found[number] = replace(
+                    profile, launches=tuple(_shared(launch, known) for launch in profile.launches)
+                )
+                del profile
                 if progress is not None:
                     done = sum(len(profile.launches) for profile in tuple(found.values()))
                     progress(done, len(wanted))
@@ -114,36 +119,50 @@ def joined(profiles: Sequence[Profile]) -> Profile:
             elif sources[place].text is None:
                 sources[place] = source
             moves.append(place)
-        launches += [_shared(launch, moves, known) for launch in profile.launches]
+        launches += [_moved(launch, moves, known) for launch in profile.launches]
     first = profiles[0]
     notices = {(x.code, x.message): x for profile in profiles for x in profile.notices}
     capture = replace(first.capture, passes=max(x.capture.passes for x in profiles))
     return replace(
         first,
-        launches=tuple(launches),
+        launches=tuple(sorted(launches, key=lambda launch: launch.index)),
         sources=tuple(sources),
         capture=capture,
         notices=tuple(notices.values()),
     )
 
 
-def _shared(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launch:
-    """A launch whose columns of fixed content are those of the launches before, where equal."""
+def _moved(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launch:
+    """A launch whose instructions name the files by their places in the whole."""
+    table = launch.instructions
+    files = tuple(moves[file] if file >= 0 else file for file in table.file)
+    return replace(launch, instructions=replace(table, file=known.setdefault(files, files)))
+
+
+def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
+    """A launch whose content is that of the launches before, where it is equal.
+
+    Numbers of a launch are its own; what they are numbers of is not.
+    """
     table = launch.instructions
 
     def one(values: Any) -> Any:
         return known.setdefault(values, values)
 
-    moved: InstructionTable = replace(
+    columns = {
+        one(name): replace(column, rows=one(column.rows)) for name, column in table.columns.items()
+    }
+    shared: InstructionTable = replace(
         table,
         address=one(table.address),
         text=one(table.text),
-        file=one(tuple(moves[file] if file >= 0 else file for file in table.file)),
+        file=one(table.file),
         line=one(table.line),
         ptx=one(table.ptx),
+        columns=columns,
     )
-    metrics = {one(name): one(metric) for name, metric in launch.metrics.items()}
-    return replace(launch, instructions=moved, metrics=metrics)
+    metrics = {one(name): metric for name, metric in launch.metrics.items()}
+    return replace(launch, instructions=shared, metrics=metrics)
 
 
 def choice(name: str) -> Choose:

@@ -28,6 +28,8 @@ from workbench.ncurep.notices import CODES, lacks
 _SHOWN = 8
 #: What NVIDIA's reader may take; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
+#: A report that is larger is not kept as a whole: it would take the place of all others.
+_KEPT = 128 << 20
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 
 
@@ -125,12 +127,16 @@ def read_report(
     chosen = False
     with plain_report(path) as plain:
         container = read_container(plain, shown=path)
-        if plain.stat().st_size < LARGE:
+        size = plain.stat().st_size
+        if size < LARGE:
             profile = _extract(plain, path, timeout_s, standby)
         else:
+            keep = choose is not None or size < _KEPT
             profile = read_parts(
                 plain,
-                lambda part: _extract(part, path, timeout_s, standby if part == plain else None),
+                lambda part: _extract(
+                    part, path, timeout_s, standby if part == plain else None, keep=keep
+                ),
                 progress,
                 choose,
             )
@@ -156,11 +162,13 @@ def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
         return list_results(plain), read_container(plain, shown=path).session
 
 
-def _extract(plain: Path, shown: Path, timeout_s: float, standby: Standby | None) -> Profile:
+def _extract(
+    plain: Path, shown: Path, timeout_s: float, standby: Standby | None, *, keep: bool = True
+) -> Profile:
     """Run the native reader over a checked file, or take its answer from the cache."""
     from workbench.ncurep import cache
 
-    key = "" if standby is not None else cache.key(plain)
+    key = "" if standby is not None or not keep else cache.key(plain)
     if key and (known := cache.load(key)) is not None:
         return known
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:

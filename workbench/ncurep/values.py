@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
+from functools import cache, lru_cache
 from typing import Any
 
 from workbench.model import Metric, Number
+from workbench.ncurep.direct import DirectMetric
 
 #: Spellings of ncu 2021 to 2025 -> (base unit, divisor, multiplier). Time is divided, because
 #: 433632 / 1e9 is the nearest double to 433.632 µs and 433632 * 1e-9 is not.
@@ -62,11 +64,13 @@ _STATIC_PREFIXES = (
 )
 
 
+@cache
 def is_dropped(name: str) -> bool:
     """Whether a metric is no measurement and is left out of a profile."""
     return name.startswith(_DROPPED_PREFIXES) or _DROPPED_PART in name
 
 
+@cache
 def is_static(name: str) -> bool:
     """Whether a metric is known without running the kernel (chip, launch, profiler)."""
     return name.startswith(_STATIC_PREFIXES)
@@ -80,9 +84,10 @@ def known_name(name: str, names: Container[str]) -> str:
 
 def clean(text: str) -> str:
     """Text without the lone surrogates that undecodable bytes become; JSON has none."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+@cache
 def base_unit(unit: str) -> tuple[str, float, float]:
     """Ncu's unit -> (base unit, divisor, multiplier): ``Kbyte/ns`` -> ``byte/s``."""
     if unit in _UNITS:
@@ -112,6 +117,8 @@ def instances(native: Any, count: int) -> list[Any]:
     """
     if not count:
         return []
+    if isinstance(native, DirectMetric) and native.series is not None:
+        return list(native.series.values[:count])
     kind = native.kind(0)
     if kind == native.kind(count - 1):
         if kind in (native.ValueKind_UINT64, native.ValueKind_UINT32):
@@ -130,10 +137,15 @@ def read_metric(name: str, native: Any) -> Metric | str:
     """
     if native is None:
         return "not collected for this launch"
-    value = native.value()
+    return _read(name, native.value(), native.unit() or "")
+
+
+# Most numbers of a launch are those of the launch before.
+@lru_cache(maxsize=1 << 16, typed=True)
+def _read(name: str, value: Any, native_unit: str) -> Metric | str:
     if value is None or value == "":
         return "no value"
-    unit, divisor, multiplier = base_unit(native.unit() or "")
+    unit, divisor, multiplier = base_unit(native_unit)
     if isinstance(value, str):
         return Metric(value=clean(value), unit=unit)
     if isinstance(value, float):

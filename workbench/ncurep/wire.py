@@ -6,7 +6,7 @@ for the format. Groups (wire types 3 and 4) are not used by ncu and count as dam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 Field = tuple[int, int | bytes]
 #: No message of a report has a hundredth of so many fields.
@@ -52,6 +52,17 @@ def rewrite(data: bytes, number: int, change: Callable[[bytes], bytes | None]) -
     return bytes(out)
 
 
+def divide(data: bytes, numbers: Container[int]) -> tuple[bytes, list[Field]]:
+    """The message without some fields, byte for byte, and these fields."""
+    out, taken = bytearray(), []
+    for key, value, start, end in _scan(data):
+        if key in numbers:
+            taken.append((key, value))
+        else:
+            out += data[start:end]
+    return bytes(out), taken
+
+
 def varint(value: int) -> bytes:
     """An unsigned number in groups of seven bits, the lowest first."""
     out = bytearray()
@@ -70,16 +81,24 @@ def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
         count += 1
         if count > MOST:
             raise WireError(f"a message of more than {MOST:,} fields")
-        key, at = _varint(data, at)
+        key = data[at]
+        if key < 0x80:  # as most keys and lengths: a call for each would be half of the time
+            at += 1
+        else:
+            key, at = read_varint(data, at)
         number, wire = key >> 3, key & 7
         if number == 0:
             raise WireError("field number 0")
         if wire == 0:
-            value, at = _varint(data, at)
+            value, at = read_varint(data, at)
             yield number, value, start, at
             continue
         if wire == 2:
-            length, at = _varint(data, at)
+            length = data[at] if at < size else 0x80
+            if length < 0x80:
+                at += 1
+            else:
+                length, at = read_varint(data, at)
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
         else:
@@ -90,7 +109,12 @@ def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
         yield number, data[at - length : at], start, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends.
+
+    Raises:
+        WireError: it runs past the end, or has more than ten bytes.
+    """
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
