@@ -22,6 +22,8 @@ from workbench.views.html.parts.common import percent, width
 
 #: Instructions that a page shows without its script, and that are printed.
 _HOTTEST = 60
+#: Of one launch among many.
+_FEWEST = 10
 #: Bytes between two instructions of all GPUs since Volta.
 _STEP = 16
 
@@ -61,12 +63,13 @@ class _Said(NamedTuple):
     stall: str = ""
 
 
-def sass_view(launch: Launch, anchor: Callable[[LineKey], str]) -> Sass:
+def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 1) -> Sass:
     """The instructions of a launch.
 
     Args:
         launch: Holds the instruction table.
         anchor: Line key -> address of that line on the page, or "".
+        launches: How many share the page, and the rows that it has room for.
     """
     count = len(launch.instructions.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
@@ -84,7 +87,7 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str]) -> Sass:
         )
         for row in range(count)
     ]
-    hottest = _hottest(count, samples, executed)
+    hottest = _hottest(count, samples, executed, max(_FEWEST, _HOTTEST // launches))
     labels = labels_of(launch)
     return Sass(
         rows=tuple(_rows(launch, hottest, said, labels, anchor)),
@@ -158,10 +161,12 @@ def _offsets(address: tuple[int, ...]) -> int | list[str]:
     return [f"{place:04x}" for place in address]
 
 
-def _hottest(count: int, samples: dict[int, Number], executed: dict[int, Number]) -> list[int]:
+def _hottest(
+    count: int, samples: dict[int, Number], executed: dict[int, Number], most: int
+) -> list[int]:
     """The rows with most samples, in the order of their addresses."""
     rows = sorted(range(count), key=lambda row: (-samples.get(row, 0), -executed.get(row, 0), row))
-    return sorted(rows[:_HOTTEST])
+    return sorted(rows[:most])
 
 
 def _worst(launch: Launch) -> dict[int, str]:

@@ -98,15 +98,16 @@ class HotRow(Record, frozen=True):
     stalls: str
 
 
-def _neighbourhood(count: int, counted: set[int]) -> list[int]:
+def _neighbourhood(count: int, counted: set[int], near: int | None) -> list[int]:
     """Line numbers to show; 0 stands for a gap."""
-    if count <= _WHOLE_FILE_LINES or not counted:
+    if (near is None and count <= _WHOLE_FILE_LINES) or not counted:
         # A file with no counter at all is shown from its start, as far as it is short.
         whole = list(range(1, min(count, _WHOLE_FILE_LINES) + 1))
         return whole if count <= _WHOLE_FILE_LINES else [*whole, 0]
     wanted: set[int] = set()
+    around = _NEIGHBOURHOOD if near is None else near
     for line in counted:
-        wanted.update(range(max(1, line - _NEIGHBOURHOOD), min(count, line + _NEIGHBOURHOOD) + 1))
+        wanted.update(range(max(1, line - around), min(count, line + around) + 1))
     out: list[int] = []
     previous = 0
     for line in sorted(wanted):
@@ -118,14 +119,19 @@ def _neighbourhood(count: int, counted: set[int]) -> list[int]:
 
 
 def _file_lines(
-    codes: list[Markup] | None, file: int, first: Gutter | None, tally: Tally[LineKey]
+    codes: list[Markup] | None,
+    file: int,
+    first: Gutter | None,
+    tally: Tally[LineKey],
+    near: int | None,
 ) -> tuple[SourceLine, ...]:
     counted = {line for (index, line) in tally if index == file and line > 0}
     if codes is None:
         numbers = sorted(counted)
     else:
         # Line numbers beyond the text happen where the file changed after compiling.
-        numbers = _neighbourhood(len(codes), {line for line in counted if line <= len(codes)})
+        held = {line for line in counted if line <= len(codes)}
+        numbers = _neighbourhood(len(codes), held, near)
     out: list[SourceLine] = []
     for position, number in enumerate(numbers):
         if number == 0:
@@ -147,7 +153,9 @@ def _file_lines(
     return tuple(out)
 
 
-def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> CodeView:
+def code_view(
+    profile: Profile, launch: Launch, position: int, hot: int = 7, near: int | None = None
+) -> CodeView:
     """Source files, gutters, hot lines and SASS of one launch.
 
     Args:
@@ -156,6 +164,8 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
         position: Of the launch on its page; the first one's main file has the plain
             line addresses ``#L39``, others carry a prefix.
         hot: How many hot lines to list.
+        near: How many lines around those with counters are shown; None: files from end to end,
+            as far as they are short.
     """
     tally = _instructions(profile, launch)
     # A library's kernel has counters but no lines: a gutter for it would be an empty column.
@@ -174,7 +184,7 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
             id=f"{prefix}f{file}",
             path=profile.sources[file].path,
             anchor=anchors[file],
-            lines=_file_lines(codes[file], file, first, tally),
+            lines=_file_lines(codes[file], file, first, tally, near),
             missing_text=codes[file] is None,
         )
         for file in order
@@ -184,7 +194,8 @@ def code_view(profile: Profile, launch: Launch, position: int, hot: int = 7) -> 
     def anchor(key: LineKey) -> str:
         return f"#{anchors[key[0]]}{key[1]}" if key in shown else ""
 
-    sass, ptx = sass_view(launch, anchor), ptx_view(profile, launch)
+    launches = max(1, sum(each.profiled for each in profile.launches))
+    sass, ptx = sass_view(launch, anchor, launches), ptx_view(profile, launch)
     return CodeView(
         gutters=found,
         files=files,

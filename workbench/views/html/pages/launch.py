@@ -213,15 +213,30 @@ def _memory(
 
 
 def launch_view(
-    profile: Profile, launch: Launch, position: int, chip: Chip | None, *, several: bool = False
+    profile: Profile,
+    launch: Launch,
+    position: int,
+    chip: Chip | None,
+    *,
+    several: bool = False,
+    near: int | None = None,
 ) -> LaunchView:
-    """Everything that a page says about one launch; `several`: one of a page with more."""
+    """Everything that a page says about one launch.
+
+    Args:
+        profile: Holds the source files.
+        launch: The launch.
+        position: Of it on its page.
+        chip: The device's data sheet, where it is known.
+        several: Whether the page has more launches.
+        near: Of its sources, how many lines around those with counters (None: all).
+    """
     prefix = f"k{position}"
     stall_rows, stall_source = _stalls(launch)
     roof, why = _roofline(launch, chip, f"{prefix}-roofline")
     rules, quiet = rule_rows(launch)
     groups, missing = _groups(launch)
-    code = code_view(profile, launch, position)
+    code = code_view(profile, launch, position, near=near)
     run = course(launch)
     return LaunchView(
         position=position,

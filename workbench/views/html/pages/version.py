@@ -38,6 +38,9 @@ from workbench.views.html.parts.common import (
 from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.render import ladder_folder, render, rung_page, step_page
 
+#: Launches of a page that has room for a source from end to end.
+_WHOLE_SOURCES = 2
+
 
 class ResourceRow(Record, frozen=True):
     """What the compiler gave a kernel."""
@@ -233,7 +236,14 @@ def _view(
     expectations = near.expectations if near else ()
     speaker = main_launch(profile)
     shown = tuple(
-        launch_view(profile, launch, position, chip, several=len(launches) > 1)
+        launch_view(
+            profile,
+            launch,
+            position,
+            chip,
+            several=len(launches) > 1,
+            near=_near(len(launches), launch is speaker),
+        )
         for position, launch in enumerate(launches)
     )
     return VersionView(
@@ -251,6 +261,16 @@ def _view(
         provenance=_provenance(profile),
         command=shlex.join(profile.capture.command),
     )
+
+
+def _near(launches: int, speaks: bool) -> int | None:
+    """Lines around those with counters that a launch's sources show; None: all.
+
+    Launches of one file would repeat it: the one that takes most time shows the most of it.
+    """
+    if speaks:
+        return None if launches <= _WHOLE_SOURCES else 8
+    return 4
 
 
 def _panel(
