@@ -117,6 +117,7 @@ bench: $(VENV)/.demo ## Start-up, reading and report times, as ratios taken in o
 	$(BIN)/python benchmarks/attribution.py
 	$(BIN)/python benchmarks/blame.py
 	$(BIN)/python benchmarks/report.py site --profiles 50 100
+	$(BIN)/python benchmarks/serving.py changes
 	$(BIN)/python benchmarks/many.py --profiles 100 1000
 
 clean: ## Remove the virtual environment, caches and generated pages

@@ -1,11 +1,11 @@
 """What `workbench serve` costs a reader: pages that are asked for, and a change until it is shown.
 
-The shipped studies are copied, served, and read as a browser would: every page of the site
-once, and once more. Or files are edited while a page that shows them is open; the time is the
+A site is served, and every page of it asked for once, and once more. Or the shipped studies are
+copied and served, and files are edited while a page that shows them is open; the time is the
 clock's, from the edit until the page is told to reload, and the processor's, of the server
 alone, which a busy machine disturbs less.
 
-    python benchmarks/serving.py pages
+    python benchmarks/serving.py pages SITE
     python benchmarks/serving.py changes [--studies sgemm conv2d_half]
 """
 
@@ -65,9 +65,9 @@ class Reader:
 
 
 @contextmanager
-def served(root: Path, studies: list[str]) -> Iterator[tuple[str, int]]:
+def served(root: Path, study: str) -> Iterator[tuple[str, int]]:
     """The address of a report that is being served, once it is written, and the process."""
-    argv = [sys.executable, "-m", "workbench.cli", "serve", "--port", "0", *studies]
+    argv = [sys.executable, "-m", "workbench.cli", "serve", "--port", "0", study]
     process = subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -85,29 +85,36 @@ def copy_project(root: Path) -> None:
     (root / "workbench.toml").write_text('default_study = "sgemm"\n', encoding="utf-8")
 
 
-def pages(root: Path) -> None:
-    """Ask for every page twice; of each kind the slowest is told."""
-    with served(root, []) as (url, _):
-        reader = Reader(url)
-        kinds: dict[str, list[tuple[float, float, int, str]]] = {}
-        for file in sorted((root / "reports").rglob("*.html")):
-            path = "/" + file.relative_to(root / "reports").as_posix()
+def pages(site: Path) -> None:
+    """Ask for every page of a site twice; of each kind the slowest is told."""
+    from workbench.serve.server import listening as serving
+
+    kinds: dict[str, list[tuple[float, float, float, int, str]]] = {}
+    with serving(site, "127.0.0.1", 0) as server:
+        reader = Reader(server.url)
+        for file in sorted(site.rglob("*.html")):
+            path = "/" + file.relative_to(site).as_posix()
+            start = time.process_time()
             body, first = reader.get(path)
+            busy = time.process_time() - start
             _, second = reader.get(path)
-            kinds.setdefault(kind_of(path), []).append((first, second, len(body), path))
-    say("kind      pages   slowest   again   largest  which")
+            kinds.setdefault(kind_of(path), []).append((first, second, busy, len(body), path))
+    say("kind      pages   slowest     again  processor    largest  which")
     for kind, found in kinds.items():
         slowest = max(found)
         say(
             f"{kind:<9} {len(found):>5} {slowest[0] * 1e3:>6.1f} ms"
-            f" {max(row[1] for row in found) * 1e3:>4.1f} ms"
-            f" {max(row[2] for row in found):>7,} B  {slowest[3]}"
+            f" {max(row[1] for row in found) * 1e3:>6.1f} ms"
+            f" {max(row[2] for row in found) * 1e3:>7.1f} ms"
+            f" {max(row[3] for row in found):>8,} B  {slowest[4]}"
         )
 
 
 def kind_of(path: str) -> str:
     """``version``, ``step``, ``ladder``, ``index`` or ``glossary``, from a page's address."""
     name = path.rpartition("/")[2]
+    if path.startswith(("/files/", "/programs/")):
+        return path.split("/")[1]
     if path.startswith("/studies/"):
         return "ladder" if name == "index.html" else "step" if ".." in name else "version"
     return name.removesuffix(".html")
@@ -129,7 +136,7 @@ def changes(root: Path, studies: list[str]) -> None:
             ("a profile recorded anew", f"{folder}/index.html", again(profile)),
             ("study.py, run", f"{folder}/index.html", run_study(root, study)),
         ]
-        with served(root, [study]) as (url, process):
+        with served(root, study) as (url, process):
             for title, page, edit in edits:
                 wall, busy = shown(url, process, page, edit)
                 name = page.rpartition("/")[2]
@@ -233,16 +240,17 @@ def main() -> None:
     """Read the arguments and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     what = parser.add_subparsers(dest="what", required=True)
-    what.add_parser("pages")
+    first = what.add_parser("pages")
+    first.add_argument("site", type=Path)
     second = what.add_parser("changes")
     second.add_argument("--studies", nargs="+", default=list(_CHANGED), choices=list(_CHANGED))
     asked = parser.parse_args()
+    if asked.what == "pages":
+        pages(asked.site.resolve())
+        return
     with tempfile.TemporaryDirectory() as name:
         copy_project(Path(name))
-        if asked.what == "pages":
-            pages(Path(name))
-        else:
-            changes(Path(name), asked.studies)
+        changes(Path(name), asked.studies)
 
 
 if __name__ == "__main__":
