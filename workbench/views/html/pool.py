@@ -7,6 +7,7 @@ studies, which they inherit rather than read again.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 import workbench.processes.following  # noqa: F401 - what is forked here follows its parent
@@ -27,6 +29,8 @@ _MANY_PAGES = 60
 _MOST_PROCESSES = 6
 #: Shares of a process, where there are many groups: with fewer, one would work alone at the end.
 _SHARES = 8
+#: Thresholds of Python's search for cycles while pages are rendered.
+_COLLECTED = (100_000, 50, 100)
 
 _Done = list[tuple[str, KeptPage]]
 #: What children inherit: set before they are forked.
@@ -43,14 +47,15 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     """
     processes = _processes(groups)
     if processes == 1:
-        while groups:
-            yield _write(out, groups.pop(0))
+        with _seldom_collected():
+            while groups:
+                yield _write(out, groups.pop(0))
         return
     context = multiprocessing.get_context("fork")
     _plan[:] = groups
     groups.clear()
     try:
-        with ProcessPoolExecutor(processes, context, _leave_interrupts) as pool:
+        with ProcessPoolExecutor(processes, context, _begin) as pool:
             # The largest first, so that no process is left with them at the end.
             shares = sorted(_shares(len(_plan), processes), key=_pages_of, reverse=True)
             waiting = [pool.submit(_write_planned, out, share) for share in shares]
@@ -69,9 +74,24 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
         _plan.clear()
 
 
-def _leave_interrupts() -> None:
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for cycles seldom: pages are made of many small records, of which few are in any.
+
+    A tenth of the processor time; what is let go later is a ladder's worth of profiles.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECTED)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _begin() -> None:
     """Ctrl-C is the parent's to answer: it drops what has not begun and waits for the rest."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(*_COLLECTED)
 
 
 def _processes(groups: list[list[Page]]) -> int:
