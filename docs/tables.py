@@ -80,12 +80,12 @@ def _timings(study: str) -> dict[tuple[str, str], Timing]:
 
 
 def studies() -> str:
-    """The studies that the project ships, with their number of rungs."""
+    """The studies that the project ships, with their number of versions."""
     rows = []
     for name, job in JOBS.items():
         rungs = [version for version in _study(name).versions.values() if not version.baseline]
         rows.append((f"`{name}`", job, str(len(rungs))))
-    return _table(("study", "the job", "rungs"), rows)
+    return _table(("study", "the job", "versions"), rows)
 
 
 def results() -> str:

@@ -51,7 +51,7 @@ def test_looking_is_all_that_is_allowed_unless_somebody_says_so(tmp_path: Path) 
 HOSTILE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("show", {"target": "../../../../etc/passwd"}, "no report of this project"),
     ("show", {"target": "/etc/passwd"}, "no report of this project"),
-    ("show", {"target": "out.ncu-rep"}, "no plain file"),
+    ("show", {"target": "out.ncu-rep"}, "not a plain file"),
     ("show", {"target": "way/secret.ncu-rep"}, "a link"),
     ("show", {"target": "v3\x1b[2J"}, "U+001B"),
     ("show", {"target": "v3\u202e"}, "U+202E"),
@@ -75,7 +75,7 @@ HOSTILE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("verify", {"versions": ["v3"], "timeout_s": 1e308}, "timeout_s"),
     ("verify", {"versions": ["v3"], "arch": "sm_90 -o bad"}, "arch"),
     ("new_version", {"version": "../v9"}, "no study"),
-    ("new_version", {"version": "v9/../../bad"}, "is no version"),
+    ("new_version", {"version": "v9/../../bad"}, "is neither a version"),
     ("new_version", {"version": "v9", "text": "/* ---\ntitle = 1\n--- */\n"}, "title"),
     ("new_version", {"version": "v9", "text": "__global__ void other() {}\n"}, "other"),
     ("new_version", {"version": "v9", "text": '#include "/etc/passwd"\n'}, "outside"),

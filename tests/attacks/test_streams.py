@@ -144,7 +144,7 @@ def test_a_working_folder_that_is_gone(root: Path, portion: Portion) -> None:
             return harness.command(line)()
 
         ended = harness.run(act, root, turn.kind)
-        told = ended.code == 3 and "working folder is gone" in ended.text
+        told = ended.code == 3 and "working folder no longer exists" in ended.text
         book.must(told or line == "doctor", turn.kind, (line, ended))
 
 

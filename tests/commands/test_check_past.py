@@ -130,7 +130,7 @@ def test_what_did_not_compile_then_is_no_failure_now(
     [
         (("--against", "nowhere"), "nowhere is not a Git revision"),
         (("--against", "--output=/x"), "not a Git revision"),
-        (("--against", "kernels"), "kernels holds no workbench project"),
+        (("--against", "kernels"), "kernels is not a workbench project"),
         (("--against", "HEAD", "--baseline", "main"), "separate gates"),
         (("--keep",), "Add --baseline"),
         (("--also", "html=x"), "Formats are"),

@@ -73,7 +73,7 @@ def test_a_project_is_not_overwritten(
     tmp_path: Path, file: str, text: str, option: list[str]
 ) -> None:
     (tmp_path / file).write_text(text)
-    with pytest.raises(UsageError, match="is a workbench project already") as caught:
+    with pytest.raises(UsageError, match="is already a workbench project") as caught:
         init(str(tmp_path), *option)
     assert "Nothing was changed" in caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == [file]

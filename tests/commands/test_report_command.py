@@ -194,7 +194,7 @@ def test_what_is_no_page_is_wrong_usage(project: Path, arguments: tuple[str, ...
 
 def test_a_page_elsewhere_is_no_page_of_ours(project: Path) -> None:
     (project / "thesis.html").write_text("<h1>Thesis</h1>")
-    assert "no page of a report" in refused("--single-file", "thesis.html").message
+    assert "not a page of a report" in refused("--single-file", "thesis.html").message
 
 
 def test_a_single_file_is_not_watched(project: Path) -> None:
@@ -368,4 +368,4 @@ def test_a_single_file_is_all_that_is_written(
 
 def test_a_pipe_is_no_page_of_ours(project: Path) -> None:
     os.mkfifo(project / "x.html")
-    assert "is no page of a report" in refused("--single-file", "v3", "--out", "x.html").message
+    assert "is not a page of a report" in refused("--single-file", "v3", "--out", "x.html").message

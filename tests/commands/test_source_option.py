@@ -97,8 +97,8 @@ def test_a_recorded_hash_decides(tree: Path) -> None:
         (SourceFile(path="/x/other.cu"), "{}", "no file of .* is one that x names: /x/other.cu"),
         (SourceFile(path="gemm.h"), "{}", "a/device/gemm.h and a/kernel/gemm.h .* could each be"),
         (SourceFile(path="scale.cu", sha256="0"), "{}", "is not the text that was compiled"),
-        (SourceFile(path="scale.cu"), "{}/nowhere", "is no folder, and no revision"),
-        (SourceFile(path="scale.cu"), "--output=x", "is no folder, and no revision"),
+        (SourceFile(path="scale.cu"), "{}/nowhere", "is neither a folder nor a revision"),
+        (SourceFile(path="scale.cu"), "--output=x", "is neither a folder nor a revision"),
     ],
 )
 def test_what_does_not_fit_is_said(source: SourceFile, place: str, said: str, tree: Path) -> None:
@@ -121,5 +121,5 @@ def test_a_wrong_place_ends_the_command(
     path = str(report("ladder_full"))
     words = [*command, path, *([path] if command == ("diff",) else [])]
     words += ["--source", str(tmp_path / "nowhere")]
-    with pytest.raises(UsageError, match="is no folder, and no revision"):
+    with pytest.raises(UsageError, match="is neither a folder nor a revision"):
         CliRunner().invoke(app, words, catch_exceptions=False)

@@ -77,7 +77,7 @@ def test_a_baseline_that_cannot_run_is_passed_over_with_all(
     project_file("library.py", 'return ""', 'return "no library here"')
     code, out, err = cli("time", "--all", *THERE, *QUICK)
     assert code == 0 and kept(project) == [("v0", "n1000")]
-    assert "library: passed over: " in err and "The baseline library was not timed" in out
+    assert "library: skipped: " in err and "The baseline library was not timed" in out
 
 
 @pytest.mark.usefixtures("no_gpu")

@@ -80,7 +80,7 @@ def test_a_baseline_that_cannot_run_here_is_passed_over_with_all(
     project_file("library.py", 'return ""', 'return "no library here"')
     code, out, err = cli("verify", "--all", *THERE)
     assert code == 0 and "library" not in out
-    assert "library: passed over" in err and "no library here" in err
+    assert "library: skipped" in err and "no library here" in err
     code, _, err = cli("verify", "library", "--problem", "n7", *THERE)
     assert code == 3 and "no library here" in err
 
@@ -170,7 +170,7 @@ def test_a_broken_study_is_never_passed_over(
 ) -> None:
     project_file("study.py", 'return {"y": 2 *', 'return {"y": missing *')
     code, _, err = cli("verify", "--all", *THERE)
-    assert code == 2 and "study.py" in err and "passed over" not in err
+    assert code == 2 and "study.py" in err and "skipped" not in err
 
 
 def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
@@ -180,11 +180,11 @@ def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
     project_file("v0_plain.cu", "[[launch]]", needs)
     code, out, err = cli("verify", "--all", "--problem", "n7", *THERE)
     assert code == 0 and out.splitlines()[2].split()[:3] == ["library", "n7", "ok"]
-    assert "v0: passed over: " in err and "vectors of eight" in err
+    assert "v0: skipped: " in err and "vectors of eight" in err
     code, _, err = cli("verify", "v0", "--problem", "n7", *THERE)
     assert code == 2 and "vectors of eight" in err
     code, _, err = cli("verify", "--all", "--problem", "n77", *THERE)
-    assert code == 2 and "Did you mean" in err and "passed over" not in err
+    assert code == 2 and "Did you mean" in err and "skipped" not in err
 
 
 def test_ctrl_c_shows_what_is_verified_already(

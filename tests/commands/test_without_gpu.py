@@ -79,7 +79,7 @@ def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: st
     assert code == 3 and "library has no [[launch]]" in err and "FAILED" not in err
     assert "on a machine with a GPU" in err
     code, out, err = cli(command, "--all", *EMULATED)
-    assert code == 0 and "library: passed over, its library needs a GPU" in err
+    assert code == 0 and "library: skipped, its library needs a GPU" in err
     assert "library" not in out
 
 

@@ -75,7 +75,7 @@ def test_a_mistake_is_told_at_its_line(maker: Maker, right: str, wrong: str, say
 
 def test_one_kernel_a_version(maker: Maker) -> None:
     again = '[[launch]]\nkernel = "scale"\ngrid = [1]\nargs = ["x", "y", "N"]\n---\n"""\n'
-    with pytest.raises(UsageError, match=r"v0.py:16: a version in Triton launches one kernel"):
+    with pytest.raises(UsageError, match=r"v0.py:16: a Triton version launches one kernel"):
         made(maker, KERNEL.replace('---\n"""\n', again, 1))
 
 

@@ -80,7 +80,7 @@ def test_a_variable_lifts_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds(20.0) == 77.5
     for wrong in ("many", "-1", "0", "nan", "inf"):
         monkeypatch.setenv(limits.SIZE_VARIABLE, wrong)
-        with pytest.raises(UsageError, match="is no limit"):
+        with pytest.raises(UsageError, match="is not a limit"):
             _ = RECORD.bytes
 
 

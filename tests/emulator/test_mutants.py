@@ -73,7 +73,7 @@ REFUSED = {
 def test_what_ptxas_would_refuse_is_refused(name: str) -> None:
     body, words = REFUSED[name]
     with pytest.raises(
-        KernelError, match=rf"k\.cu:8: kernel k: `.*` is no instruction of PTX: {re.escape(words)}"
+        KernelError, match=rf"k\.cu:8: kernel k: `.*` is not valid PTX: {re.escape(words)}"
     ):
         execute(parse(kernel(body)), "k", {"x": np.zeros(4, "u4")}, ["x"])
 

@@ -297,7 +297,7 @@ def test_samples_hold_every_edge_of_the_grid() -> None:
 
 def test_python_versions_are_refused(ours: Project) -> None:
     study = load_study(ours, "sgemm")
-    with pytest.raises(MissingError, match="what it runs is a library's"):
+    with pytest.raises(MissingError, match="it runs a library's kernels"):
         ladders.profile(study, study.version("cublas"), study.problem("n256"))
 
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 VERIFY = {
     "v2": "wrong result",
     "v3": "never written",
-    "v5": "wrote outside of the buffer y",
+    "v5": "wrote outside the buffer y",
     "v8": "not a number",
     "v9": "crashed on",
 }

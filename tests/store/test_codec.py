@@ -371,5 +371,5 @@ def test_a_number_that_nothing_counts_to_is_damage(tmp_path: Path, value: float)
     if abs(value) < 1:
         assert encode(profile, tmp_path / "x")
         return
-    with pytest.raises(DataError, match=r"odd is .*, which nothing counts to"):
+    with pytest.raises(DataError, match=r"odd is .*, which no counter can be"):
         encode(profile, tmp_path / "x")

@@ -53,7 +53,9 @@ _wish_options = folded(
         help="Profile N launches of each, chosen to cover their durations.",
     ),
     click.option(
-        "--nvtx", metavar="RANGE", help="Profile only inside this NVTX range, written as for ncu."
+        "--nvtx",
+        metavar="RANGE",
+        help="Capture only launches inside this NVTX range, written as for ncu.",
     ),
 )
 

@@ -162,7 +162,7 @@ def _conflicts(seen: Examined) -> Way | None:
     went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
     found = _bound(seen, part, went, _ISSUING | _FAR)
     line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
-    words = "Pad or swizzle shared memory, so that no two lanes of a warp use the same bank"
+    words = "Pad or swizzle shared memory to avoid bank conflicts"
     return _made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
 
 

@@ -183,7 +183,9 @@ def notes(sweep: Sweep) -> list[str]:
     """What stands below the table, without the warnings."""
     lines = [line for line in (_fastest(sweep),) if line]
     if any(not timing.converged for timing in sweep.ordered):
-        lines.append(f"{_WIDE} the 95% interval stayed wider than asked for; --again samples again")
+        lines.append(
+            f"{_WIDE} the 95% interval stayed wider than asked for; --again measures again"
+        )
     if sweep.stale:
         lines.append(f"{_STALE} measured on an older source of the version or its baseline")
     return lines + _gap_lines(sweep)
