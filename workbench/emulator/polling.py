@@ -21,9 +21,8 @@ from workbench.emulator.ptx.flow import (
     ControlFlow,
     arguments,
     makers,
-    registers_of,
 )
-from workbench.emulator.ptx.instructions import Imm, Instr, space_of
+from workbench.emulator.ptx.instructions import Imm, Instr, registers_of, space_of
 from workbench.emulator.state.context import Registers, Runtime
 from workbench.emulator.state.lanes import Mask
 from workbench.emulator.state.values import Affine, Array, Value

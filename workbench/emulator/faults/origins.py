@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.emulator.ptx.flow import registers_of, results
-from workbench.emulator.ptx.instructions import SIZES, Instr, Loc, Module, Vec
+from workbench.emulator.ptx.flow import results
+from workbench.emulator.ptx.instructions import SIZES, Instr, Loc, Module, Vec, registers_of
 from workbench.emulator.state.context import Context, Registers, Run
 from workbench.emulator.state.integers import invert
 from workbench.emulator.state.lanes import WARP, Lanes, Mask

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from workbench.emulator.ptx.inlining import FlatKernel
-from workbench.emulator.ptx.instructions import Addr, Instr, Label, Operand, Reg, Sym, atoms
+from workbench.emulator.ptx.instructions import Instr, Label, Sym
 from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
@@ -77,65 +77,34 @@ def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
     return out
 
 
-def varying(blocks: list[BasicBlock]) -> set[str]:
+def varying(blocks: Iterable[BasicBlock]) -> set[str]:
     """Registers that may differ between the lanes of a warp."""
     found: set[str] = set()
-    changed = True
-    while changed:
-        before = len(found)
-        for _, instr in walk(blocks):
-            own = instr.op in _PER_LANE and "param" not in instr.parts
-            if own or any(name in found or name.startswith(_LANES) for name in arguments(instr)):
-                found.update(results(instr))
-        changed = len(found) > before
+    users: dict[str, list[Instr]] = defaultdict(list)
+    left: list[Instr] = []
+    for _, instr in walk(blocks):
+        reads = arguments(instr)
+        own = instr.op in _PER_LANE and "param" not in instr.parts
+        if own or any(name.startswith(_LANES) for name in reads):
+            left.append(instr)
+        for name in reads:
+            users[name].append(instr)
+    while left:
+        for name in results(left.pop()):
+            if name not in found:
+                found.add(name)
+                left += users[name]
     return found
 
 
-def registers_of(operand: Operand) -> list[str]:
-    """Names of the registers that an operand reads (or writes, if it is a result)."""
-    bases = (each.base if isinstance(each, Addr) else each for each in atoms(operand))
-    return [base.name for base in bases if isinstance(base, Reg)]
-
-
-#: Opcodes whose first operand is not a result.
-NO_RESULT = frozenset(
-    (
-        "st", "bar", "barrier", "bra", "ret", "exit", "trap", "red", "membar", "fence",
-        "prefetch", "prefetchu", "brx", "nanosleep", "cp", "discard", "applypriority", "brkpt",
-        "pmevent", "griddepcontrol", "mbarrier", "wgmma", "tensormap", "stmatrix",
-        "setmaxnreg", "pragma",
-    )
-)  # fmt: skip
-
-
-_MBARRIER_RESULTS = ("arrive", "arrive_drop", "test_wait", "try_wait", "pending_count")
-
-
-def results(instr: Instr) -> list[str]:
+def results(instr: Instr) -> tuple[str, ...]:
     """Registers that the instruction writes."""
-    if instr.op == "bar" or instr.op == "barrier":
-        return registers_of(instr.operands[0]) if "red" in instr.parts else []
-    if instr.op == "mbarrier":
-        return registers_of(instr.operands[0]) if instr.parts[1] in _MBARRIER_RESULTS else []
-    if instr.op == "wgmma" and instr.parts[1] == "mma_async":
-        return registers_of(instr.operands[0])
-    if instr.op == "wmma" and "store" in instr.parts:
-        return []
-    if instr.op in NO_RESULT or not instr.operands:
-        return []
-    return registers_of(instr.operands[0])
+    return instr.writes
 
 
-def arguments(instr: Instr) -> list[str]:
+def arguments(instr: Instr) -> tuple[str, ...]:
     """Registers that the instruction reads, its guard included."""
-    skip = 1 if results(instr) and instr.op != "wgmma" else 0  # whose sums are read as well
-    names = [name for operand in instr.operands[skip:] for name in registers_of(operand)]
-    first = instr.operands[0] if instr.operands else None
-    if skip and isinstance(first, Addr):
-        names += registers_of(first)
-    if instr.guard is not None:
-        names.append(instr.guard.name)
-    return names
+    return instr.reads
 
 
 def _is_barrier(instr: Instr) -> bool:

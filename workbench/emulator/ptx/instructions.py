@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from workbench.callers import foreign
 
@@ -95,7 +96,27 @@ def atoms(operand: Operand) -> Iterator[Reg | Imm | Sym | Addr]:
         yield operand
 
 
-@dataclass(frozen=True, slots=True)
+def registers_of(operand: Operand) -> list[str]:
+    """Names of the registers that an operand reads (or writes, if it is a result)."""
+    bases = (each.base if isinstance(each, Addr) else each for each in atoms(operand))
+    return [base.name for base in bases if isinstance(base, Reg)]
+
+
+#: Opcodes whose first operand is not a result.
+_NO_RESULT = frozenset(
+    (
+        "st", "bar", "barrier", "bra", "ret", "exit", "trap", "red", "membar", "fence",
+        "prefetch", "prefetchu", "brx", "nanosleep", "cp", "discard", "applypriority", "brkpt",
+        "pmevent", "griddepcontrol", "mbarrier", "wgmma", "tensormap", "stmatrix",
+        "setmaxnreg", "pragma",
+    )
+)  # fmt: skip
+
+
+_MBARRIER_RESULTS = ("arrive", "arrive_drop", "test_wait", "try_wait", "pending_count")
+
+
+@dataclass(frozen=True)
 class Instr:
     """One instruction. `parts` are the dot-separated pieces of its opcode."""
 
@@ -110,6 +131,34 @@ class Instr:
     def op(self) -> str:
         """The opcode without modifiers."""
         return self.parts[0]
+
+    @cached_property
+    def writes(self) -> tuple[str, ...]:
+        """Registers that it writes."""
+        op, parts = self.op, self.parts
+        result = op not in _NO_RESULT and bool(self.operands)
+        if op == "bar" or op == "barrier":
+            result = "red" in parts
+        elif op == "mbarrier":
+            result = parts[1] in _MBARRIER_RESULTS
+        elif op == "wgmma":
+            result = parts[1] == "mma_async"
+        elif op == "wmma":
+            result = result and "store" not in parts
+        return tuple(registers_of(self.operands[0])) if result else ()
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Registers that it reads, its guard included."""
+        # The sums of `wgmma` are read as well.
+        skip = 1 if self.writes and self.op != "wgmma" else 0
+        names = [name for operand in self.operands[skip:] for name in registers_of(operand)]
+        first = self.operands[0] if self.operands else None
+        if skip and isinstance(first, Addr):
+            names += registers_of(first)
+        if self.guard is not None:
+            names.append(self.guard.name)
+        return tuple(names)
 
 
 SPACES = ("global", "shared", "local", "const", "param")

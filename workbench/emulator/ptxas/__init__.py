@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.emulator.program import Program
-from workbench.emulator.ptx.flow import varying
 from workbench.emulator.ptx.instructions import Instr, Reg
 from workbench.emulator.ptxas.unrolling import turns_of
 from workbench.emulator.ptxas.weights import Weights
@@ -38,7 +37,7 @@ def in_pieces(program: Program) -> None:
     ends = [code for code in program.codes if code.block.index in code.block.targets]
     if not any(code.guard >= 0 for code in ends):
         return
-    differing = varying(program.graph.ordered)
+    differing = program.ctx.varying
     for loop in Weights.of(program).unrolled:
         names = {each.name for each in loop.test.operands[1:] if isinstance(each, Reg)}
         if not loop.known and not names.isdisjoint(differing):

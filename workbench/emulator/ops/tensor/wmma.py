@@ -19,8 +19,7 @@ from workbench.emulator.ops.access import Access, Located, cost_of, where_of
 from workbench.emulator.ops.tensor.fragments import Layout, wmma_layout
 from workbench.emulator.ops.tensor.mma import Accumulator, operand, product, slots_of, targets_of
 from workbench.emulator.ops.warp import by_warp
-from workbench.emulator.ptx.flow import registers_of
-from workbench.emulator.ptx.instructions import Instr, Operand, Reg, Vec
+from workbench.emulator.ptx.instructions import Instr, Operand, Reg, Vec, registers_of
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
 from workbench.emulator.state.integers import add
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
