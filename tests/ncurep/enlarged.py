@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from workbench.ncurep.container import FileBlock, read_blocks
-from workbench.ncurep.excerpt import encode, packed
+from workbench.ncurep.container import SESSION, FileBlock, read_blocks
+from workbench.ncurep.excerpt import METRIC_NAMES, encode, packed
 from workbench.ncurep.wire import fields
 
 #: Of a result: its metrics, sections and rules.
@@ -67,6 +67,6 @@ def enlarge(
         for _ in range(times - 1):
             for block in blocks:
                 if block.results:
-                    header = tuple(field for field in block.header if isinstance(field[1], int))
+                    header = tuple(x for x in block.header if x[0] not in (METRIC_NAMES, SESSION))
                     again = FileBlock(0, 0, header, (), ())
                     file.write(packed(again, [change(result) for result in block.results]))

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from workbench.errors import UsageError
-from workbench.model import InstructionTable, Launch, Profile, SourceFile
+from workbench.model import InstructionTable, Launch, Number, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
 from workbench.units import listed
 
@@ -55,7 +56,6 @@ def read_parts(
     if runs == [list(range(len(results)))]:
         return read(plain)  # few launches, whose library's machine code makes the file large
     found: dict[int, Profile] = {}
-    known: dict[Any, Any] = {}
     waiting, failed = deque(enumerate(runs)), list[BaseException]()
     told = threading.Lock()
 
@@ -66,15 +66,11 @@ def read_parts(
             except IndexError:
                 return
             try:
-                profile = read_some(plain, places, read)
+                found[number] = read_some(plain, places, read)
             except BaseException as error:
                 failed.append(error)
                 return
             with told:
-                found[number] = replace(
-                    profile, launches=tuple(_shared(launch, known) for launch in profile.launches)
-                )
-                del profile
                 if progress is not None:
                     done = sum(len(profile.launches) for profile in tuple(found.values()))
                     progress(done, len(wanted))
@@ -139,18 +135,34 @@ def _moved(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launc
     return replace(launch, instructions=replace(table, file=known.setdefault(files, files)))
 
 
-def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
-    """A launch whose content is that of the launches before, where it is equal.
+def decoded(data: bytes, known: dict[Any, Any]) -> Profile:
+    """A profile from the JSON of one, launch by launch, so that they are small from the start.
 
-    Numbers of a launch are its own; what they are numbers of is not.
+    Args:
+        data: As the child process writes it.
+        known: What launches had in common so far; added to.
+
+    Raises:
+        ValueError, KeyError: no profile.
     """
+    parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    each = msgspec.json.decode(parts["launches"], type=tuple[msgspec.Raw, ...])
+    parts["launches"] = msgspec.Raw(b"[]")
+    launches = tuple(_shared(msgspec.json.decode(raw, type=Launch), known) for raw in each)
+    rest: Profile = msgspec.json.decode(msgspec.json.encode(parts), type=Profile)
+    return replace(rest, launches=launches)
+
+
+def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
+    """A launch whose content is that of the launches before, where it is equal."""
     table = launch.instructions
 
     def one(values: Any) -> Any:
         return known.setdefault(values, values)
 
     columns = {
-        one(name): replace(column, rows=one(column.rows)) for name, column in table.columns.items()
+        one(name): one(replace(column, rows=one(column.rows)))
+        for name, column in table.columns.items()
     }
     shared: InstructionTable = replace(
         table,
@@ -161,8 +173,16 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
         ptx=one(table.ptx),
         columns=columns,
     )
-    metrics = {one(name): metric for name, metric in launch.metrics.items()}
+    metrics = {
+        # To remember every number with a fraction would cost more than it saves.
+        one(name): metric if _is_fraction(metric.value) else one((name, metric))[1]
+        for name, metric in launch.metrics.items()
+    }
     return replace(launch, instructions=shared, metrics=metrics)
+
+
+def _is_fraction(value: Number | str) -> bool:
+    return isinstance(value, float) and not value.is_integer()
 
 
 def choice(name: str) -> Choose:

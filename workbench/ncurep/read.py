@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ from workbench.ncurep.child import Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.files import AGAIN, exists, plain_report
-from workbench.ncurep.large import LARGE, Choose, Progress, read_parts
+from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_parts
 from workbench.ncurep.notices import CODES, lacks
 
 #: Launches that an error names.
@@ -132,10 +133,11 @@ def read_report(
             profile = _extract(plain, path, timeout_s, standby)
         else:
             keep = choose is not None or size < _KEPT
+            common: dict[Any, Any] = {}
             profile = read_parts(
                 plain,
                 lambda part: _extract(
-                    part, path, timeout_s, standby if part == plain else None, keep=keep
+                    part, path, timeout_s, standby if part == plain else None, keep, common
                 ),
                 progress,
                 choose,
@@ -163,9 +165,17 @@ def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
 
 
 def _extract(
-    plain: Path, shown: Path, timeout_s: float, standby: Standby | None, *, keep: bool = True
+    plain: Path,
+    shown: Path,
+    timeout_s: float,
+    standby: Standby | None,
+    keep: bool = True,
+    common: dict[Any, Any] | None = None,
 ) -> Profile:
-    """Run the native reader over a checked file, or take its answer from the cache."""
+    """Run the native reader over a checked file, or take its answer from the cache.
+
+    With `keep` the cache gets it; `common` is what launches of several files share.
+    """
     from workbench.ncurep import cache
 
     key = "" if standby is not None or not keep else cache.key(plain)
@@ -176,8 +186,8 @@ def _extract(
         child.extract(plain, shown, output, timeout_s, standby)
         try:
             data = output.read_bytes()
-            profile = msgspec.json.decode(data, type=Profile)
-        except (OSError, ValueError) as error:
+            profile = decoded(data, {} if common is None else common)
+        except (OSError, ValueError, KeyError) as error:
             raise DataError(
                 f"{shown}: the native reader gave no answer ({error})", AGAIN
             ) from error
