@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tests.factories import make_launch, make_metrics, make_timing
 from workbench.model import InstructionTable
-from workbench.views.html.pages.index import LadderSummary, index_view
+from workbench.views.html.page import Page, PageCount, Rendered
+from workbench.views.html.pages.index import LadderSummary, index_view, paged
 from workbench.views.html.pages.version import interval
 from workbench.views.html.parts.common import Link, plus_minus, range_of
 from workbench.views.html.parts.keys import key_counters
+from workbench.views.html.shared import index_pages
+from workbench.views.html.site import Site
 
 
 def ladder(study: str, problem: str, **fields: Any) -> dict[str, object]:
@@ -132,3 +137,69 @@ def test_key_counters_grow_downwards() -> None:
     assert units["instructions"] == "" and units["shared_wavefronts"] == ""
     bare = make_launch(metrics={}, instructions=InstructionTable())
     assert key_counters([(Link("v0"), bare)]) is None
+
+
+def test_a_long_index_has_pages_and_every_study_is_on_one_of_them() -> None:
+    found = [
+        ladder(f"study{number}", problem, place=place)
+        for number in range(40)
+        for place, problem in enumerate(("n1", "n2", "n3"))
+    ]
+    whole = index_view(found, ())
+    assert dict(paged(whole)) == {"index.html": whole}  # a short one is one page, without others
+    pages = dict(paged(whole, 60))
+    assert list(pages) == ["index.html", "index-2.html", "index-3.html", "index-4.html"]
+    assert tuple(line for page in pages.values() for line in page.studies) == whole.studies
+    assert [page.here for page in pages.values()] == [1, 2, 3, 4]
+    for path, page in pages.items():
+        leaf = page.leaves[page.here - 1]
+        assert (leaf.href, leaf.first) == (path, page.studies[0].summary.study)
+        assert leaf.last == page.studies[-1].summary.study and page.chips == whole.chips
+
+
+def test_a_study_of_more_problems_than_a_page_holds_stands_on_several() -> None:
+    whole = index_view([ladder("s", f"n{at}", place=at) for at in range(100)], ())
+    pages = [view for _, view in paged(whole, 40)]
+    assert [len(page.studies) for page in pages] == [1, 1, 1]
+    others = [other for page in pages for other in page.studies[0].others]
+    assert tuple(others) == whole.studies[0].others and len(others) == 99
+
+
+def test_no_page_of_a_long_index_is_over_its_size_and_none_is_left_over(tmp_path: Path) -> None:
+    """Ten thousand profiles of a thousand ladders, then ten: pages that nobody needs are gone."""
+    words = {
+        "fastest": "v10", "fastest_time": "1.87 ms", "fastest_share": "93.1%", "limit": "L1 96%",
+        "limit_href": "studies/x/h200/n1/v10.html#now", "gain": "147×", "fastest_speed": 0.93,
+    }  # fmt: skip
+    summaries = [
+        ladder(f"study{number:03}", f"n{place}", place=place, work=1.0 + place, **words)
+        for number in range(200)
+        for place in range(5)
+    ]
+
+    def write(count: int) -> PageCount:
+        with Site(tmp_path / "site") as site:
+            made = [
+                Page(
+                    path=f"{one['folder']}/index.html",
+                    key="k",
+                    owner="ladder:x",
+                    render=partial(Rendered, html="", summary=one),
+                )
+                for one in summaries[:count]
+            ]
+            site.write(made, owners=("ladder:x",))
+            return site.write(index_pages(site, "stamp"), owners=("site",))
+
+    written = write(1000).written
+    paths = sorted((tmp_path / "site").glob("index*.html"))
+    assert len(paths) == written > 1
+    assert max(path.stat().st_size for path in paths) < 400_000
+    text = "".join(path.read_text() for path in paths)
+    assert all(
+        f'href="studies/study{number:03}/h200/n0/index.html"' in text for number in range(200)
+    )
+    assert 'aria-current="page"' in text
+    assert write(1000) == PageCount(unchanged=written)
+    assert write(10) == PageCount(written=1, removed=written - 1)
+    assert [path.name for path in (tmp_path / "site").glob("index*.html")] == ["index.html"]

@@ -28,9 +28,10 @@ from workbench.views.html.parts.common import ReportFile as ReportFile
 from workbench.views.html.render import ladder_folder
 from workbench.views.html.shared import (
     LADDERS,
+    SHARED,
     copy_assets,
     glossary_page,
-    index_page,
+    index_pages,
     program_stamp,
 )
 from workbench.views.html.site import Audience, Site
@@ -107,8 +108,8 @@ def build_report(
             from workbench.views.html.programs import write_programs
 
             done = done.plus(write_programs(site, programs, stamp))
-        shared = [glossary_page(stamp), index_page(site, stamp)]
-        done = done.plus(site.write(shared, owners=("site",)))
+        shared = [glossary_page(stamp), *index_pages(site, stamp)]
+        done = done.plus(site.write(shared, owners=(SHARED,)))
     return BuiltReport(index=out / "index.html", pages=done, damaged=tuple(damaged.values()))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,8 +13,11 @@ from workbench import __version__
 from workbench.views.html.page import Page, Rendered, digest
 from workbench.views.html.site import Site
 
+if TYPE_CHECKING:
+    from workbench.views.html.pages.index import IndexView
+
 #: Kinds of owners: what pages that come and go together are of.
-LADDERS, REPORTS, PROGRAMS = "ladder", "report", "program"
+LADDERS, REPORTS, PROGRAMS, SHARED = "ladder", "report", "program", "site"
 _ASSETS = ("workbench.css", "workbench.js", "plotly-basic.min.js")
 
 
@@ -43,23 +47,35 @@ def copy_assets(site: Site) -> None:
     site.forget_assets(_ASSETS)
 
 
-def index_page(site: Site, stamp: str) -> Page:
-    """The index, from the summaries of all pages that the site has."""
+def index_pages(site: Site, stamp: str) -> list[Page]:
+    """The index, from the summaries of all pages that the site has: one page, or several."""
     ladders = [kept.summary for kept in site.pages(LADDERS).values() if "study" in kept.summary]
     reports, programs = (
         [kept.summary for kept in site.pages(kind).values() if kept.summary]
         for kind in (REPORTS, PROGRAMS)
     )
+    key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
+    known = {
+        path: kept.key for path, kept in site.pages(SHARED).items() if path.startswith("index")
+    }
 
-    def render_index() -> Rendered:
-        from workbench.views.html.pages.index import index_view
+    @cache
+    def views() -> dict[str, IndexView]:
+        from workbench.views.html.pages.index import index_view, paged
+
+        return dict(paged(index_view(ladders, reports, programs)))
+
+    def render_index(path: str) -> Rendered:
         from workbench.views.html.render import render
 
-        view = index_view(ladders, reports, programs)
-        return Rendered(html=render("index.html", "index.html", view=view))
+        return Rendered(html=render("index.html", path, view=views()[path]))
 
-    key = digest(stamp, msgspec.json.encode([ladders, reports, programs]))
-    return Page(path="index.html", key=key, owner="site", render=render_index)
+    # How many pages there are is known without a look at the rows where nothing changed.
+    paths = known if set(known.values()) == {key} else views()
+    return [
+        Page(path=path, key=key, owner=SHARED, render=partial(render_index, path), group="index")
+        for path in paths
+    ]
 
 
 def glossary_page(stamp: str) -> Page:
@@ -72,4 +88,4 @@ def glossary_page(stamp: str) -> Page:
         html = render("glossary.html", "glossary.html", groups=glossary_view())
         return Rendered(html=html)
 
-    return Page(path="glossary.html", key=digest(stamp), owner="site", render=render_glossary)
+    return Page(path="glossary.html", key=digest(stamp), owner=SHARED, render=render_glossary)

@@ -6,7 +6,8 @@ profiles with one new capture decodes that one alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +30,9 @@ SPARK = (120, 26)
 _MARGIN = 3
 #: Other problems of a study that stand there unasked.
 _UNFOLDED = 5
+#: How much stands on one page, in lines of other problems, some 500 bytes each: a study's own line
+#: is as long as four of them. A page stays below 400 kB.
+_MOST, _STUDY = 600, 4
 #: Parameters that can stand for a problem's name.
 _SPOKEN = 3
 
@@ -129,14 +133,27 @@ class StudyLine(Record, frozen=True):
         return len(self.others) > _UNFOLDED
 
 
+class IndexLeaf(Record, frozen=True):
+    """A page of an index that has several: where it is, and the first and last that stand on it."""
+
+    href: str
+    first: str
+    last: str
+
+
 class IndexView(Record, frozen=True):
-    """The whole index."""
+    """A page of the index, mostly the only one; `here` is its number, and `leaves` are all."""
 
     chips: tuple[Badge, ...]
     studies: tuple[StudyLine, ...]
     reports: tuple[ReportSummary, ...]
     programs: tuple[ProgramSummary, ...]
     box: tuple[int, int] = SPARK
+    here: int = 1
+    leaves: tuple[IndexLeaf, ...] = ()
+
+
+_Line = TypeVar("_Line", StudyLine, ReportSummary, ProgramSummary)
 
 
 def summarize(ladder: Ladder, view: LadderView) -> LadderSummary:
@@ -272,6 +289,53 @@ def index_view(
         reports=files,
         programs=captured,
     )
+
+
+def paged(view: IndexView, most: int = _MOST) -> Iterator[tuple[str, IndexView]]:
+    """The paths and views of the pages that an index takes: studies, then programs, then reports.
+
+    A study of so many problems that no page holds them stands on several.
+    """
+    pages: list[IndexView] = []
+    empty = replace(view, studies=(), programs=(), reports=())
+    page, room = empty, most
+    for kind in ("studies", "programs", "reports"):
+        for row in _short(getattr(view, kind), most):
+            cost = _STUDY + len(row.others) if isinstance(row, StudyLine) else _STUDY
+            if cost > room and page != empty:
+                pages.append(page)
+                page, room = empty, most
+            page = replace(page, **{kind: (*getattr(page, kind), row)})
+            room -= cost
+    pages.append(page)
+    leaves = tuple(
+        IndexLeaf(href=_href(number), first=names[0], last=names[-1])
+        for number, names in enumerate(map(_names, pages), 1)
+        if len(pages) > 1
+    )
+    for number, each in enumerate(pages, 1):
+        yield _href(number), replace(each, here=number, leaves=leaves)
+
+
+def _short(rows: Sequence[_Line], most: int) -> Iterator[_Line]:
+    """The rows, a study with more problems than a page holds as several."""
+    for row in rows:
+        if not isinstance(row, StudyLine) or _STUDY + len(row.others) <= most:
+            yield row
+            continue
+        step = most - _STUDY
+        for start in range(0, len(row.others), step):
+            yield replace(row, others=row.others[start : start + step])
+
+
+def _names(view: IndexView) -> list[str]:
+    studies = [line.summary.study for line in view.studies]
+    programs = [program.name for program in view.programs]
+    return [*studies, *programs, *(report.name for report in view.reports)]
+
+
+def _href(number: int) -> str:
+    return "index.html" if number == 1 else f"index-{number}.html"
 
 
 def _order(summary: LadderSummary) -> tuple[object, ...]:
