@@ -42,7 +42,8 @@ COMMANDS = {
     "frames: all counters": [
         sys.executable,
         "-c",
-        _FRAME % "counters(Store(Path('profiles')).profiles())",
+        f"{_START}; "
+        "print(sum(map(len, frames.stored(Store(Path('profiles')), 'counters'))))",
     ],
     "export counters, Parquet": [*RUN, "export", "counters", "--out", "x.parquet"],
     "export lines, Parquet": [*RUN, "export", "lines", "--out", "x.parquet"],

@@ -16,6 +16,7 @@ from workbench import frames
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.model import Estimate
+from workbench.store import Store
 
 
 def test_counters_have_a_row_per_profile_launch_and_counter() -> None:
@@ -118,7 +119,6 @@ def test_frames_of_a_stored_profile_are_those_of_its_report(
     from pandas.testing import assert_frame_equal
 
     from workbench.ncurep.read import read_report, select_kernels
-    from workbench.store import Store
 
     profile = select_kernels(read_report(report("ladder_full")), "sgemm_v4")
     profile = msgspec.structs.replace(profile, study="demo", version="v4", problem="n1024")
@@ -129,3 +129,14 @@ def test_frames_of_a_stored_profile_are_those_of_its_report(
         made = make(loaded)
         assert len(made) > 0
         assert_frame_equal(made, make([profile]))
+
+
+def test_counters_of_a_profile_are_the_same_wherever_its_lines_stand() -> None:
+    from pandas.testing import assert_frame_equal
+
+    store = Store(Path(__file__).parent.parent / "profiles")
+    paths = [x.path for x in store.find(study="sgemm", engine="ncu") if x.version in ("v3", "v11")]
+    pairs = [(store.load(path), store.unfolded(path)) for path in paths[:6]]
+    assert any(loaded != unfolded for loaded, unfolded in pairs)  # v11 calls into a header
+    for loaded, unfolded in pairs:
+        assert_frame_equal(frames.counters([loaded]), frames.counters([unfolded]))

@@ -273,14 +273,14 @@ def _known(metrics: Sequence[str] | None) -> Sequence[str] | None:
 
 
 def _enough(store: Store, metrics: Sequence[str] | None, where: Filters) -> Iterator[Profile]:
-    """Profiles, with their instructions where a counter follows from those."""
-    if metrics is None:
-        yield from store.profiles(**where)
-        return
+    """Profiles, with instructions (whatever their lines) where a counter follows from those."""
     for entry in store.find(**where):
-        totals = store.totals(entry.path)
-        known = all(_told(each, name) for each in totals.launches for name in metrics)
-        yield totals if known else store.load(entry.path)
+        if metrics is not None:
+            totals = store.totals(entry.path)
+            if all(_told(each, name) for each in totals.launches for name in metrics):
+                yield totals
+                continue
+        yield store.unfolded(entry.path)
 
 
 def _told(launch: Launch, name: str) -> bool:
