@@ -50,7 +50,7 @@ class KernelCode:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _CodeText:
     """What code is known by; `operations` follow from it but for the addresses."""
 
     texts: tuple[str, ...]
@@ -59,7 +59,7 @@ class _Named:
 
 
 @lru_cache(maxsize=24)
-def _known(named: _Named) -> KernelCode:
+def _known(named: _CodeText) -> KernelCode:
     leads = dict(named.leads)
     return KernelCode(named.operations, named.texts, leads, _labels(leads))
 
@@ -79,7 +79,7 @@ def _of_launch(launch: Launch) -> KernelCode:
         found = _ADDRESS.search(texts[row])
         if found is not None:
             texts[row] = texts[row][: found.start()] + labels[target]
-    return _known(_Named(tuple(texts), tuple(sorted(leads.items())), operations))
+    return _known(_CodeText(tuple(texts), tuple(sorted(leads.items())), operations))
 
 
 #: A launch's machine code; a page asks for it several times.
