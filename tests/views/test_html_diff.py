@@ -157,6 +157,22 @@ def test_a_long_page_says_a_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids.isdisjoint(row.new.id for row in rows)
 
 
+def test_a_change_that_no_card_shows_has_its_first_line_on_a_long_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = f"// as it was\nint unused;\n{SOURCE}"
+    sides = [
+        msgspec.structs.replace(side, sources=(SourceFile(path="scale.cu", text=said),))
+        for side, said in ((before(), text), (after(), text.replace("as it was", "as it is")))
+    ]
+    monkeypatch.setattr("workbench.views.html.code.hunks._MOST", 5)
+    monkeypatch.setattr("workbench.views.html.code.hunks._TOO_MANY", 5)
+    found = view(*sides)
+    (quiet,) = found.quiet
+    chunks = [c for file in found.whole for c in file.chunks]
+    assert quiet.href in {f"#{row.new.id}" for c in chunks for row in c.rows if row.new.id}
+
+
 def test_gutters_of_both_sides_share_a_scale() -> None:
     shared = view().embedded["shared"]
     assert shared["old"]["0:3"] == ("32.8 k", 100.0, 96.9, "32.0× the ideal")  # type: ignore[index]

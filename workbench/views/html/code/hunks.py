@@ -27,6 +27,8 @@ _NEAR = 25
 #: Rows of code on a page; beyond them the whole-source view leaves out what hunks show, and
 #: what is far from counters and changes.
 _MOST = 300
+#: Rows beyond which not even the lines around those with counters stand there once more.
+_TOO_MANY = 450
 _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "default"}
 
 
@@ -200,10 +202,12 @@ class DiffCode:
             list(range(len(file.rows))) if len(file.rows) <= _WHOLE else self._near(file)
             for file in self._files
         ]
-        many = self._rows + sum(map(len, every)) > _MOST
+        rows = self._rows + sum(map(len, every))
+        many = rows > _MOST
+        around = _AROUND if rows <= _TOO_MANY else 0
         for rank, (file, wanted) in enumerate(zip(self._files, every, strict=True)):
             left = self._in_cards(file) if many else {}
-            near = set(self._near(file, _AROUND)) if many else set(wanted)
+            near = set(self._near(file, around)) if many else set(wanted)
             shown = [place for place in wanted if place in near and place not in left]
             chunks = self._chunks(file, shown, set(), 0, None, left)
             out.append(WholeFile(id=f"whole-{rank}", title=file.title, chunks=chunks, cut=many))
@@ -220,6 +224,16 @@ class DiffCode:
 
     def _near(self, file: _File, most: int = _NEAR) -> list[int]:
         wanted: set[int] = set()
+        for hunk in self._diff.hunks:
+            if hunk.kind in ("code", "moved"):
+                continue
+            # No card shows it, and a list leads to its first line.
+            side = 1 if hunk.new[0] <= hunk.new[1] else 0
+            index = self._index(side, (hunk.old_file, hunk.new_file)[side])
+            if index is not None and index == (file.old, file.new)[side]:
+                first = (hunk.old, hunk.new)[side][0]
+                rows = enumerate(file.rows)
+                wanted.update(n for n, row in rows if (row.old, row.new)[side] == first)
         for place, row in enumerate(file.rows):
             counted = (file.old, row.old) in self._counted[0] or (
                 file.new,
