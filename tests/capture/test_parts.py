@@ -171,5 +171,5 @@ def test_a_damaged_capture_is_an_error_with_a_way_out(tmp_path: Path) -> None:
             shelf.load("one")
     with pytest.raises(UsageError, match="no capture"):
         shelf.load("two")
-    with pytest.raises(UsageError, match="cannot be called"):
+    with pytest.raises(UsageError, match="cannot be named"):
         shelf.load("../one")

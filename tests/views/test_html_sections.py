@@ -349,3 +349,22 @@ def test_what_is_undefined_is_said_and_what_nobody_measured_is_a_dash() -> None:
     assert unknown.value == "—" and not unknown.missing.startswith("undefined")
     template = environment().from_string('{% import "macros.html" as m %}{{ m.value(cell) }}')
     assert ">undefined<" in template.render(cell=undefined)
+
+
+def test_a_ladder_that_was_only_counted_speaks_of_no_durations(tmp_path: Path) -> None:
+    """As of the emulator's profiles: there is no time, under a profiler or without."""
+    site_data.study(tmp_path)
+    metrics = {
+        name: metric
+        for name, metric in make_metrics().items()
+        if "time_duration" not in name
+    }  # fmt: skip
+    for version in ("v0", "v2"):
+        launches = (make_launch(metrics=metrics),)
+        Store(tmp_path / "profiles").save(make_profile(version=version, launches=launches))
+    build_report(tmp_path / "reports", project=find_project(tmp_path))
+    pages = [tmp_path / "reports/index.html", *(tmp_path / "reports").rglob("n1024/index.html")]
+    assert len(pages) == 2
+    index, ladder = (page.read_text(encoding="utf-8") for page in pages)
+    assert "under the profiler" not in index + ladder
+    assert "only counters are compared" in ladder and "nothing is timed" in index

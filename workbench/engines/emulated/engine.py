@@ -57,7 +57,7 @@ class EmulatorEngine(Engine):
 
     name: EngineName = "emulator"
     verify_line = (
-        "engine: emulator, on this machine's CPU, watching for races, accesses out of bounds "
+        "engine: emulator, on this machine's CPU, watching for races, out-of-bounds accesses "
         "and uninitialized memory"
     )
     profile_line = (

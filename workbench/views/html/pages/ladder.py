@@ -142,7 +142,11 @@ def _rung(rung: Rung, parent: Rung | None, diff: str, top: float) -> RungView:
         change=_clause(rung.declared.change) if rung.declared else "",
         baseline=rung.is_baseline,
         time=units.quantity(rung.seconds, "s"),
-        interval=interval(rung.timing) if rung.timing else "under the profiler",
+        interval=interval(rung.timing)
+        if rung.timing
+        else "under the profiler"
+        if rung.seconds
+        else "",
         step=_speedup(parent, rung) if parent else None,
         share=percent(share) if share is not None else "",
         width=width(share / top) if share is not None else "0",
