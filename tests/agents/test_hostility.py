@@ -81,7 +81,7 @@ HOSTILE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("new_version", {"version": "v9", "text": '#include "/etc/passwd"\n'}, "outside"),
     ("new_version", {"version": "v9", "text": "a\x00b"}, "control characters"),
     ("new_version", {"version": "v9", "text": "x" * 300_000}, "bytes"),
-    ("new_version", {"version": "v3", "text": "x"}, "is there already"),
+    ("new_version", {"version": "v3", "text": "x"}, "already exists"),
     ("new_version", {"version": "v9", "parent": "library"}, "is Python"),
     ("edit_version", {"version": "v3", "text": "x"}, "was not started"),
 )

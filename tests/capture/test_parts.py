@@ -56,7 +56,7 @@ def test_no_bytes_crash_the_reader(tail: bytes) -> None:
 
 def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
     (tmp_path / "1.trace").write_bytes(b"something else that is long enough")
-    with pytest.raises(DataError, match="no trace"):
+    with pytest.raises(DataError, match="is not a trace"):
         read_traces(tmp_path)
 
 

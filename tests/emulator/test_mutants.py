@@ -57,7 +57,7 @@ def test_a_register_that_some_threads_write_is_read_by_them() -> None:
 
 REFUSED = {
     "too few operands": ("add.s32 %r1, %r2;", "it has 2 operands, and add takes 3"),
-    "no address": ("ld.global.u32 %r1, %rd1;", "operand 2 is no address"),
+    "no address": ("ld.global.u32 %r1, %rd1;", "operand 2 is not an address"),
     "an address": ("add.s64 %rd2, [%rd1], 4;", "operand 2 is an address"),
     "a number written": ("mov.u32 5, %r1;", "its result is not a register"),
     "a narrow register": ("add.s64 %rd2, %r1, 4;", "%r1 has 32 bits, not 64"),
