@@ -124,7 +124,7 @@ def test_without_a_fill_the_result_is_another(
             "8: `weigths` is neither an output nor a scratch buffer",
         ),
         ("weights[3]", "weights[2]", "8: input `taps` has 12 bytes, `weights` has room for 8"),
-        ("double signs[4]", "float signs[5]", "14: `signs` has 20 bytes, which is not a whole number"),
+        ("double signs[4]", "float signs[5]", "14: `signs` has 20 bytes, which is not a whole"),
     ],
 )
 def test_a_fill_that_the_build_has_no_room_for(
