@@ -143,14 +143,22 @@ def test_one_value_is_written_over_the_other(
     assert kernel.weights()[kernel.at("selp")] == weight
 
 
-@pytest.mark.parametrize(("read", "weight"), [("%r11", 1), ("%r12", 0)])
-def test_a_move_over_a_value_that_is_still_read(read: str, weight: float) -> None:
+@pytest.mark.parametrize(
+    ("then", "weight"),
+    [
+        ("add.s32 %r21, %r20, %r11;", 1),
+        ("add.s32 %r21, %r20, %r12;", 0),
+        ("add.s32 %r21, %r11, %r14;", 0),  # can be done first
+        (MAX.replace("%r11", "%r20") + "add.s32 %r22, %r11, 1; selp.b32 %r21, %r22, %r21, %p2;", 1),
+    ],
+)
+def test_a_move_over_a_value_that_is_still_read(then: str, weight: float) -> None:
     """A window of values that moves on: the new one exists while the old one is still read."""
     kernel = Kernel(
         LOADED
         + f"""
         mov.u32 %r11, 5;
-        L: add.s32 %r20, %r11, %r13; add.s32 %r21, %r20, {read}; mov.u32 %r11, %r20;
+        L: add.s32 %r20, %r11, %r13; {then} mov.u32 %r11, %r20;
         add.s32 %r12, %r12, %r21; setp.lt.s32 %p1, %r12, %r1; @%p1 bra L;
         st.global.u32 [%rd2], %r11; ret;
         """

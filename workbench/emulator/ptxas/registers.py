@@ -75,11 +75,23 @@ def _of_block(
 
 
 def _crosses(block: BasicBlock, move: Instr, source: str, target: str) -> bool:
-    """Is the target's old value read where the value that is moved exists already?"""
-    reads = False
-    for instr in block.instrs[: block.instrs.index(move)]:
-        reads = source not in results(instr) and (reads or target in arguments(instr))
-    return reads
+    """Is the target's old value read by what has to wait for the value that is moved?
+
+    What reads it without waiting is done before. An instruction that is written over a value
+    (`overwritten`) waits for that.
+    """
+    before = block.instrs[: block.instrs.index(move)]
+    start = next((at for at, instr in enumerate(before) if source in results(instr)), -1)
+    after, read = {source}, set[str]()
+    for instr in before[start + 1 :]:
+        names = arguments(instr)
+        if not after.isdisjoint(names):
+            if target in names or (instr.op == "selp" and not read.isdisjoint(names)):
+                return True
+            after.update(results(instr))
+        elif target in names:
+            read.update(results(instr))
+    return False
 
 
 def _literals(block: BasicBlock, made: Mapping[str, list[Instr]]) -> dict[int, Imm]:
