@@ -42,8 +42,7 @@ COMMANDS = {
     "frames: all counters": [
         sys.executable,
         "-c",
-        f"{_START}; "
-        "print(sum(map(len, frames.stored(Store(Path('profiles')), 'counters'))))",
+        f"{_START}; print(sum(map(len, frames.stored(Store(Path('profiles')), 'counters'))))",
     ],
     "export counters, Parquet": [*RUN, "export", "counters", "--out", "x.parquet"],
     "export lines, Parquet": [*RUN, "export", "lines", "--out", "x.parquet"],

@@ -281,8 +281,7 @@ def require_study(project: Project, name: str) -> None:
     if name not in (names := study_names(project)):
         raise UsageError(
             f"there is no study `{name}` in {project.kernels}",
-            did_you_mean(name, names, "studies")
-            + " `workbench new --study NAME` starts one.",
+            did_you_mean(name, names, "studies") + " `workbench new --study NAME` starts one.",
         )
 
 
