@@ -83,7 +83,6 @@ def command(
     """
     from workbench.errors import UsageError
     from workbench.measure.plan import plan, sweep_problems
-    from workbench.views.terminal.tables import print_sweep
 
     if recorded and (stored.again or stored.since or run.launcher):
         raise UsageError(
@@ -98,7 +97,7 @@ def command(
     cache = timing.cache
     if recorded:
         sweep = _recorded(project, study, versions, combinations, device, cache)
-        print_sweep(sweep, format_)
+        _print(sweep, format_)
         return
 
     from workbench.commands.progress import Progress
@@ -130,7 +129,7 @@ def command(
     for timings, gaps in found:
         if timings:
             every = {**combinations.refused, **gaps}
-            print_sweep(_sweep(study, versions, combinations, timings, every, cache), format_)
+            _print(_sweep(study, versions, combinations, timings, every, cache), format_)
     failures.finish()
     if not any(each.timings for each in found):
         gone = [gap for each in found for gap in each.gaps.values()]
@@ -139,6 +138,13 @@ def command(
             "nothing was timed" + (f": {why.why}" if why else ""),
             "Name versions and problems that can run here.",
         )
+
+
+def _print(sweep: Sweep, format_: str) -> None:
+    # Only where it prints: to import it takes a fifth of the time before the first worker.
+    from workbench.views.terminal.tables import print_sweep
+
+    print_sweep(sweep, format_)
 
 
 def _go_on(
