@@ -224,14 +224,14 @@ class DiffCode:
 
     def _near(self, file: _File, most: int = _NEAR) -> list[int]:
         wanted: set[int] = set()
-        for hunk in self._diff.hunks:
-            if hunk.kind in ("code", "moved"):
+        for quiet in self._diff.hunks:
+            if quiet.kind in ("code", "moved"):
                 continue
             # No card shows it, and a list leads to its first line.
-            side = 1 if hunk.new[0] <= hunk.new[1] else 0
-            index = self._index(side, (hunk.old_file, hunk.new_file)[side])
+            side = 1 if quiet.new[0] <= quiet.new[1] else 0
+            index = self._index(side, (quiet.old_file, quiet.new_file)[side])
             if index is not None and index == (file.old, file.new)[side]:
-                first = (hunk.old, hunk.new)[side][0]
+                first = (quiet.old, quiet.new)[side][0]
                 rows = enumerate(file.rows)
                 wanted.update(n for n, row in rows if (row.old, row.new)[side] == first)
         for place, row in enumerate(file.rows):
