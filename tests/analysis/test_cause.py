@@ -172,8 +172,8 @@ def place(*splits: CounterSplit, hunks: int = 3, time: TimeSplit | None = None) 
 def seconds(**amounts: float) -> TimeSplit:
     parts = [
         TimePart(
-            link="hunk" if name[0] == "h" else "launch" if name == "launch" else "elsewhere",
-            hunks=(int(name[1:]),) if name[0] == "h" else (),
+            link="hunk",
+            hunks=(int(name[1:]),),
             symbols=(),
             note="",
             delta_s=amount,
@@ -219,23 +219,6 @@ def test_without_a_line_counter_nothing_ties_the_counter_to_a_hunk() -> None:
     assert place() == Origin(link="elsewhere")
     assert place(time=seconds(h1=-0.1, h2=-0.8)) == Origin(link="hunk", hunks=(2,), by="time")
     assert place(hunks=1) == Origin(link="hunk", hunks=(1,), by="one")
-
-
-@pytest.mark.parametrize(
-    ("amounts", "found"),
-    [
-        ({"h1": -9e-6, "launch": -1e-6}, "hunk"),
-        ({"h1": 5e-6, "launch": -25e-6, "rest": -1e-6}, "launch"),  # conv2d_half, v17 to v18
-        ({"h1": 1e-6, "launch": -1e-6, "rest": -20e-6}, "elsewhere"),
-        ({"launch": 5e-6, "rest": -20e-6}, "elsewhere"),
-    ],
-)
-def test_a_wait_of_which_no_hunk_has_much_is_the_launchs_where_its_lines_say_so(
-    amounts: dict[str, float], found: str
-) -> None:
-    attribution = Attribution(hunks=(hunk(1),), counters=(), launches=(), missing={}, words=())
-    origin = place_of("wait_stall", "wait", attribution, seconds(**amounts), ())
-    assert origin.link == found
 
 
 def test_an_unknown_source_is_no_edit() -> None:

@@ -191,13 +191,9 @@ def _unedited(split: CounterSplit) -> Origin:
 
 
 def _of_wait(state: str, time: TimeSplit | None) -> Origin:
-    """By whom the wait was made, as the samples have it: hunks, or else the launch."""
-    parts = time.parts if time is not None else ()
-    change = sum(_amount(part, state) for part in parts)
-    launch = sum(_amount(part, state) for part in parts if part.link == "launch")
-    made = launch * change > 0 and abs(launch) >= _EDITED * abs(change)
-    found = _largest(_seconds(time, state), change)
-    return found or Origin(link="launch" if made else "elsewhere")
+    """By whom the wait was made, as the samples have it."""
+    change = sum(_amount(part, state) for part in (time.parts if time is not None else ()))
+    return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
 
 
 def _of_occupancy(attribution: Attribution, occupancy: Sequence[OccupancySplit]) -> Origin:
