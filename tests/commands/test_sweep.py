@@ -153,7 +153,7 @@ def test_a_baseline_that_is_not_here_is_passed_over(
     project_file("library.py", 'return ""', 'return "no library here"')
     code, out, err = cli("sweep", *QUICK)
     assert code == 0 and {version for version, _ in kept(project)} == {"v0"}
-    assert err.count("library: passed over: ") == 1
+    assert err.count("library: skipped: ") == 1
     assert "— library on every problem: library cannot run here: no library here" in out
     assert "speed to" not in out
     # Nothing but the library is tried again: the others said then that it could not be timed.

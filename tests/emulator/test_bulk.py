@@ -290,7 +290,7 @@ def test_tiles_and_sums_go_out(hopper: Compile) -> None:
         ({"strides": ()}, "0 strides"),
         ({"box": (4, 8)}, "8 bytes, not a multiple of 16"),
         ({"box": (64, 300)}, "1 to 256"),
-        ({"box": (64, 8), "swizzle": 64}, "more than the 64"),
+        ({"box": (64, 8), "swizzle": 64}, "more than the swizzle.s 64"),
         ({"element_strides": (1, 9)}, "1 to 8"),
         ({"dtype": "uint16", "fill_nan": True}, "NaN"),
         ({"interleave": 16}, "3 to 5"),
@@ -375,7 +375,7 @@ WRONG = {
     "past the array": (
         "init(&bar, 1); bulk(s, x + 96, 256, &bar);",
         r"k\.cu:\d+: out of bounds: a copy by thread \(0, 0, 0\) .* reads 256 bytes, "
-        r"the first of them outside .* x",
+        r"the first of them outside, .* x",
     ),
     "past shared memory": (
         "init(&bar, 1); bulk(s + 96, x, 1024, &bar);", r"out of bounds: .* points to s \+ 384",

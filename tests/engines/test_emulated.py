@@ -155,7 +155,7 @@ def test_an_unwritten_element_is_traced_to_the_stores(broken: tuple[Project, Stu
     with pytest.raises(KernelError) as caught:
         verified(*done)
     assert caught.value.message.splitlines()[-1] == (
-        "y[0] and 1 more of its 1,000 elements were never written; y is stored by this line"
+        "y[0] and 1 more of its 1,000 elements were never written; y is stored to by this line"
     )
 
 

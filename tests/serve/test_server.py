@@ -424,7 +424,7 @@ def test_a_port_for_the_system_is_a_clear_word(root: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Server, "server_bind", refused)
     with (
-        pytest.raises(MissingError, match="port 80 may not be used"),
+        pytest.raises(MissingError, match="port 80 cannot be used"),
         listening(root, "127.0.0.1", 80),
     ):
         pass

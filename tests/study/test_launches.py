@@ -53,8 +53,8 @@ def test_launches_are_resolved_to_numbers(maker: Maker) -> None:
         ("4*TILE", "-4*TILE", 19, "dynamic_shared is -256 bytes"),
         ("cluster = [1]", "cluster = [3]", 20, "cluster (3, 1, 1) is not a divisor of the grid"),
         ("cluster = [1]", "cluster = [17]", 20, "cluster.x is 17"),
-        ("long(N*N)", "N*N*N*N", 18, "which no `int` holds"),
-        ("long(N*N)", "uint(-1)", 18, "which no `uint` holds"),
+        ("long(N*N)", "N*N*N*N", 18, "does not fit into `int`"),
+        ("long(N*N)", "uint(-1)", 18, "does not fit into `uint`"),
         ("long(N*N)", "N // (N - 1000)", 18, "division by zero"),
     ],
 )
