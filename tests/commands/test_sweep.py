@@ -207,7 +207,8 @@ def test_without_a_gpu_it_says_so_and_shows_what_is_recorded(cli: Cli, add_versi
     assert "no NVIDIA GPU can be used here" in err and "`workbench sweep --recorded`" in err
     code, out, err = cli("sweep", "--recorded")
     assert code == 0 and err == ""
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()[2:6]}
+    times = out[out.index("\ntime ") :].split("\n\n")[0]  # what stands above names a time or two
+    rows = {line.split()[0]: line.split()[1:] for line in times.split("\n")[1:]}
     assert rows["v1"] == ["·", "·", "·"] and rows["v0"][0] == "·" and len(rows["v0"]) == 5
     assert "· 5 of 9 are not recorded" in out
 
