@@ -13,25 +13,10 @@ from tests.engines import stand_ins
 from workbench.project import Project
 from workbench.store import Store
 
-#: What stands in for machine and compiler in the processes of commands; nothing else of them.
-_STANDING_IN = """
-import sys
-from pathlib import Path
-
-def build(project, version, arch):
-    from workbench.compile.build import BuildResult
-    from workbench.model import Build, SourceFile
-    cubin = Path({folder!r}) / f"{{version.id}}.cubin"
-    cubin.write_text(f"stand-in cubin, taking 1 of {{version.id}}")
-    sources = (SourceFile(path=version.path, text=version.text),)
-    made = Build(compiler="none", arch=arch)
-    return BuildResult(cubin=cubin, build=made, sources=sources, cached=True)
-
-if "workbench.cli" in sys.orig_argv:
-    import workbench.engines.ncu.engine as engine
+#: Beside `stand_ins.NO_COMPILER`: what stands in for the machine in the processes of commands.
+_ONE_GPU = """
     from workbench.engines.gpu.nvml import Gpu
     from workbench.engines.host import presence
-    engine.build = lambda *given: build(*given)
     one = Gpu(index=0, name="NVIDIA Stand-In 1", uuid="GPU-aaaa-0", driver="1",
               compute_capability=(9, 0), memory_bytes=1 << 30)
     presence.find_gpus = lambda: ([one], "")
@@ -44,7 +29,8 @@ def machine(tmp_path: Path, fake_ncu: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A machine with a GPU, ncu and no compiler, for every process that a tool starts."""
     folder = tmp_path / "machine"
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(_STANDING_IN.format(folder=str(folder)))
+    text = stand_ins.NO_COMPILER.format(folder=str(folder)) + _ONE_GPU
+    (folder / "sitecustomize.py").write_text(text)
     path = (folder, Path(stand_ins.__file__).parent / "fake_pycuda", REPO)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, path)))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

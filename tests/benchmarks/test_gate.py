@@ -11,6 +11,7 @@ import pytest
 from benchmarks.gate.__main__ import main
 from benchmarks.gate.curve import in_turns, read_runs, rolling, table
 from benchmarks.gate.project import PLANTED, write_project
+from tests.engines.stand_ins import NO_COMPILER
 from workbench.project import require_project
 from workbench.study.folder import load_study
 
@@ -60,32 +61,11 @@ def test_what_is_planted_is_in_the_sources(tmp_path: Path) -> None:
     }
 
 
-#: Compiles nothing: a stand-in cubin says how long its kernel takes.
-_NO_COMPILER = """
-import sys
-from pathlib import Path
-
-def build(project, version, arch):
-    from workbench.compile.build import BuildResult
-    from workbench.model import Build, SourceFile
-    work = int(version.defines["WORK"])
-    cubin = Path({folder!r}) / f"{{version.id}}-{{work}}.cubin"
-    cubin.write_text(f"stand-in cubin, taking {{work / 1000}} of {{version.id}}")
-    sources = (SourceFile(path=version.path, text=version.text),)
-    made = Build(compiler="none", arch=arch)
-    return BuildResult(cubin=cubin, build=made, sources=sources, cached=True)
-
-if "workbench.cli" in sys.orig_argv:
-    import workbench.engines.ncu.engine as engine
-    engine.build = lambda *given: build(*given)
-"""
-
-
 @pytest.mark.slow
 def test_a_campaign_on_a_device_with_a_noise_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = _NO_COMPILER.format(folder=str(tmp_path))
+    text = NO_COMPILER.format(folder=str(tmp_path))
     (tmp_path / "sitecustomize.py").write_text(text)
     path = (tmp_path, STAND_INS / "fake_pycuda", REPO)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, path)))
