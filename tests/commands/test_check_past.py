@@ -81,6 +81,7 @@ def test_equal_states_pass_and_nothing_is_left_of_the_earlier_one(
 ) -> None:
     slower(project_file, 1.0)
     monkeypatch.setenv("FAKE_CLOCK", "0.001 0.005")
+    monkeypatch.setenv("FAKE_SEED", "7")
     before = subprocess.check_output(["git", "status", "--porcelain"], cwd=committed.root)
     code, out, _ = cli("check", "--against", "HEAD", *THERE, "--also", f"json={tmp_path}/x.json")
     assert code == 0 and "no slow-down of more than 2.50%" in out

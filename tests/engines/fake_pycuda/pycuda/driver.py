@@ -9,7 +9,8 @@ two floats). With a version behind it (``crash v1``) only that version's does.
 and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES has it.
 With ``FAKE_CLOCK="0.001 0.02"`` events tell the time of a clock of its own: a launch takes a
 thousandth of a second (times what its cubin says it takes), with a noise of 2% that is slow in
-part, and now and then a delay.
+part, and now and then a delay. The noise is drawn once an event, not once a launch: how many
+launches warm a device up depends on the host, and with ``FAKE_SEED`` the times shall not.
 Calls are checked as the driver would: a launch needs a context and a live module.
 """
 
@@ -34,6 +35,7 @@ _begin = time.perf_counter()
 _pace = [float(word) for word in os.environ.get("FAKE_CLOCK", "").split()]
 _chance = random.Random(os.environ.get("FAKE_SEED", os.getpid()))
 _clock = 0.0  # of the device, where it has its own
+_ahead = 0.0  # seconds of the work that no event has come after yet
 _wander = 0.0  # the slow part of its noise
 
 
@@ -200,6 +202,7 @@ class Stream:
 
 class Event:
     def record(self, stream: "Stream | None" = None) -> "Event":
+        _catch_up()
         self.time = _clock if _pace else time.perf_counter()
         return self
 
@@ -207,14 +210,16 @@ class Event:
         return (self.time - other.time) * 1e3
 
 
-def _advance(takes: float) -> None:
-    global _clock, _wander
-    if not _pace:
+def _catch_up() -> None:
+    """Let the device's clock run over the work before an event."""
+    global _clock, _wander, _ahead
+    if not _ahead:
         return
-    seconds, noise = _pace
+    noise = _pace[1]
     _wander = 0.98 * _wander + 0.2 * _chance.gauss(0, noise)
     late = 1.5 if _chance.random() < 0.01 else 1.0
-    _clock += seconds * takes * late * math.exp(_wander + _chance.gauss(0, noise))
+    _clock += _ahead * late * math.exp(_wander + _chance.gauss(0, noise))
+    _ahead = 0.0
 
 
 class Function:
@@ -233,7 +238,7 @@ class Function:
         shared: int,
         stream: Stream,
     ) -> None:
-        global _launches, _lost, _concerned
+        global _launches, _lost, _concerned, _ahead
         _need_context()
         assert len(grid) == 3 and len(block) == 3 and shared == 0
         assert isinstance(stream, Stream)
@@ -244,7 +249,8 @@ class Function:
             os._exit(77)
         if mode == "slow":
             time.sleep(1.5)
-        _advance(self._takes)
+        if _pace:
+            _ahead += _pace[0] * self._takes
         x, y, n = struct.unpack("@PPi", parameters)
         if log := os.environ.get("FAKE_LOG"):
             row = {"gpu": _visible(), "version": self._version, "n": n}
