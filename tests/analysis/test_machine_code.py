@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.analysis.test_blame import kernel
-from workbench.analysis.blame.flow import flow_of
+from workbench.analysis.blame.flow import flow_between, targets_of
 from workbench.analysis.blame.sass import parse
 from workbench.analysis.machine.code import hunk_codes, machine_code, role, shape
 from workbench.analysis.machine.listing import Listing, live_registers
@@ -26,7 +26,10 @@ def listing(text: str) -> Listing:
 def live(text: str) -> list[int]:
     rows = text.strip().splitlines()
     operations = [parse(row) for row in rows]
-    return live_registers(operations, flow_of(operations, [16 * n for n in range(len(rows))], {}))
+    return live_registers(
+        operations,
+        flow_between(operations, targets_of(operations, [16 * n for n in range(len(rows))], {})),
+    )
 
 
 def test_registers_are_live_from_their_write_to_their_last_read() -> None:

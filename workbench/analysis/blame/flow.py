@@ -50,10 +50,6 @@ class Flow:
         """The block that a row is in."""
         return bisect_right(self.first, row) - 1
 
-    def loop_of(self, row: int) -> int:
-        """The innermost loop around a row; -1: none."""
-        return self.loop[self.block(row)]
-
 
 def base_address(
     operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
@@ -116,15 +112,8 @@ def targets_of(
     return {row: target for row, target in named.items() if target >= 0}
 
 
-def flow_of(
-    operations: Sequence[MachineOp], addresses: Sequence[int], executed: Mapping[int, Number]
-) -> Flow:
-    """Blocks, edges and loops of one kernel."""
-    return flow_between(operations, targets_of(operations, addresses, executed))
-
-
 def flow_between(operations: Sequence[MachineOp], targets: Mapping[int, int]) -> Flow:
-    """The same, where it is known which row names which (`targets_of`)."""
+    """Blocks, edges and loops of one kernel; `targets_of` says which row names which."""
     rejoined = _rejoined(operations, targets)
     jumps = {row: to for row, to in targets.items() if operations[row].opcode in _LEADING}
     jumps.update(rejoined)
