@@ -9,6 +9,9 @@ BIN    := $(VENV)/bin
 STUDY  ?=
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# What is imported is compiled once and kept, whatever the shell says: the tests start thousands
+# of processes, and each would compile pandas anew (3 s instead of 0.5).
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
