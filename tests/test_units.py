@@ -115,6 +115,21 @@ def test_lines_that_changed(old: tuple[int, int], new: tuple[int, int], words: s
     assert units.lines_changed(old, new) == words
 
 
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("wavefront", "wavefronts"),
+        ("branch", "branches"),
+        ("cycle/inst", "cycles/inst"),
+        ("byte/sector", "bytes/sector"),
+        ("inst", "inst"),
+        ("", ""),
+    ],
+)
+def test_units_after_a_number_are_plural(unit: str, text: str) -> None:
+    assert units.plural(unit) == text
+
+
 def test_one_of_a_thing_and_several() -> None:
     assert units.several(1, "block") == "1 block"
     assert units.several(0, "block") == "0 blocks"

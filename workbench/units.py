@@ -188,6 +188,13 @@ def symbol(unit: str) -> str:
     return _SYMBOLS.get(unit, unit)
 
 
+def plural(unit: str) -> str:
+    """A counter's unit after a number: ``wavefronts``, ``cycles/inst``, ``branches``."""
+    noun, slash, per = unit.partition("/")
+    ending = "" if noun in ("", "inst") else "es" if noun.endswith("ch") else "s"
+    return f"{noun}{ending}{slash}{per}"
+
+
 def several(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: ``1 block``, ``2,048 blocks``, ``3 launches``."""
     return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"

@@ -78,7 +78,7 @@ def test_in_a_study_the_same_launches_add_up() -> None:
     comparison = compare(old, new)
     assert comparison["duration"].old == pytest.approx(2e-3)
     assert comparison["duration"].new == pytest.approx(3e-3)
-    assert comparison.launch_words == ("Only v2 launches relax (1.00 ms).",)
+    assert comparison.launch_words == ("Launched by v2 only: relax (1.00 ms).",)
 
 
 def test_another_configuration_or_code_is_no_sample() -> None:
@@ -281,7 +281,7 @@ def test_what_only_one_report_launches_is_named_and_left_out() -> None:
     assert not any(delta.moved for delta in comparison.counters)
     assert comparison.launch_words == (
         "2 launches on both sides of K<Gemm<…>>: compared per launch, by their means.",
-        "Only a launches K<B2bGemm<…>> (15.2 µs), which is not part of the comparison.",
+        "Launched by a only: K<B2bGemm<…>> (15.2 µs), which is not part of the comparison.",
     )
     # In a version, they are parts of one run.
     parts = make_profile(launches=(fused, gemm)), make_profile(launches=(gemm,))
@@ -301,8 +301,8 @@ def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> No
     comparison = compare(old, new, labels=("a", "b"))
     assert speed(comparison) == pytest.approx(3.0)
     assert comparison.launch_words == (
-        "Only a launches gemm (2.00 ms), im2col (1.00 ms).",
-        "Only b launches direct (1.00 ms).",
+        "Launched by a only: gemm (2.00 ms), im2col (1.00 ms).",
+        "Launched by b only: direct (1.00 ms).",
     )
     # No kernel has registers before and after: the longest of either side are two kernels.
     registers = comparison["registers"]

@@ -103,3 +103,31 @@ def test_what_moved_by_next_to_nothing_of_itself_is_not_among_what_moved_most() 
     assert comparison["instructions"].moved
     shown = {delta.id for delta in most_moved(comparison, Scale(old, comparison), 6)}
     assert "instructions" not in shown and "l2_sectors" in shown
+
+
+def test_a_stall_that_rose_only_because_instructions_fell_is_not_among_what_moved_most() -> None:
+    """Half of the time with a quarter of the instructions: each waits longer, all wait less."""
+    stall = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    old, new = (
+        make_profile(
+            launches=(
+                make_launch(
+                    metrics=make_metrics(
+                        **{
+                            "gpu__time_duration.sum": seconds,
+                            "smsp__inst_executed.sum": instructions,
+                            stall.format("long_scoreboard"): waits,
+                            stall.format("mio_throttle"): queue,
+                        }
+                    )
+                ),
+            )
+        )
+        for seconds, instructions, waits, queue in ((2e-3, 4e6, 36.0, 4.0), (1e-3, 1e6, 60.0, 40.0))
+    )
+    comparison = compare(old, new)
+    assert comparison["long_scoreboard"].verdict == "worse"
+    shown = {delta.id for delta in most_moved(comparison, Scale(old, comparison), 6)}
+    # Of about 2 ms nearly all were long scoreboard stalls, of 1 ms about six tenths.
+    assert "long_scoreboard" not in shown
+    assert "mio_throttle" in shown

@@ -260,6 +260,15 @@ def test_a_roof_over_integers_counts_operations() -> None:
         assert all(text.endswith(f"{word}/s") for text in layout["yaxis"]["ticktext"])
 
 
+def test_a_long_name_of_a_step_is_cut_before_its_warp_state() -> None:
+    name = "for i, for tile and 5 more (hunk 5)"
+    falls = [Fall(f"{name}: {state}", 1.0, "+1 s", "") for state in ("Barrier", "Wait")]
+    figure = waterfall("x", "label", total("v1", 1.0, "1 s"), falls, total("v2", 3.0, ""), "s", "")
+    names = figure.spec["layout"]["yaxis"]["ticktext"][1:3]
+    assert [text.partition("…: ")[2] for text in names] == ["Barrier", "Wait"]
+    assert all(text.startswith("for i, for tile") and len(text) <= 34 for text in names)
+
+
 def test_a_waterfall_says_once_what_its_numbers_share() -> None:
     falls = [Fall(f"Hunk {n}", -1.0, "-1", "hover", "good") for n in range(30)]
     old, new = total("v0", 50.0, "t"), total("v1", 20.0, "t")

@@ -115,10 +115,12 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
     """The counters that moved, each with what it weighs (about 0-1), the heaviest first.
 
     Counts weigh the time they take, stalls their part of all warps' cycles, percentages
-    their points; of anything else, its relative change counts for a twentieth.
+    their points; of anything else, its relative change counts for a twentieth. A stall that
+    rose for each instruction and yet fell in time (there are fewer instructions), or the other
+    way round, weighs nothing.
     """
     stalls = [delta for delta in comparison.counters if delta.group == "stalls"]
-    cycles = max(
+    cycles = (
         sum(float(delta.old or 0) for delta in stalls),
         sum(float(delta.new or 0) for delta in stalls),
     )
@@ -135,8 +137,9 @@ def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, 
     """
     order = [
         delta
-        for _, delta in ranked(comparison, scale)
-        if delta.old is not None
+        for weight, delta in ranked(comparison, scale)
+        if weight
+        and delta.old is not None
         and delta.new is not None
         and delta.group != "time"
         and delta.unit != "sample"
@@ -159,7 +162,7 @@ def tells(delta: Delta) -> bool:
     return abs(new - old) >= TELLING * (100.0 if delta.unit == "%" else max(abs(old), abs(new)))
 
 
-def _significance(delta: Delta, scale: Scale, cycles: float) -> float:
+def _significance(delta: Delta, scale: Scale, cycles: tuple[float, float]) -> float:
     old, new = float(delta.old or 0), float(delta.new or 0)
     amount = abs(new - old)
     share = scale.share(delta.id, amount)
@@ -169,10 +172,20 @@ def _significance(delta: Delta, scale: Scale, cycles: float) -> float:
     if delta.id in WELL:
         return 0.0
     if delta.group == "stalls":
+        if _contradicted(old, new, scale, cycles):
+            return 0.0
         # A stall that nobody noticed may well have vanished: its part of all cycles counts.
-        return said * amount / cycles if cycles else 0.0
+        return said * amount / max(cycles) if max(cycles) else 0.0
     if delta.unit == "%" and delta.group not in ("global", "instructions"):
         return said * amount / 100.0
     # Bounded, so that a counter from zero is no infinity.
     relative = amount / max(abs(old), abs(new)) if amount else 0.0
     return said * relative * (_RATIO if scale.known else 1.0)
+
+
+def _contradicted(old: float, new: float, scale: Scale, cycles: tuple[float, float]) -> bool:
+    """Whether a stall's time, its part of all cycles times the duration, moved the other way."""
+    if not (scale.known and all(cycles)):
+        return False
+    spent = new / cycles[1] * scale.new_s - old / cycles[0] * scale.old_s
+    return spent * (new - old) < 0.0

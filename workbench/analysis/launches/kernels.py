@@ -244,7 +244,7 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
         tail = ", which is not part of the comparison" if all(c.alone for c in lone) else ""
         if tail and len(lone) > 1:
             tail = ", which are not part of the comparison"
-        out.append(f"Only {label} launches {', '.join(said)}{rest}{tail}.")
+        out.append(f"Launched by {label} only: {', '.join(said)}{rest}{tail}.")
     return out
 
 

@@ -53,6 +53,10 @@ def total(label: str, value: float, text: str) -> Fall:
 
 
 def _short(label: str, room: int) -> str:
+    """A step's name, cut before its warp state: that tells it from the ones beside it."""
+    if len(label) > room:
+        name, colon, state = label.rpartition(": ")
+        label = f"{name[: max(room - 1 - len(colon + state), 0)]}…{colon}{state}"
     return plain(label if len(label) <= room else f"{label[: room - 1]}…")
 
 

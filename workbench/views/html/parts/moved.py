@@ -80,7 +80,7 @@ def change(delta: Delta) -> str:
 def tile(delta: Delta) -> MovedTile:
     """A counter as a tile."""
     known = catalog()[delta.id]
-    unit = unit_beside(delta.unit)
+    unit = units.plural(unit_beside(delta.unit))
     new = units.quantity(delta.new, delta.unit)
     said = change(delta)
     if delta.unit != "%" and delta.old and delta.delta is not None:
