@@ -39,6 +39,11 @@ class Project(Record, frozen=True):
         """Folder of the generated site."""
         return self.root / "reports"
 
+    def facts(self, study: str) -> Path:
+        """What a study said when it was run, for whoever reads, watches or hashes it."""
+        # The store passes over folders with a dot.
+        return self.profiles / ".studies" / f"{study}.json"
+
 
 def studies_in(kernels: Path) -> list[str]:
     """Names of the studies: the folders that hold a ``study.py``, in alphabetical order."""

@@ -19,9 +19,12 @@ from tests.factories import make_project
 from workbench.cli import app
 from workbench.commands import report
 from workbench.commands.report import ReportPlan
-from workbench.errors import DataError, WorkbenchError
+from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.model import Device
+from workbench.project import Project
 from workbench.store import Store
+from workbench.study import seen
+from workbench.views.html import build
 from workbench.views.html.single import NOTE
 
 
@@ -201,6 +204,70 @@ def test_a_single_file_is_not_watched(project: Path) -> None:
     assert "--watch" in refused("--single-file", "v3", "--watch").message
 
 
+# --- a run that changes nothing ---------------------------------------------------------
+
+
+def test_a_study_of_which_nothing_is_said_is_not_read_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    (version,) = (project / "kernels" / "demo").glob("v3*.cu")
+    real = seen.view_study
+    read: list[str] = []
+
+    def watched(project: Project, name: str) -> seen.SeenStudy:
+        read.append(name)
+        return real(project, name)
+
+    monkeypatch.setattr(seen, "view_study", watched)
+    assert run().stderr == "" and read == []
+    version.write_text(version.read_text() + "\n// edited\n")
+    assert run().stderr == "" and "demo" in read
+
+
+@pytest.mark.parametrize("wrong", ["title = (\n", "title = 'edited'\n"])
+def test_what_is_wrong_with_a_study_is_said_until_it_is_mended(project: Path, wrong: str) -> None:
+    study = project / "kernels" / "demo" / "study.py"
+    whole = study.read_text()
+    assert run().stderr == ""
+    study.write_text(wrong)
+    said = [run().stderr for _ in range(3)]
+    assert said[0].startswith("note: kernels/demo/study.py") and len(set(said)) == 1
+    study.write_text(whole)
+    assert run().stderr == ""
+
+
+def test_a_changed_program_reads_studies_anew(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    monkeypatch.setattr(build, "program_stamp", lambda: "another")
+    monkeypatch.setattr(seen, "view_study", raising(UsageError("as this program sees it", "")))
+    assert run().stderr.startswith("note: as this program sees it")
+
+
+def raising(error: WorkbenchError) -> Callable[..., None]:
+    def raised(*_: object) -> None:
+        raise error
+
+    return raised
+
+
+#: What renders and reads: templates, comparisons, machine code, processes, front matter.
+_SLOW = "jinja2", "workbench.analysis", "multiprocessing", "workbench.study.frontmatter", "pandas"
+
+
+def test_a_run_that_changes_nothing_loads_nothing_that_renders(project: Path) -> None:
+    run()
+    code = (
+        "import sys\nfrom workbench.cli import app\n"
+        "app(['report'], standalone_mode=False)\n"
+        f"print(sorted({{*{_SLOW!r}}} & {{*sys.modules}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("0 pages written") and done.stdout.splitlines()[-1] == "[]"
+
+
 # --- --watch -----------------------------------------------------------------------------
 
 
@@ -209,7 +276,7 @@ def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
     assert plan.sources() == (project / "kernels", project / "profiles")
     assert plan.folder == project / "reports"
     alone = ReportPlan.of(("x.ncu-rep::softmax",), None)
-    assert alone.sources() == (Path("x.ncu-rep"),) and alone.of_studies() == ([], [])
+    assert alone.sources() == (Path("x.ncu-rep"),)
     both = ReportPlan.of(("demo", "x.ncu-rep"), Path("out"))
     assert both.sources()[-1] == Path("x.ncu-rep") and len(both.sources()) == 3
 
@@ -217,7 +284,7 @@ def test_the_plan_watches_what_the_report_is_made_from(project: Path) -> None:
 def test_a_pair_is_of_its_study(project: Path) -> None:
     (project / "kernels" / "demo" / "v2_tile.cu").write_text("no front matter")
     for text in ("demo", "v2..v3", "demo/v2..v3"):
-        assert len(ReportPlan.of((text,), None).of_studies()[0]) == 1
+        assert len(ReportPlan.of((text,), None).build().broken) == 1
 
 
 def attempt(plan: ReportPlan, *, debug: bool = False) -> tuple[bool, list[str]]:

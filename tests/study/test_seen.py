@@ -18,7 +18,6 @@ from workbench.study.folder import load_study, study_names
 from workbench.study.seen import (
     StudyFacts,
     facts_of,
-    facts_path,
     run_study,
     view_study,
 )
@@ -63,7 +62,7 @@ def run(line: str) -> int:
 def test_looking_runs_nothing(
     project: Project, capsys: pytest.CaptureFixture[str], line: str, record: str
 ) -> None:
-    path = facts_path(project, "demo")
+    path = project.facts("demo")
     if record == "none":
         path.unlink()
     elif record == "damaged":
@@ -87,14 +86,14 @@ def test_the_dry_run_of_a_profile_runs_nothing(
 ) -> None:
     run("profile v3 --dry-run --arch sm_90")
     assert not (project.root / "ran").exists()
-    facts_path(project, "demo").unlink()
+    project.facts("demo").unlink()
     run("profile v3 --dry-run --arch sm_90")
     assert "verify --all --study demo" in capsys.readouterr().err
     assert not (project.root / "ran").exists()
 
 
 def test_what_is_run_on_purpose_is_kept(project: Project) -> None:
-    facts_path(project, "demo").unlink()
+    project.facts("demo").unlink()
     run("verify v3 --problem no_such")  # ends before anything but study.py has run
     assert (project.root / "ran").exists()
     assert view_study(project, "demo").note == ""
@@ -122,7 +121,7 @@ def test_a_view_knows_what_the_study_said(project: Project) -> None:
 
 
 def test_without_a_record_what_is_not_known_is_missed_by_name(project: Project) -> None:
-    facts_path(project, "demo").unlink()
+    project.facts("demo").unlink()
     seen = view_study(project, "demo")
     assert (seen.title, seen.problems, seen.work) == ("demo", {}, "flop")
     assert seen.problem("n1024").name == "n1024"
@@ -133,7 +132,7 @@ def test_without_a_record_what_is_not_known_is_missed_by_name(project: Project) 
 
 
 def test_a_record_that_leads_elsewhere_is_not_written_through(project: Project) -> None:
-    path = facts_path(project, "demo")
+    path = project.facts("demo")
     path.unlink()
     path.parent.rmdir()
     outside = project.root.parent / f"{project.root.name}-outside"
@@ -146,7 +145,7 @@ def test_a_record_that_leads_elsewhere_is_not_written_through(project: Project) 
 @pytest.mark.parametrize("name", study_names(Project(root=REPO)))
 def test_the_shipped_records_are_those_of_the_shipped_studies(name: str) -> None:
     project = Project(root=REPO)
-    kept = msgspec.convert(json.loads(facts_path(project, name).read_bytes()), StudyFacts)
+    kept = msgspec.convert(json.loads(project.facts(name).read_bytes()), StudyFacts)
     assert kept == facts_of(load_study(project, name)), "run a version of it, and keep the record"
 
 
@@ -154,7 +153,7 @@ def test_the_shipped_records_are_those_of_the_shipped_studies(name: str) -> None
 def test_a_record_that_cannot_be_read_is_named_and_hides_nothing(maker: Maker, damage: str) -> None:
     maker.write("v0.cu", VERSION)
     run_study(maker.project, "s")
-    path = facts_path(maker.project, "s")
+    path = maker.project.facts("s")
     path.unlink()
     if damage == "pipe":
         os.mkfifo(path)

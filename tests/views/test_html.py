@@ -25,8 +25,9 @@ from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
+from workbench.views.html.addresses import page_part, to_root
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
-from workbench.views.html.render import environment, page_part, said_once, to_root
+from workbench.views.html.render import environment, said_once
 
 VOID = {"meta", "link", "img", "br", "input"}
 

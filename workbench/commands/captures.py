@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workbench.analysis.gates import Gate, Rules
     from workbench.analysis.program.difference import ProgramDifference
     from workbench.analysis.program.steps import KernelStep
-    from workbench.views.html.parts.common import CapturedProgram, ReportFile
+    from workbench.views.html.page import CapturedProgram, ReportFile
 
 
 class Recalled(Record, frozen=True):
@@ -75,7 +75,7 @@ def report_file(text: str) -> ReportFile:
     """
     from workbench.captures.shelf import find_shelf
     from workbench.ncurep.files import split_target
-    from workbench.views.html.parts.common import ReportFile
+    from workbench.views.html.page import ReportFile
 
     if not is_capture(text):
         return ReportFile(*split_target(text))
@@ -96,7 +96,7 @@ def captured_program(text: str) -> CapturedProgram:
         DataError: it is damaged.
     """
     from workbench.captures.shelf import find_shelf
-    from workbench.views.html.parts.common import CapturedProgram
+    from workbench.views.html.page import CapturedProgram
 
     shelf = find_shelf()
     return CapturedProgram(root=shelf.root, name=shelf.find(text.removeprefix("@")).name)

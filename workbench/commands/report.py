@@ -75,10 +75,9 @@ def command(
         result = plan.build(force=force)
         click.echo(told(result))
         click.echo(str(result.index))
-        broken, notes = plan.of_studies()
-        for error in broken:
+        for error in result.broken:
             click.echo(f"note: {error.message}; its pages show what is recorded of it", err=True)
-        for note in notes:
+        for note in result.notes:
             click.echo(f"note: {note}", err=True)
         if result.damaged:
             raise together(result.damaged)
@@ -195,30 +194,6 @@ class ReportPlan(Record, frozen=True):
         project = self._of_project
         return (project.kernels, project.profiles, *files) if project else tuple(files)
 
-    def of_studies(self) -> tuple[list[WorkbenchError], list[str]]:
-        """Why a study cannot be read, and what is not known of one; pages show what is recorded."""
-        from workbench.study.folder import study_names
-        from workbench.study.seen import view_study
-
-        problems: list[WorkbenchError] = []
-        notes: list[str] = []
-        project = self._of_project
-        if project is None:
-            return problems, notes
-        asked = dict.fromkeys(_study(text, project) for text in self.studies)
-        for name in asked or study_names(project):
-            try:
-                notes += filter(None, [view_study(project, name).note])
-            except WorkbenchError as error:
-                problems.append(error)
-        return problems, notes
-
-
-def _study(text: str, project: Project) -> str:
-    """The study of ``sgemm``, ``sgemm/v1..v4`` or ``v1..v4``."""
-    name, slash, _ = text.partition("/")
-    return name if slash or ".." not in text else project.default_study
-
 
 def told(result: BuiltReport) -> str:
     """``3 pages written, 12 unchanged, 1 removed``."""
@@ -240,8 +215,7 @@ def attempt(
     result = None
     try:
         result = plan.build(force=force, audience=audience)
-        problems, _ = plan.of_studies()
-        problems += result.damaged
+        problems += [*result.broken, *result.damaged]
         click.echo(told(result))
     except WorkbenchError as error:
         problems.append(error)

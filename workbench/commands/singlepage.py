@@ -16,9 +16,9 @@ from workbench.measure.recorded import find_ladders
 from workbench.model import Record
 from workbench.ncurep.files import stem
 from workbench.project import require_project
+from workbench.views.html.addresses import page_part, step_page, version_page
 from workbench.views.html.build import ReportFile, build_page, build_report
 from workbench.views.html.programs import program_folder
-from workbench.views.html.render import page_part, step_page, version_page
 
 if TYPE_CHECKING:
     from workbench.project import Project

@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.analysis.aggregate import kernel_seconds
 from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
 from workbench.model import Estimate, Profile, Timing
@@ -22,11 +21,11 @@ from workbench.project import Project
 from workbench.specs import Expectation, Version
 from workbench.store import Entry, Store, natural_key
 from workbench.store.codec import decode, decode_totals
-from workbench.study.folder import Study
 from workbench.study.info import StudyInfo
 
 if TYPE_CHECKING:
     from workbench.analysis.step import Step
+    from workbench.study.folder import Study
 
 #: Engines in order of preference.
 ENGINES = ("ncu", "emulator")
@@ -131,6 +130,9 @@ class Rung:
     def duration(self) -> float | None:
         """All its kernels' time under the profiler, in seconds."""
         if "profile" in vars(self):
+            # Planning pages, for which ladders are found, reads no duration.
+            from workbench.analysis.aggregate import kernel_seconds
+
             return kernel_seconds(self.profile) if self.profile else None
         return self.record.duration if self.record else None
 

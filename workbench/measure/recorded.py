@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from workbench.errors import DataError, MissingError
@@ -16,7 +17,9 @@ from workbench.model import Profile, Timing
 from workbench.project import Project
 from workbench.store import Store, natural_key
 from workbench.store.codec import decode
-from workbench.study.folder import Study
+
+if TYPE_CHECKING:
+    from workbench.study.folder import Study
 
 #: The store's layout for times (see workbench.store); their paths are all that is needed here.
 _TIME_SUFFIX = ".time.json.zst"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.analysis.aggregate import kernel_seconds, metric_sum
 from workbench.model import Estimate, Profile, Record
 
 #: What a list tells of emulated versions, which have no times: title, and the metric added up.
@@ -39,6 +38,8 @@ class RecordedProfile(Record, frozen=True):
             problem: The problem's name, as its path has it.
             stale: The source was edited after the capture.
         """
+        from workbench.analysis.aggregate import kernel_seconds, metric_sum  # slow to load
+
         counts: dict[str, float] = {}
         if profile.engine == "emulator":
             for name, (_, metric) in COUNTED.items():

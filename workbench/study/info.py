@@ -5,11 +5,14 @@ What is recorded outlives its study, and a report of it needs the study's words 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workbench.errors import WorkbenchError
 from workbench.project import Project
 from workbench.specs import Version
-from workbench.study.folder import Study, source_hash
-from workbench.study.seen import view_study
+
+if TYPE_CHECKING:
+    from workbench.study.folder import Study
 
 
 class StudyInfo:
@@ -37,6 +40,8 @@ class StudyInfo:
             or not (project.kernels / name / "study.py").exists()
         ):
             return
+        from workbench.study.seen import view_study  # front matter: slow to load
+
         try:
             study = view_study(project, name)
         except WorkbenchError as error:
@@ -70,5 +75,7 @@ class StudyInfo:
         if found is None or self._project is None:
             return ""
         if version not in self._hashes:
+            from workbench.study.sources import source_hash
+
             self._hashes[version] = source_hash(self._project, found)
         return self._hashes[version]

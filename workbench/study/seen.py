@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -25,9 +24,6 @@ from workbench.study.file import compiled
 from workbench.study.folder import Study, load_study, require_study
 from workbench.study.launches import check_names
 from workbench.study.sources import read_source, source_file
-
-#: Below ``profiles/``; the store passes over folders with a dot.
-_FOLDER = ".studies"
 
 
 class ProblemFacts(Record, frozen=True):
@@ -95,7 +91,8 @@ def run_study(project: Project, name: str) -> Study:
             kept = _kept(project, name)
         data = msgspec.json.format(msgspec.json.encode(facts_of(study)), indent=1) + b"\n"
         if kept != data:
-            replace_file(project.profiles, f"{_FOLDER}/{name}.json", data, durable=True)
+            place = project.facts(name).relative_to(project.profiles).as_posix()
+            replace_file(project.profiles, place, data, durable=True)
     return study
 
 
@@ -191,10 +188,8 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     except (FileNotFoundError, NotADirectoryError):
         pass  # which is told as what it means
     except (OSError, WorkbenchError, msgspec.MsgspecError, RecursionError) as error:
-        shown = f"profiles/{_FOLDER}/{name}.json"
-        wrong = (
-            f"; {shown} cannot be used: {str(error).replace(str(facts_path(project, name)), 'it')}"
-        )
+        shown = project.facts(name).relative_to(project.root).as_posix()
+        wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
     again = f"`workbench verify --all --study {name}` runs it"
     file = f"kernels/{name}/study.py"
     text = read_source(project.kernels / name / "study.py", file)
@@ -211,10 +206,5 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     return SeenStudy(project, name, facts, note)
 
 
-def facts_path(project: Project, name: str) -> Path:
-    """Where the record of a study is, for whoever watches or hashes what a page is made of."""
-    return project.profiles / _FOLDER / f"{name}.json"
-
-
 def _kept(project: Project, name: str) -> bytes:
-    return read_regular(facts_path(project, name), FACTS)
+    return read_regular(project.facts(name), FACTS)

@@ -9,23 +9,24 @@ generator of `Page`s, a view model and a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from workbench.disk.limits import SOURCE, read_regular
-from workbench.errors import DataError, UsageError, together
+from workbench.errors import DataError, UsageError, WorkbenchError, together
 from workbench.measure.ladder import Ladder
 from workbench.measure.recorded import damaged_files, find_ladders
 from workbench.model import Record
-from workbench.project import Project
+from workbench.project import Project, studies_in
 from workbench.store import Store
-from workbench.study.seen import facts_path
+from workbench.views.html.addresses import ladder_folder
 from workbench.views.html.ladders import LadderKeys, ladder_pages, times_of
+from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import Page, PageCount, digest
-from workbench.views.html.parts.common import CapturedProgram as CapturedProgram
-from workbench.views.html.parts.common import ReportFile as ReportFile
-from workbench.views.html.render import ladder_folder
+from workbench.views.html.page import ReportFile as ReportFile
 from workbench.views.html.shared import (
     LADDERS,
     SHARED,
@@ -45,11 +46,17 @@ Pair = tuple[str, str, str]
 
 
 class BuiltReport(Record, frozen=True):
-    """Where the site is and what was done; `damaged`: why recorded files were left out."""
+    """Where the site is and what was done.
+
+    `damaged`: why recorded files were left out; `broken`: why studies could not be read, of which
+    pages show what is recorded; `notes`: what is not known of studies that were not run.
+    """
 
     index: Path
     pages: PageCount
     damaged: tuple[DataError, ...] = ()
+    broken: tuple[WorkbenchError, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def build_report(
@@ -84,13 +91,15 @@ def build_report(
     """
     stamp = program_stamp()
     damaged: dict[Path, DataError] = {}
+    remarks = _Remarks([], [])
     with Site(out, force=force, audience=audience) as site:
         copy_assets(site)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
+            keys = cache(partial(_study_key, project))
             try:
-                done = _write_ladders(site, project, studies, stamp, damaged)
+                done = _write_ladders(site, project, studies, stamp, damaged, keys)
             except DataError:
                 # Only now: whoever's files are whole does not pay for reading them twice.
                 ladders = find_ladders(Store(project.profiles), project, _named(project, studies))
@@ -98,8 +107,9 @@ def build_report(
                 if found.keys() <= damaged.keys():
                     raise
                 damaged |= found
-                done = _write_ladders(site, project, studies, stamp, damaged)
+                done = _write_ladders(site, project, studies, stamp, damaged, keys)
             site.leave_out(damaged)
+            remarks = _look_at_studies(site, project, studies, stamp, keys)
         if reports:
             from workbench.views.html.files import write_reports
 
@@ -110,7 +120,13 @@ def build_report(
             done = done.plus(write_programs(site, programs, stamp))
         shared = [glossary_page(stamp), *index_pages(site, stamp)]
         done = done.plus(site.write(shared, owners=(SHARED,)))
-    return BuiltReport(index=out / "index.html", pages=done, damaged=tuple(damaged.values()))
+    return BuiltReport(
+        index=out / "index.html",
+        pages=done,
+        damaged=tuple(damaged.values()),
+        broken=tuple(remarks.broken),
+        notes=tuple(remarks.notes),
+    )
 
 
 def build_page(
@@ -145,6 +161,7 @@ def _write_ladders(
     asked: tuple[str, ...],
     stamp: str,
     damaged: Mapping[Path, DataError],
+    keys: Callable[[str], str],
 ) -> PageCount:
     """Bring the ladders' pages up to date, without the files that are known to be damaged."""
     store = Store(project.profiles)
@@ -174,7 +191,6 @@ def _write_ladders(
     owned = {f"{LADDERS}:{name}" for name in recorded}
     if not studies:
         owned |= {kept.owner for kept in site.pages(LADDERS).values()}
-    folders = {name: _study_key(project, name) for name in recorded}
     # A ladder's page shows its study's times on all problems.
     times: dict[tuple[str, str], list[str]] = {}
     for ladder in ladders:
@@ -187,10 +203,46 @@ def _write_ladders(
             ladder = ladders.pop(0)
             wanted = _pairs_of(site, ladder, pairs)
             swept = tuple(times[ladder.name, ladder.device])
-            keys = LadderKeys(site, ladder, stamp, folders[ladder.name], swept)
-            yield from ladder_pages(site, ladder, wanted, keys)
+            own = LadderKeys(site, ladder, stamp, keys(ladder.name), swept)
+            yield from ladder_pages(site, ladder, wanted, own)
 
     return site.write(pages(), owners=owned)
+
+
+class _Remarks(NamedTuple):
+    """Why studies cannot be read, and what is not known of others."""
+
+    broken: list[WorkbenchError]
+    notes: list[str]
+
+
+def _look_at_studies(
+    site: Site,
+    project: Project,
+    asked: tuple[str, ...],
+    stamp: str,
+    keys: Callable[[str], str],
+) -> _Remarks:
+    """What is to be said of the studies that were asked for (none: all).
+
+    A study that was sound is not read again before something of it changes: reading the front
+    matter of a hundred versions takes longer than all else of a run that writes nothing.
+    """
+    remarks = _Remarks([], [])
+    for name in _named(project, asked) or studies_in(project.kernels):
+        key = digest(stamp, keys(name))
+        if site.is_sound(name, key):
+            continue
+        from workbench.study.seen import view_study
+
+        try:
+            note = view_study(project, name).note
+        except WorkbenchError as error:
+            remarks.broken.append(error)
+        else:
+            remarks.notes.extend([note] if note else [])
+            site.vouch(name, None if note else key)
+    return remarks
 
 
 def _study_key(project: Project, name: str) -> str:
@@ -201,7 +253,7 @@ def _study_key(project: Project, name: str) -> str:
     for path in files:
         with suppress(DataError):  # too large for a source, which is told where it is read
             parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
-    record = facts_path(project, name)
+    record = project.facts(name)
     default = str(project.default_study == name)
     return digest(default, *parts, record.read_bytes() if record.is_file() else b"")
 

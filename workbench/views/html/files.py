@@ -13,9 +13,9 @@ from workbench.errors import UsageError
 from workbench.model import Profile
 from workbench.ncurep.files import stem
 from workbench.units import listed
-from workbench.views.html.page import Page, PageCount, Rendered, digest
-from workbench.views.html.parts.common import Badge, Head, Link, ReportFile
-from workbench.views.html.render import page_part
+from workbench.views.html.addresses import launch_page, page_part
+from workbench.views.html.page import Page, PageCount, Rendered, ReportFile, digest
+from workbench.views.html.parts.common import Badge, Head, Link
 from workbench.views.html.shared import REPORTS
 from workbench.views.html.site import Site
 
@@ -84,11 +84,6 @@ def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Page
     if len(reports) == 2:
         done = done.plus(_write_comparison(site, reports[0], reports[1], stamp))
     return done
-
-
-def launch_page(index: int) -> str:
-    """File name of a launch's page."""
-    return f"launch{index}.html"
 
 
 def _report_pages(report: _Report, key: str) -> Iterator[Page]:

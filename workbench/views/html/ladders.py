@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from workbench.measure.ladder import Ladder, Rung
+from workbench.views.html.addresses import ladder_folder, step_page, version_page
 from workbench.views.html.page import KeptPage, Page, Rendered, digest
-from workbench.views.html.parts.common import Phrase
-from workbench.views.html.render import ladder_folder, step_page, version_page
 from workbench.views.html.shared import LADDERS
 from workbench.views.html.site import Site
+
+if TYPE_CHECKING:
+    from workbench.views.html.parts.common import Phrase
 
 #: Old version, new version, engine.
 StepName = tuple[str, str, str]
@@ -175,6 +178,8 @@ def _steps(ladder: Ladder, kept: KeptPage | None) -> list[StepName]:
 
 def _kept_strips(site: Site, pages: Mapping[StepName, Page]) -> dict[StepName, tuple[Phrase, ...]]:
     """The strips of steps whose pages need not be written again, and so not be told again."""
+    from workbench.views.html.parts.common import Phrase
+
     kept = {step: site.current(page) for step, page in pages.items()}
     return {
         step: msgspec.convert(each.summary["strip"], tuple[Phrase, ...])

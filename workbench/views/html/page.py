@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -25,6 +25,30 @@ class Rendered(Record, frozen=True):
     html: str
     summary: dict[str, object] = msgspec.field(default_factory=dict)
     beside: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+class ReportFile(Record, frozen=True):
+    """A report captured elsewhere, and which of its kernels are meant (None: all).
+
+    `label` is what it is called, where its file's name says nothing: ``@before``, whose file is
+    the detailed profile of a capture.
+    """
+
+    path: Path
+    kernel: str | None = None
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called: its label, or its file's name."""
+        return self.label or self.path.name
+
+
+class CapturedProgram(Record, frozen=True):
+    """A captured program: the folder that ``.workbench`` is in, and the capture's own name."""
+
+    root: Path
+    name: str
 
 
 class Page(Record, frozen=True):
@@ -65,11 +89,6 @@ class PageCount(NamedTuple):
     def plus(self, other: PageCount) -> PageCount:
         """The sum of two counts."""
         return PageCount(*map(sum, zip(self, other, strict=True)))
-
-
-def code_name(path: str) -> str:
-    """The file's name, from the page's path: ``v3.html`` -> ``v3.code.js``."""
-    return PurePosixPath(path).name.removesuffix(".html") + ".code.js"
 
 
 def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:

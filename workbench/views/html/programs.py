@@ -20,10 +20,9 @@ from workbench.analysis.step import Step
 from workbench.captures.records import ProgramCapture
 from workbench.captures.shelf import Shelf
 from workbench.model import Launch, Profile
-from workbench.views.html.files import launch_page
-from workbench.views.html.page import Page, PageCount, Rendered, digest
-from workbench.views.html.parts.common import CapturedProgram, Head, Link, neighbours, profiled
-from workbench.views.html.render import page_part
+from workbench.views.html.addresses import launch_page, page_part
+from workbench.views.html.page import CapturedProgram, Page, PageCount, Rendered, digest
+from workbench.views.html.parts.common import Head, Link, neighbours, profiled
 from workbench.views.html.shared import PROGRAMS
 from workbench.views.html.site import Site
 

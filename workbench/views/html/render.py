@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 
 import jinja2
 
 from workbench import __version__
-from workbench.measure.ladder import ENGINES, Ladder, Rung
+from workbench.views.html.addresses import to_root
 
 _HERE = Path(__file__).parent
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 #: A link to the glossary; escaping leaves neither quotes in its title nor tags in its text.
 _TERM = re.compile(r'(<a href="[./]*glossary\.html#[^"]*")( title="[^"]*")(>[^<]*</a>)')
 
@@ -67,43 +65,3 @@ def said_once(html: str) -> str:
         return found[0]
 
     return _TERM.sub(once, html)
-
-
-def to_root(path: str) -> str:
-    """``studies/sgemm/index.html`` -> ``../../``, so that pages open from a disk."""
-    return "../" * path.count("/")
-
-
-def page_part(name: str) -> str:
-    """A name as one safe component of a page's path and address.
-
-    Odd characters become ``-``; a short hash then keeps two such names apart.
-    """
-    safe = _UNSAFE.sub("-", name)[:80]
-    if safe == name and not safe.startswith("."):
-        return safe
-    return f"{safe.lstrip('.')}-{blake2b(name.encode(), digest_size=4).hexdigest()}"
-
-
-def ladder_folder(ladder: Ladder) -> str:
-    """Where a ladder's pages lie, relative to the site."""
-    parts = (ladder.name, ladder.device, ladder.problem)
-    return "studies/" + "/".join(page_part(part) for part in parts)
-
-
-def version_page(version: str, engine: str) -> str:
-    """File name of the page of a version: ``v3.html``."""
-    name = page_part(version)
-    return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"
-
-
-def rung_page(rung: Rung) -> str:
-    """The page that speaks for a version, from a page of the same ladder; "" without one."""
-    engine = next((engine for engine in ENGINES if engine in rung.entries), "")
-    return version_page(rung.id, engine) if engine else ""
-
-
-def step_page(old: str, new: str, engine: str) -> str:
-    """File name of the page of a step: ``v2..v3.html``."""
-    name = f"{page_part(old)}..{page_part(new)}"
-    return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"

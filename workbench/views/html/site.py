@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
@@ -64,6 +64,8 @@ class _Manifest(Record, frozen=True):
     pages: dict[str, KeptPage] = msgspec.field(default_factory=dict)
     assets: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
+    #: Studies of which there was nothing to remark, by the key of what they were read from.
+    studies: dict[str, str] = msgspec.field(default_factory=dict)
     ended: bool = True  # False: of a run that was killed
 
 
@@ -91,6 +93,7 @@ class Site:
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
         self._files: dict[str, FileStamp] = {}
+        self._studies: dict[str, str] = {}
         self._seen_files: dict[str, FileStamp] = {}
         self._relative: dict[Path, str] = {}
         self._owned: dict[str, dict[str, KeptPage]] | None = None
@@ -105,6 +108,7 @@ class Site:
             self._pages = dict(self._manifest.pages)
             self._assets = dict(self._manifest.assets)
             self._files = self._manifest.files
+            self._studies = dict(self._manifest.studies)
             if not self._manifest.ended:
                 for folder in {"", "assets", *(path.rpartition("/")[0] for path in self._pages)}:
                     tidy_folder(self.out, folder)
@@ -127,7 +131,14 @@ class Site:
             if name not in self._seen_files and (self.out / name).exists()
         }
         files = {**others, **self._seen_files}
-        manifest = _Manifest(_FORMAT, dict(self._pages), dict(self._assets), files, ended)
+        manifest = _Manifest(
+            format=_FORMAT,
+            pages=dict(self._pages),
+            assets=dict(self._assets),
+            files=files,
+            studies=dict(self._studies),
+            ended=ended,
+        )
         # Not an early return for speed alone: a run that changes nothing must not touch the disk.
         if manifest != self._manifest:
             data = msgspec.json.encode(manifest)
@@ -158,6 +169,16 @@ class Site:
         """Remember files that no page shows, so that the next run need not find out again."""
         for path in paths:
             self._seen_files[self._name(path)] = (0, 0, _LEFT_OUT)
+
+    def is_sound(self, study: str, key: str) -> bool:
+        """Whether nothing was to be remarked of a study when it was read with this key."""
+        return not self._force and self._studies.get(study) == key
+
+    def vouch(self, study: str, key: str | None) -> None:
+        """Remember that nothing is to be remarked of a study; None: that something is."""
+        self._studies.pop(study, None)
+        if key is not None:
+            self._studies[study] = key
 
     def _name(self, path: Path) -> str:
         folder = self._relative.get(path.parent)
@@ -206,11 +227,9 @@ class Site:
                 groups[-1].append(page)
             else:
                 groups.append([page])
-        from workbench.views.html.pool import rendered  # processes: slow to load, rarely wanted
-
         groups = [*first, *groups]
         self._intend(page for group in groups for page in group)
-        for done in rendered(self.out, groups) if groups else ():
+        for done in _rendered(self.out, groups) if groups else ():
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
@@ -296,6 +315,12 @@ class Site:
         for name in (*_beside(path, self._pages[path]), path):
             remove_file(self.out, name)
         del self._pages[path]
+
+
+def _rendered(out: Path, groups: list[list[Page]]) -> Iterator[list[tuple[str, KeptPage]]]:
+    from workbench.views.html.pool import rendered  # processes: slow to load, rarely wanted
+
+    return rendered(out, groups)
 
 
 def _beside(path: str, kept: KeptPage) -> list[str]:

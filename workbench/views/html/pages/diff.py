@@ -13,12 +13,13 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
+from workbench.views.html.addresses import code_name
 from workbench.views.html.charts.steps import Waterfall, counter_waterfalls, time_waterfall
 from workbench.views.html.charts.timeline import TimelineView, timeline_view
 from workbench.views.html.code.gutters import PairGutter, pair_gutters
 from workbench.views.html.code.hunks import DiffCode, WholeFile
 from workbench.views.html.code.machine import Machine
-from workbench.views.html.page import Rendered, code_name, code_script
+from workbench.views.html.page import Rendered, code_script
 from workbench.views.html.parts.cards import Cards, hunk_cards
 from workbench.views.html.parts.common import (
     Badge,

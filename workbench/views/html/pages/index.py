@@ -21,9 +21,9 @@ from workbench.captures.records import ProgramCapture
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import natural_key
+from workbench.views.html.addresses import ladder_folder
 from workbench.views.html.pages.ladder import LadderView
 from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled, width
-from workbench.views.html.render import ladder_folder
 
 #: Width and height of a sparkline's box, and what is left free around it.
 SPARK = (120, 26)

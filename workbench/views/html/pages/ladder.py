@@ -11,6 +11,7 @@ from workbench.analysis.cause.strip import limit_stop
 from workbench.analysis.limit import limit_of
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Record
+from workbench.views.html.addresses import rung_page, step_page
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
 from workbench.views.html.charts.speed import speed
@@ -30,7 +31,6 @@ from workbench.views.html.parts.common import (
     width,
 )
 from workbench.views.html.parts.keys import CounterTable, key_counters, peaks
-from workbench.views.html.render import rung_page, step_page
 
 #: Ends a clause.
 _END = re.compile(r"[.;:](?:\s|$)")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.measure.ladder import Ladder
+from workbench.views.html.addresses import ladder_folder, step_page, version_page
 from workbench.views.html.parts.common import Badge, Head, Link, neighbours
-from workbench.views.html.render import ladder_folder, step_page, version_page
 
 
 def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:

@@ -15,7 +15,8 @@ from workbench.gpus import chip_for
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Launch, LineKey, Profile, Record, Timing
 from workbench.specs import Expectation
-from workbench.views.html.page import Rendered, code_name, code_script
+from workbench.views.html.addresses import code_name, ladder_folder, rung_page, step_page
+from workbench.views.html.page import Rendered, code_script
 from workbench.views.html.pages.launch import LaunchView, launch_view, occupancy_note
 from workbench.views.html.parts.common import (
     Badge,
@@ -36,7 +37,7 @@ from workbench.views.html.parts.common import (
     verified,
 )
 from workbench.views.html.parts.headroom import PanelView, panel_view
-from workbench.views.html.render import ladder_folder, render, rung_page, step_page
+from workbench.views.html.render import render
 
 #: Launches of a page that has room for a source from end to end.
 _WHOLE_SOURCES = 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from workbench import units
@@ -19,30 +18,6 @@ _PRINTED = {"", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop", "op/s", "op"
 
 
 _CODE = re.compile(r"`([^`]*)`")
-
-
-class ReportFile(Record, frozen=True):
-    """A report captured elsewhere, and which of its kernels are meant (None: all).
-
-    `label` is what it is called, where its file's name says nothing: ``@before``, whose file is
-    the detailed profile of a capture.
-    """
-
-    path: Path
-    kernel: str | None = None
-    label: str = ""
-
-    @property
-    def title(self) -> str:
-        """What it is called: its label, or its file's name."""
-        return self.label or self.path.name
-
-
-class CapturedProgram(Record, frozen=True):
-    """A captured program: the folder that ``.workbench`` is in, and the capture's own name."""
-
-    root: Path
-    name: str
 
 
 class Link(Record, frozen=True):
