@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.fuzz.mutations import Edit, mutate
+from workbench.compile.build import BuildResult
 from workbench.engines import Subject
 from workbench.engines.emulated.engine import recorded_build
 from workbench.errors import WorkbenchError
@@ -139,21 +140,28 @@ def replayed(roots: Sequence[Path], number: int, title: str, edit: Edit) -> Case
     """
     study, version, problem = title.split()
     for root in roots:
-        project = require_project(root)
-        if study not in study_names(project):
+        if study not in study_names(require_project(root)):
             continue
-        home = load_study(project, study)
-        ours = home.versions.get(version)
-        entries = Store(project.profiles).find(study=study, version=version) if ours else ()
-        loaded = (recorded_build(Store(project.profiles).load(entry.path)) for entry in entries)
-        built = next((each for each in loaded if each is not None), None)
-        if ours is None or built is None or problem not in home.problems:
+        known = _plain(root, study, version)
+        if known is None or problem not in known[0].problems:
             return None
+        home, built = known
         lines = built.build.ptx.split("\n")
         at = edit.line - 1
         if at >= len(lines) or " ".join(lines[at].split()) != " ".join(edit.before.split()):
             return None
         lines[at] = edit.after
-        subject = Subject.of(home, ours, home.problem(problem), built)
+        subject = Subject.of(home, home.versions[version], home.problem(problem), built)
         return Case(number, edited(subject, "\n".join(lines)), edit)
     return None
+
+
+@cache
+def _plain(root: Path, study: str, version: str) -> tuple[Study, BuildResult] | None:
+    """A study and what a recorded version of it was made from; None where nothing holds PTX."""
+    project = require_project(root)
+    home, store = load_study(project, study), Store(project.profiles)
+    entries = store.find(study=study, version=version) if version in home.versions else ()
+    loaded = (recorded_build(store.load(entry.path)) for entry in entries)
+    built = next((each for each in loaded if each is not None), None)
+    return None if built is None else (home, built)
