@@ -12,6 +12,7 @@ import pytest
 
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.sameness import Doubt, doubts, headline
+from workbench.analysis.step import Step
 from workbench.model import Build, Column, InstructionTable, Launch, Notice, Number, Profile
 from workbench.store import Store
 
@@ -212,11 +213,15 @@ def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
     plain = msgspec.structs.replace(product(64), kernel="Kernel", signature="Kernel<Gemm<128>>")
     fused = msgspec.structs.replace(product(8), kernel="Kernel", signature="Kernel<B2bGemm<128>>")
     fused = msgspec.structs.replace(fused, instructions=launch(STORE, LOAD).instructions)
-    found = doubts(side(fused, plain, plain), side(plain, plain), ("before", "after"))
-    assert headline(found) == (
+    sides = side(fused, plain, plain), side(plain, plain)
+    told = headline(doubts(*sides, ("before", "after")))
+    assert told == (
         "Only the set of launches differs: before ran Kernel (B2bGemm) beside kernels that are "
         "the same on both sides."
     )
+    # A page compares what both sides have; it still says what only one of them launched.
+    reports = [msgspec.structs.replace(side, study="", version="", problem="") for side in sides]
+    assert Step(*reports, labels=("before", "after")).story.sentence.startswith(told)
 
 
 @pytest.mark.parametrize("flag", ["-G", "--device-debug"])

@@ -267,6 +267,8 @@ def test_a_long_name_of_a_step_is_cut_before_its_warp_state() -> None:
     names = figure.spec["layout"]["yaxis"]["ticktext"][1:3]
     assert [text.partition("…: ")[2] for text in names] == ["Barrier", "Wait"]
     assert all(text.startswith("for i, for tile") and len(text) <= 34 for text in names)
+    whole = waterfall("x", "label", total("v" * 40, 1.0, ""), [], total("w", 1.0, ""), "s", "")
+    assert whole.spec["layout"]["yaxis"]["ticktext"][0] == "v" * 33 + "…"
 
 
 def test_a_waterfall_says_once_what_its_numbers_share() -> None:

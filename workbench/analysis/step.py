@@ -81,8 +81,8 @@ class Step:
     def story(self) -> Story:
         """Hunks, attribution, time split, verdicts, sentence."""
         try:
-            return explain(self.old, self.new, self.comparison, self._expected, self.diff)
+            return explain(*self._whole, self.comparison, self._expected, self.diff)
         except UsageError as error:
             # An expectation that nobody can read is no reason to withhold what was measured.
             self.unread = error.message
-            return explain(self.old, self.new, self.comparison, diff=self.diff)
+            return explain(*self._whole, self.comparison, diff=self.diff)

@@ -54,9 +54,10 @@ def total(label: str, value: float, text: str) -> Fall:
 
 def _short(label: str, room: int) -> str:
     """A step's name, cut before its warp state: that tells it from the ones beside it."""
-    if len(label) > room:
-        name, colon, state = label.rpartition(": ")
-        label = f"{name[: max(room - 1 - len(colon + state), 0)]}…{colon}{state}"
+    name, colon, state = label.rpartition(": ")
+    left = room - len(f"…{colon}{state}")
+    if len(label) > room and name and left > 0:
+        label = f"{name[:left]}…{colon}{state}"
     return plain(label if len(label) <= room else f"{label[: room - 1]}…")
 
 
