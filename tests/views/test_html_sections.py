@@ -16,7 +16,7 @@ from tests.views import site_data
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.gpus import chip_for
-from workbench.model import Build, Estimate, SourceFile, Timing
+from workbench.model import Build, Estimate, Profile, SourceFile, Timing
 from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.info import StudyInfo
@@ -25,8 +25,10 @@ from workbench.views.html.build import build_report
 from workbench.views.html.charts.lines import Axis, Point, Series, lines
 from workbench.views.html.charts.whatif import what_if
 from workbench.views.html.code.ptx import ptx_view
+from workbench.views.html.files import kernels_of
 from workbench.views.html.pages.sweep import sweep
 from workbench.views.html.parts.common import cell
+from workbench.views.html.parts.headroom import PanelView, WayRow
 from workbench.views.html.render import environment
 
 PTX = """\
@@ -368,3 +370,36 @@ def test_a_ladder_that_was_only_counted_speaks_of_no_durations(tmp_path: Path) -
     index, ladder = (page.read_text(encoding="utf-8") for page in pages)
     assert "under the profiler" not in index + ladder
     assert "only counters are compared" in ladder and "nothing is timed" in index
+
+
+def test_the_heading_of_two_reports_names_the_kernels_that_take_most_time() -> None:
+    def report(**seconds: float) -> Profile:
+        return make_profile(
+            launches=tuple(
+                make_launch(kernel=name, metrics=make_metrics(**{"gpu__time_duration.sum": each}))
+                for name, each in seconds.items()
+            )
+        )
+
+    old = report(halo_x=1e-5, halo_z=1e-5, step=5e-3, tendencies=6e-3)
+    new = report(halo_x=1e-5, halo_z=1e-5, step=5e-3, tendencies=3e-3)
+    assert kernels_of(old, new) == "step, tendencies and 2 more"
+    assert kernels_of(report(slow=2e-3, fill=1e-6), report(fast=1e-3)) == "slow and fill → fast"
+
+
+@pytest.mark.parametrize("href", ["", "#L7"])
+def test_a_line_to_try_that_stands_on_no_page_is_no_link(href: str) -> None:
+    way = WayRow(
+        words="Pad",
+        speedup="2.00×",
+        saves="50%",
+        because="so",
+        effort="a loop",
+        counter="cycles",
+        place="line 7",
+        href=href,
+    )
+    view = PanelView(limit="the L2, 90%", counter="", hot=None, ways=(way,), more=())
+    page = environment().get_template("panel.html").module.panel(view, "", "")
+    assert ('<a href="#L7">line 7</a>' in page) == bool(href)
+    assert "line 7" in page and 'href=""' not in page

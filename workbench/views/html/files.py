@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
@@ -132,6 +133,20 @@ def _write_comparison(site: Site, old: _Report, new: _Report, stamp: str) -> Pag
     return site.write([page], owners=(page.owner,))
 
 
+def kernels_of(old: Profile, new: Profile) -> str:
+    """The kernels of two reports, those first that take most of the time of both."""
+    from workbench.analysis.aggregate import value_of
+
+    taken: Counter[str] = Counter()
+    for launch in (*old.launches, *new.launches):
+        taken[launch.kernel] += value_of(launch, "duration") or 0.0
+    sides = [{launch.kernel for launch in profile.launches} for profile in (old, new)]
+    named = [
+        listed([one for one, _ in taken.most_common() if one in side], _NAMED) for side in sides
+    ]
+    return " → ".join(dict.fromkeys(named))
+
+
 def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
     from workbench.analysis.step import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
@@ -141,13 +156,9 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
     if labels[0] == labels[1]:
         labels = (f"{labels[0]} (old)", f"{labels[1]} (new)")
     step = Step(old.profile, new.profile, labels)
-    kernels = [
-        listed(list(dict.fromkeys(launch.kernel for launch in report.profile.launches)), _NAMED)
-        for report in (old, new)
-    ]
     head = Head(
         name=f"{labels[0]} → {labels[1]}",
-        heading=" → ".join(dict.fromkeys(kernels)),
+        heading=kernels_of(old.profile, new.profile),
         crumbs=(Link("Overview", "index.html"), Link(f"{labels[0]} → {labels[1]}")),
         pages=tuple(
             Link(label, f"../../{report.folder}/index.html")
