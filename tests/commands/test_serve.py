@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,9 @@ from click.testing import CliRunner
 
 from tests.factories import make_project
 from workbench.cli import app
+from workbench.commands.report import ReportPlan
 from workbench.errors import MissingError, UsageError
+from workbench.serve import watch
 
 
 class Serving:
@@ -139,6 +142,34 @@ def test_no_project_is_a_clear_word(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no workbench project"):
         CliRunner().invoke(app, ["serve"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["report", "--watch"]])
+@pytest.mark.parametrize("target", ["dmeo", "dmeo/v2..v3"])
+def test_a_study_that_there_is_none_of_ends_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], target: str
+) -> None:
+    """No change ever brings it: nothing is written, served or watched."""
+
+    def stayed(*_: object) -> None:
+        raise AssertionError("it waits for changes")
+
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(watch, "changes", stayed)
+    with pytest.raises(UsageError, match="there is no study `dmeo`") as error:
+        CliRunner().invoke(app, [*command, target], catch_exceptions=False)
+    assert error.value.exit_code == 2 and "demo" in error.value.hint
+    assert not (project / "reports").exists()
+
+
+def test_a_study_may_be_recorded_later_or_be_recorded_alone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "kernels" / "later").mkdir()
+    (project / "kernels" / "later" / "study.py").touch()
+    shutil.rmtree(project / "kernels" / "demo")
+    ReportPlan.of(("demo", "later", "demo/v2..v3", "x.ncu-rep"), None).check()
 
 
 # --- in a browser ----------------------------------------------------------------------

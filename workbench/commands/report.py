@@ -112,6 +112,7 @@ def _single(targets: tuple[str, ...], selection: Selection, out: Path | None, fo
 def _watch(plan: ReportPlan, force: bool) -> None:
     from workbench.serve.watch import changes
 
+    plan.check()
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources())
     try:
@@ -182,6 +183,17 @@ class ReportPlan(Record, frozen=True):
             force=force,
             audience=audience,
         )
+
+    def check(self) -> None:
+        """Refuse what no change will ever bring, before something is watched.
+
+        Raises:
+            UsageError: a study is neither there nor recorded.
+        """
+        from workbench.views.html.build import check_studies
+
+        if self.project is not None:
+            check_studies(self.project, self.studies)
 
     def sources(self) -> tuple[Path, ...]:
         """The folders and files that the report is made from."""

@@ -50,6 +50,7 @@ def command(
     from workbench.serve.server import listening
 
     plan = ReportPlan.of(targets, out)
+    plan.check()
     try:
         # The port first: that it is taken should be known before pages are rendered.
         with listening(plan.folder, host, port, live=watching) as server:

@@ -129,6 +129,29 @@ def build_report(
     )
 
 
+def check_studies(project: Project, asked: tuple[str, ...]) -> None:
+    """Refuse to wait for what never comes: a study that is neither there nor recorded.
+
+    One that is there may be recorded while it is watched, which `build_report` cannot know.
+
+    Raises:
+        UsageError: there is no such study; names the nearest one.
+    """
+    wanted = _named(project, asked)
+    if not wanted:
+        return
+    recorded = (entry.study for entry in Store(project.profiles).find())
+    known = sorted({*studies_in(project.kernels), *recorded})
+    for name in wanted:
+        if name not in known:
+            from workbench.errors import did_you_mean
+
+            raise UsageError(
+                f"there is no study `{name}` in {project.kernels}, and none is recorded",
+                did_you_mean(name, known, "studies"),
+            )
+
+
 def build_page(
     out: Path, ladder: Ladder, name: str, pairs: tuple[tuple[str, str, str], ...] = ()
 ) -> Path:
