@@ -37,7 +37,7 @@ from tests.factories import (
 from workbench.analysis.compare import compare
 from workbench.commands.list_ import _study_list
 from workbench.errors import WorkbenchError
-from workbench.model import Device, InstructionTable, Notice, Profile, SourceFile
+from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import source_hash
 from workbench.study.seen import run_study, view_study
@@ -145,6 +145,16 @@ def test_show_several_launches(width: int) -> None:
     text = goldens.same_view("show_launches", view, width)
     assert "3 launches" in text and "never profiled" in text
     assert text.index("im2col") < text.index("▸")  # gemm is the longest: marked, and detailed
+
+
+def test_show_says_the_speed_that_was_measured_beside_the_library() -> None:
+    """The library was faster in a run of its own; `list` says the ratio of one run as well."""
+    base = make_timing(100e-6, version="library")
+    ratio = Estimate(value=0.45, low=0.44, high=0.46)
+    beside = make_timing(200e-6, version="v2", baseline="library", ratio=ratio)
+    for timing, said in ((beside, "45.0%"), (make_timing(200e-6), "50.0%")):
+        text = render(shown(make_profile(), 120, timing=timing, baseline=base), 120)
+        assert f"{said} of the speed of library" in text
 
 
 def test_show_all_lists_every_counter_and_every_reason() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.story import Chapter, Story
-from workbench.analysis.weight import Scale, most_moved
+from workbench.analysis.weight import Scale, most_moved, ranked
 
 #: First and last line, 1-based; empty where the last is before the first.
 Span = tuple[int, int]
@@ -30,9 +30,15 @@ def leading(story: Story) -> tuple[Chapter, ...]:
 
 
 def telling(comparison: Comparison, story: Story, scale: Scale, most: int) -> tuple[Delta, ...]:
-    """The counters to read first, in the catalog's order: the strip's, and the `most` heaviest."""
-    chosen = {"duration", *(stop.counter for stop in story.strip)}
+    """The counters to read first, in the catalog's order: the strip's, and the `most` heaviest.
+
+    The strip tells a stall as time; where its ratio to instructions moved the other way, that is
+    not among them.
+    """
+    light = {delta.id for weight, delta in ranked(comparison, scale) if not weight}
+    chosen = {stop.counter for stop in story.strip} - light
     chosen.update(delta.id for delta in most_moved(comparison, scale, most))
+    chosen.add("duration")
     return tuple(delta for delta in comparison.counters if delta.moved and delta.id in chosen)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 
-from workbench.model import Estimate
+from workbench.model import Estimate, Timing
 
 #: Confidence of every interval in this program.
 CONFIDENCE = 0.95
@@ -78,6 +78,13 @@ def relative_width(estimate: Estimate) -> float:
     if estimate.value <= 0:
         return math.inf
     return (estimate.high - estimate.low) / estimate.value
+
+
+def speed_beside(timing: Timing, baseline: Timing | None) -> float | None:
+    """Speed relative to the baseline: as measured side by side, else from two runs; or None."""
+    if timing.ratio:
+        return timing.ratio.value
+    return baseline.time.value / timing.time.value if baseline is not None else None
 
 
 def paired_ratio(

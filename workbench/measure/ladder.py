@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.analysis.timing import speed_beside
 from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
 from workbench.model import Estimate, Profile, Timing
@@ -158,14 +159,11 @@ class Rung:
     @property
     def of_baseline(self) -> float | None:
         """Speed relative to the baseline: as measured side by side, else from two runs."""
-        timing, baseline = self.timing, self.ladder.baseline
-        if timing and timing.ratio:
-            return timing.ratio.value
+        baseline = self.ladder.baseline
+        if self.timing:
+            return speed_beside(self.timing, baseline.timing if baseline else None)
         if baseline is None:
             return None
-        if timing:
-            theirs = baseline.timing.time.value if baseline.timing else None
-            return theirs / timing.time.value if theirs else None
         return baseline.duration / self.duration if baseline.duration and self.duration else None
 
     def speedup_over(self, old: Rung) -> Estimate | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
@@ -137,13 +136,13 @@ def kernels_of(old: Profile, new: Profile) -> str:
     """The kernels of two reports, those first that take most of the time of both."""
     from workbench.analysis.aggregate import value_of
 
-    taken: Counter[str] = Counter()
+    taken: dict[str, float] = {}
     for launch in (*old.launches, *new.launches):
+        taken.setdefault(launch.kernel, 0.0)
         taken[launch.kernel] += value_of(launch, "duration") or 0.0
+    order = sorted(taken, key=lambda name: -taken[name])
     sides = [{launch.kernel for launch in profile.launches} for profile in (old, new)]
-    named = [
-        listed([one for one, _ in taken.most_common() if one in side], _NAMED) for side in sides
-    ]
+    named = [listed([one for one in order if one in side], _NAMED) for side in sides]
     return " → ".join(dict.fromkeys(named))
 
 

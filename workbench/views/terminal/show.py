@@ -12,6 +12,7 @@ from workbench.analysis.aggregate import weights_of
 from workbench.analysis.headroom.panel import panel_of_launch
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
+from workbench.analysis.timing import speed_beside
 from workbench.counters import NEVER_EMULATED, Missing, catalog, read_all
 from workbench.model import Launch, Profile, Timing
 from workbench.units import count, quantity, several
@@ -95,10 +96,11 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     if timing.flops:
         rate = quantity(timing.flops / time.value, "flop/s")
         text.append(f"  {rate}", style="not bold")
-    same = baseline is not None and baseline.version != timing.version
-    if baseline is not None and same:
-        share = quantity(100.0 * baseline.time.value / time.value, "%")
-        text.append(f"  {share} of the speed of {clean(baseline.version)}", style="not bold")
+    speed = speed_beside(timing, baseline)
+    name = timing.baseline if timing.ratio else baseline.version if baseline else ""
+    if speed is not None and name != timing.version:
+        share = quantity(100.0 * speed, "%")
+        text.append(f"  {share} of the speed of {clean(name)}", style="not bold")
     return text
 
 
