@@ -6,14 +6,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.analysis.compare import Comparison
+from workbench.analysis.digest import telling
 from workbench.analysis.program.difference import ProgramDifference
 from workbench.analysis.program.steps import KernelStep, as_fast
+from workbench.analysis.story import Story
+from workbench.analysis.weight import Scale
+from workbench.model import Profile
 from workbench.units import count, factor, quantity
 from workbench.views.terminal.console import DIM, HEAD, clean, grid, notes_block
 from workbench.views.terminal.hunks import hunks_view, words_view
 from workbench.views.text.tables import change_of
 
-#: Counters that are named of a kernel, those that changed most.
+#: Counters that are named of a kernel, besides the strip's.
 _COUNTERS = 6
 
 
@@ -40,7 +44,7 @@ def step_view(step: KernelStep, difference: ProgramDifference, *, width: int) ->
     if as_fast(step.comparison):
         return Group(*parts)
     parts += words_view(step.story)
-    parts.append(_counters(step.comparison))
+    parts += [Text(), _counters(step.old, step.comparison, step.story)]
     parts += hunks_view(step.old, step.new, step.story, width=width)
     name = step.row.name.partition(" ")[0]
     labels = (
@@ -63,20 +67,10 @@ def _launch(comparison: Comparison) -> Text:
     )
 
 
-def _counters(comparison: Comparison) -> RenderableType:
-    """The counters that changed most, relative to themselves."""
-    moved = [
-        delta
-        for delta in comparison.counters
-        if delta.moved and delta.old is not None and delta.new is not None
-    ]
-
-    def weight(old: float, new: float) -> float:
-        return abs(new - old) / (max(abs(old), abs(new)) or 1.0)
-
-    moved.sort(key=lambda delta: -weight(float(delta.old or 0), float(delta.new or 0)))
+def _counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
+    """The counters to read first, as `diff` of two versions has them."""
     table = grid("l", "r", "r", "l")
-    for delta in moved[:_COUNTERS]:
+    for delta in telling(comparison, story, Scale(old, comparison), _COUNTERS):
         table.add_row(
             f"  {delta.title}",
             quantity(delta.old, delta.unit),
