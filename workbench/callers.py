@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -19,6 +20,8 @@ from workbench.model import InstructionTable, Launch, Profile
 
 Position = tuple[int, int]  # number of a file, 1-based line
 
+#: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.
+_REMEMBERED = 64
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
@@ -96,20 +99,30 @@ def folded(profile: Profile) -> Profile:
     used = {file for launch in profile.launches for file in launch.instructions.file}
     if not text or outside.isdisjoint(used):
         return profile
-    lines = text.splitlines()
-    index = {each.path: number for number, each in enumerate(profile.sources)}
-    files = files_of(lines)
-    numbers = {number: index.get(path, -1) for number, path in files.items()}
-    whole = _Homes(lines, files, numbers)
+    paths = tuple(each.path for each in profile.sources)
 
     def fold(launch: Launch) -> Launch:
         table = launch.instructions
         if outside.isdisjoint(table.file):
             return launch
-        own = [_Homes(body, files, numbers) for body in kernel_bodies(lines, launch.kernel)]
-        return replace(launch, instructions=_moved(table, outside, [*own, whole]))
+        scopes = _homes(text, paths, launch.kernel), _homes(text, paths, None)
+        return replace(launch, instructions=_moved(table, outside, [*scopes[0], *scopes[1]]))
 
     return replace(profile, launches=tuple(map(fold, profile.launches)))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _homes(text: str, paths: tuple[str, ...], kernel: str | None) -> tuple[_Homes, ...]:
+    """The homes in the bodies of a kernel; None: those in all of the PTX.
+
+    Remembered: a version runs the same code on every problem.
+    """
+    lines = text.splitlines()
+    index = {path: number for number, path in enumerate(paths)}
+    files = files_of(lines)
+    numbers = {number: index.get(path, -1) for number, path in files.items()}
+    bodies = [lines] if kernel is None else kernel_bodies(lines, kernel)
+    return tuple(_Homes(body, files, numbers) for body in bodies)
 
 
 class _Homes:

@@ -6,12 +6,14 @@ is written anew from the same files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.factories import LADDER, VERSION, make_profile, make_project, make_timing, padded
+from workbench.analysis import step
 from workbench.model import SourceFile
 from workbench.project import Project, find_project
 from workbench.store import Store
@@ -184,3 +186,41 @@ def test_an_edit_changes_its_pages_and_leaves_none_old(
     assert changed <= expected
     assert bool(names) == bool(expected)
     assert done.written <= len(expected) + 2  # and the index of the site, and the other ladder
+
+
+class Reader:
+    """Looks at one page; `told` is how many stories were told before it was there again."""
+
+    def __init__(self, page: str, stories: list[object]) -> None:
+        self.page, self._stories = page, stories
+        self.told: list[int] = []
+
+    def open_pages(self) -> Collection[str]:
+        return [f"{_FOLDER}/{self.page}.html"]
+
+    def page_written(self) -> None:
+        self.told.append(len(self._stories))
+
+
+@pytest.mark.parametrize("page", [LADDER_PAGE, "v3"])
+def test_a_strip_that_holds_is_not_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    """Another title makes a step's page another one, and not what is told of the step."""
+    project = make_project(tmp_path)
+    build_report(project.reports, project=project)
+    stories: list[object] = []
+    explain = step.explain
+
+    def explained(*sides: Any, **more: Any) -> object:
+        stories.append(sides)
+        return explain(*sides, **more)
+
+    monkeypatch.setattr(step, "explain", explained)
+    edited("v3_padded.cu", 'title = "', 'title = "Once more: ')(project)
+    reader = Reader(page, stories)
+    build_report(project.reports, project=project, audience=reader)
+    assert reader.told == [0] and len(stories) == 1
+    again = Reader(page, stories)
+    build_report(project.reports, project=project, audience=again, force=True)
+    assert again.told[0] == 2 and files(project.reports) == anew(project, tmp_path / "fresh")

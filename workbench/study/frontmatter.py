@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -176,8 +177,11 @@ def _load(block: _Header, path: str) -> dict[str, object]:
         ) from None
 
 
+@lru_cache(maxsize=256)
 def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     """Read and check the front matter of a version's file.
+
+    What was read is remembered by the text: whoever watches a study edits one of its versions.
 
     Args:
         text: The whole file.

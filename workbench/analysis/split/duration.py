@@ -105,10 +105,10 @@ class TimeSplit(Record, frozen=True):
     method: str = METHOD
 
 
-# One count's contribution: (sign, duration of the launch, samples on the part, all samples)
-_Term = tuple[int, Fraction, Fraction, int]
 # What a launch's samples are a share of: (sign, duration, all samples)
 _Whole = tuple[int, Fraction, int]
+# Number of a whole (hashing its fraction each time would cost more than adding up) -> units
+_Amounts = dict[int, int]
 
 
 def wilson(count: float, total: int) -> tuple[float, float]:
@@ -119,22 +119,26 @@ def wilson(count: float, total: int) -> tuple[float, float]:
     return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
-def _interval(terms: list[_Term]) -> tuple[float, float, float]:
+def _seconds(whole: _Whole, units: int) -> Fraction:
+    """The signed time that so much of a launch's samples stands for."""
+    sign, duration, total = whole
+    return sign * duration * Fraction(units, UNITS * total)
+
+
+def _interval(shares: _Amounts, wholes: Sequence[_Whole]) -> tuple[float, float, float]:
     """(sum, low, high) of signed shares times durations."""
-    value = float(sum(sign * time * count / total for sign, time, count, total in terms))
-    # One share per launch and side: counts of the same launch add before the error is taken.
-    shares: dict[tuple[int, Fraction, int], Fraction] = defaultdict(Fraction)
-    for sign, time, count, total in terms:
-        shares[sign, time, total] += count
+    value = float(sum(_seconds(wholes[number], units) for number, units in shares.items()))
     down = up = 0.0
-    for (sign, time, total), count in shares.items():
-        low, high = wilson(float(count), total)
-        share, seconds = float(count / total), float(time)
+    # One share per launch and side: counts of the same launch add before the error is taken.
+    for number, units in shares.items():
+        sign, time, total = wholes[number]
+        low, high = wilson(units / UNITS, total)
+        share, seconds = units / (UNITS * total), float(time)
         below, above = (share - low) * seconds, (high - share) * seconds
         down += (below if sign > 0 else above) ** 2
         up += (above if sign > 0 else below) ** 2
     low, high = value - math.sqrt(down), value + math.sqrt(up)
-    if sum(shares.values()) < LEAST_SAMPLES:
+    if sum(shares.values()) < LEAST_SAMPLES * UNITS:
         return value, min(low, 0.0), max(high, 0.0)
     return value, low, high
 
@@ -144,7 +148,9 @@ class _Spent:
 
     def __init__(self, placing: Placing) -> None:
         self.placing = placing
-        self.blamed: dict[PartKey, dict[str, dict[_Whole, int]]] = defaultdict(
+        #: The launches' wholes; equal ones are one.
+        self.wholes: list[_Whole] = []
+        self.blamed: dict[PartKey, dict[str, _Amounts]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(int))
         )
         self.waited: dict[PartKey, Fraction] = defaultdict(Fraction)
@@ -171,13 +177,22 @@ class _Spent:
             for cause in causes:
                 spent[places[cause.row], debt.state] += cause.units
             self._follow(debt, causes, places, whole)
-        sign, seconds, total = whole
+        if whole not in self.wholes:
+            self.wholes.append(whole)
+        number = self.wholes.index(whole)
+        # Integers are added up first: a fraction costs a hundred times as much.
+        on_line: dict[int, int] = defaultdict(int)
+        on_part: dict[PartKey, int] = defaultdict(int)
         for (place, state), units in spent.items():
-            self.blamed[self.placing.placed[place].key][state][whole] += units
-            self.lines[place] += sign * seconds * Fraction(units, UNITS * total)
+            self.blamed[self.placing.placed[place].key][state][number] += units
+            on_line[place] += units
         for place, count in waited.items():
-            self.waited[self.placing.placed[place].key] += sign * seconds * Fraction(count, total)
-            self.lines[place] += 0
+            on_part[self.placing.placed[place].key] += count * UNITS
+            on_line[place] += 0
+        for place, units in on_line.items():
+            self.lines[place] += _seconds(whole, units)
+        for key, units in on_part.items():
+            self.waited[key] += _seconds(whole, units)
 
     def _causes(self, debt: Debt, places: list[int]) -> tuple[Culprit, ...]:
         """Who is to blame: a barrier that no hunk changed passes it on."""
@@ -287,18 +302,14 @@ def _line(unit: Twins, old: Profile, new: Profile) -> CodeLine:
 def _part(
     key: PartKey, symbols: tuple[str, ...], spent: _Spent, paths: Sequence[WaitPath]
 ) -> TimePart:
-    terms = {
-        state: [
-            (sign, seconds, Fraction(units, UNITS), total)
-            for (sign, seconds, total), units in amounts.items()
-        ]
-        for state, amounts in spent.blamed[key].items()
-    }
     stalls = []
-    for stall, own in terms.items():
-        value, low, high = _interval(own)
+    every: _Amounts = defaultdict(int)
+    for stall, own in spent.blamed[key].items():
+        value, low, high = _interval(own, spent.wholes)
         stalls.append(StallDelta(stall=stall, delta_s=value, low_s=low, high_s=high))
-    whole = _interval([term for own in terms.values() for term in own])
+        for number, units in own.items():
+            every[number] += units
+    whole = _interval(every, spent.wholes)
     return TimePart(
         link=key.link,
         hunks=key.hunks,

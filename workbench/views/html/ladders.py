@@ -10,7 +10,7 @@ shown and digested, so that nothing is shown which no key speaks of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +24,8 @@ from workbench.views.html.site import Site
 
 if TYPE_CHECKING:
     from workbench.views.html.parts.common import Phrase
+
+    Strip = tuple[Phrase, ...]
 
 #: Old version, new version, engine.
 StepName = tuple[str, str, str]
@@ -92,6 +94,10 @@ class LadderKeys:
         expected = msgspec.json.encode(self._ladder.expected(old, new))
         return [*step, *(self._content(*file) for file in files), expected]
 
+    def told_by_step(self, step: StepName) -> str:
+        """Over what a step's story is told from, whatever its page shows besides."""
+        return digest(self._program, *self._compared(step))
+
     def of_version(self, rung: Rung, engine: str, steps: list[StepName]) -> str:
         """Over its profile, those on the other side of its steps, and which files there are."""
         own = {v for s in steps if rung.id in s[:2] and s[2] == engine for v in s[:2]} | {rung.id}
@@ -141,11 +147,11 @@ def ladder_pages(
             step_page(*step),
             keys.of_step(step),
             partial(keys.shown_by_step, step),
-            partial(_render_step, ladder, step, step in steps),
+            partial(_render_step, ladder, step, step in steps, keys),
         )
         for step in [*steps, *pairs]
     }
-    strips = {} if unchanged else _kept_strips(site, compared)
+    strips = cache(partial(_kept_strips, site, ladder, steps, keys))
     yield page(
         "index.html",
         whole,
@@ -159,7 +165,7 @@ def ladder_pages(
                 version_page(rung.id, engine),
                 keys.of_version(rung, engine, steps),
                 partial(keys.shown_by_version, rung, engine),
-                partial(_render_version, rung, engine),
+                partial(_render_version, rung, engine, strips),
             )
 
 
@@ -176,41 +182,48 @@ def _steps(ladder: Ladder, kept: KeptPage | None) -> list[StepName]:
     return ladder.steps
 
 
-def _kept_strips(site: Site, pages: Mapping[StepName, Page]) -> dict[StepName, tuple[Phrase, ...]]:
-    """The strips of steps whose pages need not be written again, and so not be told again."""
+def _kept_strips(
+    site: Site, ladder: Ladder, steps: list[StepName], keys: LadderKeys
+) -> dict[StepName, Strip]:
+    """The strips of steps of which the same would be told again.
+
+    A step's page may be out of date, because it shows another title, and its strip hold.
+    """
     from workbench.views.html.parts.common import Phrase
 
-    kept = {step: site.current(page) for step, page in pages.items()}
-    return {
-        step: msgspec.convert(each.summary["strip"], tuple[Phrase, ...])
-        for step, each in kept.items()
-        if each is not None and "strip" in each.summary
-    }
+    kept: dict[StepName, Strip] = {}
+    for step in steps:
+        said = site.summary(f"{ladder_folder(ladder)}/{step_page(*step)}")
+        if "told" in said and said["told"] == keys.told_by_step(step):
+            kept[step] = msgspec.convert(said["strip"], tuple[Phrase, ...])
+    return kept
 
 
-def _render_step(ladder: Ladder, step: StepName, is_step: bool, path: str) -> Rendered:
+def _render_step(
+    ladder: Ladder, step: StepName, is_step: bool, keys: LadderKeys, path: str
+) -> Rendered:
     from workbench.views.html.pages.diff import diff_view, render_diff
     from workbench.views.html.pages.step import ladder_head
     from workbench.views.html.parts.common import strip_links
 
     compared = ladder.step(*step)
     page = render_diff(path, diff_view(compared, ladder_head(ladder, *step)))
-    strip = strip_links(compared.story.strip, step_page(*step))
+    strip = msgspec.to_builtins(strip_links(compared.story.strip, step_page(*step)))
     pair = {} if is_step else {"pair": list(step[:2])}
-    return replace(page, summary={**pair, "strip": msgspec.to_builtins(strip)})
+    return replace(page, summary={**pair, "strip": strip, "told": keys.told_by_step(step)})
 
 
 def _render_ladder(
     ladder: Ladder,
     pairs: list[StepName],
-    strips: Mapping[StepName, tuple[Phrase, ...]],
+    strips: Callable[[], Mapping[StepName, Strip]],
     path: str,
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
     from workbench.views.html.pages.ladder import ladder_view
     from workbench.views.html.render import render
 
-    view = ladder_view(ladder, pairs, strips)
+    view = ladder_view(ladder, pairs, strips())
     summary = msgspec.to_builtins(summarize(ladder, view))
     return Rendered(
         html=render("ladder.html", path, view=view),
@@ -218,7 +231,9 @@ def _render_ladder(
     )
 
 
-def _render_version(rung: Rung, engine: str, path: str) -> Rendered:
+def _render_version(
+    rung: Rung, engine: str, strips: Callable[[], Mapping[StepName, Strip]], path: str
+) -> Rendered:
     from workbench.views.html.pages.version import render_version, version_view
 
-    return render_version(path, version_view(rung, rung.load(engine)))
+    return render_version(path, version_view(rung, rung.load(engine), strips()))

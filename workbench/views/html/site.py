@@ -160,6 +160,11 @@ class Site:
                     self._owned.setdefault(name, {})[path] = kept
         return self._owned.get(owner, {})
 
+    def summary(self, path: str) -> dict[str, object]:
+        """What was worth saying of a page when it was written, whether or not it still holds."""
+        kept = self._pages.get(path)
+        return {} if kept is None or self._force else kept.summary
+
     def suspects(self) -> list[Path]:
         """Files that an earlier run left out (`leave_out`)."""
         names = [name for name, stamp in self._files.items() if stamp[2] == _LEFT_OUT]

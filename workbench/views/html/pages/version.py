@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 import msgspec
 
@@ -230,6 +231,7 @@ def _view(
     head: Head,
     ladder: Ladder | None = None,
     near: Around | None = None,
+    strip: tuple[Phrase, ...] = (),
 ) -> VersionView:
     chip = chip_for(profile.device)
     facts, resources, log = _build(profile)
@@ -249,7 +251,7 @@ def _view(
     )
     return VersionView(
         head=head,
-        strip=_strip(ladder, near.made_by) if ladder and near and near.made_by else (),
+        strip=strip,
         panel=_panel(profile, shown[launches.index(speaker)], ladder, near) if speaker else None,
         tiles=_tiles(profile, speaker, near),
         launches=shown,
@@ -293,13 +295,12 @@ def _panel(
     return panel_view(panel, profile, anchor, scored)
 
 
-def _strip(ladder: Ladder, step: tuple[str, str, str]) -> tuple[Phrase, ...]:
-    """The strip of the step that made a version."""
-    return strip_links(ladder.step(*step).story.strip, step_page(*step))
-
-
-def version_view(rung: Rung, profile: Profile) -> VersionView:
-    """The page of a stored profile of `rung`."""
+def version_view(
+    rung: Rung,
+    profile: Profile,
+    strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
+) -> VersionView:
+    """The page of a stored profile of `rung`; `strips`: of steps that were told before."""
     ladder, near = rung.ladder, around(rung, profile.engine)
     notices = remarks(profile)
     if near.problem:
@@ -317,7 +318,11 @@ def version_view(rung: Rung, profile: Profile) -> VersionView:
         chips=head_chips(profile, stale=near.stale),
         notices=tuple(notices),
     )
-    return _view(profile, profiled(profile), head, ladder, near)
+    strip = strips.get(near.made_by, ()) if near.made_by else ()
+    if near.made_by and near.made_by not in strips:
+        step = ladder.step(*near.made_by)
+        strip = strip_links(step.story.strip, step_page(*near.made_by))
+    return _view(profile, profiled(profile), head, ladder, near, strip)
 
 
 def report_launch_view(
