@@ -359,9 +359,68 @@ def test_branches_to_one_place_share_a_fence() -> None:
     )
     first, second = kernel.at("@%p1 bra"), kernel.at("@%p2 bra")
     fenced = fences(kernel.graph, varying(kernel.blocks), ())
-    lasts = {id(kernel.graph.blocks[index].last) for index in fenced}
-    assert lasts == {id(first)}
-    assert id(second) not in lasts
+    own = {id(kernel.graph.blocks[index].last): own for index, own in fenced.items()}
+    assert own == {id(first): True, id(second): False}
+
+
+@pytest.mark.parametrize(("bound", "parted"), [(32, 0), (64, 0), (40, 4), (33, 4)])
+def test_each_part_of_a_warp_comes_to_the_end_of_its_fence(bound: int, parted: int) -> None:
+    """Four blocks of three warps, of which one may have lanes on both ways."""
+    divisions = "div.rn.f32 %f1, %f1, 0f3FC00000;" * 2  # too long to be predicated
+    module = module_of(
+        f"""
+        {START} cvt.rn.f32.u32 %f1, %r3; mul.wide.u32 %rd3, %r3, 4; add.s64 %rd4, %rd2, %rd3;
+        setp.ge.u32 %p1, %r3, {bound}; @%p1 bra E;
+        {divisions}
+        E: st.global.f32 [%rd4], %f1; ret;
+        """
+    )
+    buffers = {"p": np.zeros(96, np.float32)}
+    _, outcome = execute(module, "k", buffers, ["p", 0, 0], grid=(4, 1, 1), block=(96, 1, 1))
+    rows = zip(outcome.rows, outcome.machine_code().issued, strict=True)
+    (issued,) = (issued for row, issued in rows if row.instr.op == "bra")
+    # BSSY, the branch and BSYNC for each of the twelve warps.
+    assert issued == 12 * 3 + parted
+
+
+def test_three_loads_that_are_never_made_stand_before_the_copies_of_a_block() -> None:
+    copy = "cp.async.ca.shared.global [%r3+{0}], [%rd2+{0}], 4;"
+    kernel = Kernel(
+        f"""{START} setp.lt.u32 %p1, %r3, 9;
+        {copy.format(0)} {copy.format(16)} @%p1 bra J; {copy.format(32)}
+        J:
+        {copy.format(48)}
+        L:
+        {copy.format(64)} add.s32 %r5, %r5, %r3; setp.lt.s32 %p2, %r5, %r1; @%p2 bra L;
+        ret;"""
+    )
+    weights = kernel.weights("sm_80")
+    found = [weights[kernel.at(copy.format(place)[:-5])] for place in (0, 16, 32, 48, 64)]
+    # The one behind the branch has become predicated, and the loop is a block of its own.
+    assert found == [4, 1, 1, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("products", "after", "waits"),
+    [
+        (2, "", True),
+        (1, "", False),  # the counter's step stands after it
+        (2, "bar.sync 0;", True),  # the barrier is not held up
+        (2, "@%p3 bra M; st.shared.f32 [%r3], %f9; M:", True),  # a predicated store
+    ],
+)
+def test_a_branch_after_products_waits_for_them(products: int, after: str, waits: bool) -> None:
+    product = (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, "
+        "{%r10,%r11,%r12,%r13}, {%r14,%r15}, {%f1,%f2,%f3,%f4};"
+    )
+    kernel = Kernel(
+        f"""{START} mov.u32 %r5, 0;
+        L: {product * products} {after}
+        add.s32 %r5, %r5, %r3; setp.lt.s32 %p2, %r5, %r1; @%p2 bra L;
+        st.shared.f32 [%r3], %f1; ret;"""
+    )
+    assert kernel.weights()[kernel.at("@%p2 bra")] == (2 if waits else 1)
 
 
 @pytest.mark.parametrize(

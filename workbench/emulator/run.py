@@ -78,7 +78,8 @@ class Outcome:
 
     def machine_code(self) -> MachineCode:
         """An estimate of the machine instructions that warps issued, row by row."""
-        return estimate(self.program, ((row.instr, row.block, row.warps) for row in self.rows))
+        rows = ((row.instr, row.block, row.warps, row.site.divergent) for row in self.rows)
+        return estimate(self.program, rows)
 
 
 def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:

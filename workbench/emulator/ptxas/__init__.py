@@ -44,16 +44,17 @@ def in_pieces(program: Program) -> None:
             program.codes[loop.block].turns = turns_of(loop, program)
 
 
-def estimate(program: Program, executed: Iterable[tuple[Instr, int, int]]) -> MachineCode:
+def estimate(program: Program, executed: Iterable[tuple[Instr, int, int, int]]) -> MachineCode:
     """The machine instructions of a launch.
 
     Args:
         program: The kernel as it was compiled for the launch.
-        executed: (instruction, its block's index, warps that ran it) for every row.
+        executed: (instruction, its block's index, warps that ran it, how often it parted one)
+            for every row.
     """
     weights = Weights.of(program)
     rows = list(executed)
-    ran = {block: warps for _, block, warps in rows}
+    ran = {block: warps for _, block, warps, _ in rows}
     factor: dict[int, float] = {}
     extra: dict[int, float] = {}
     for loop in weights.unrolled:
@@ -65,6 +66,8 @@ def estimate(program: Program, executed: Iterable[tuple[Instr, int, int]]) -> Ma
         tuple(
             (weights[instr] * factor.get(id(instr), 1.0) + extra.get(id(instr), 0.0))
             * ran.get(weights.host.get(block, block), warps)
-            for instr, block, warps in rows
+            # Each part of a warp comes to the BSYNC where they meet.
+            + (parted if id(instr) in weights.parting else 0)
+            for instr, block, warps, parted in rows
         )
     )

@@ -16,17 +16,21 @@ _WITH_LOADS = 18
 _NEAR = ("shared", "param", "const")
 
 
-def fences(graph: ControlFlow, differing: set[str], plain: Collection[int]) -> set[int]:
+def fences(graph: ControlFlow, differing: set[str], plain: Collection[int]) -> dict[int, bool]:
     """Blocks whose branch may part a warp that comes together again: BSSY before, BSYNC after.
 
-    A branch to where a fence ends that was put up before needs none of its own.
+    A branch to where a fence ends that was put up before needs none of its own, but where it
+    parts a warp, each part comes to that BSYNC.
 
     Args:
         graph: The kernel.
         differing: Registers of `varying`.
         plain: Blocks whose branch is none in machine code.
+
+    Returns:
+        For each such block, whether its branch has a fence of its own.
     """
-    out: set[int] = set()
+    out: dict[int, bool] = {}
     open_until: dict[int, set[int]] = {}  # where a fence ends -> what lies behind its branch
     for index in graph.order:
         block = graph.blocks[index]
@@ -44,8 +48,8 @@ def fences(graph: ControlFlow, differing: set[str], plain: Collection[int]) -> s
         if not both:
             continue
         end = min(both, key=lambda each: graph.blocks[each].rank)
-        if index not in open_until.get(end, ()):
-            out.add(index)
+        out[index] = index not in open_until.get(end, ())
+        if out[index]:
             open_until.setdefault(end, set()).update(graph.reach[index])
     return out
 

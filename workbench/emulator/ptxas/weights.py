@@ -27,7 +27,7 @@ from workbench.emulator.ptx.instructions import SIZES, Addr, Imm, Instr, Operand
 from workbench.emulator.ptxas.constants import joined_blocks, loads
 from workbench.emulator.ptxas.divergence import exits, fences, hammocks
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
-from workbench.emulator.ptxas.fragments import fragments
+from workbench.emulator.ptxas.fragments import awaited, fragments
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
 from workbench.emulator.ptxas.unrolling import unrolled
@@ -49,6 +49,8 @@ _APPROXIMATE = {
 #: What puts the lanes of a warp together that add (or the like) to one word: which lanes there
 #: are, the first of them, their values joined, and the test for the lane that goes.
 _TOGETHER = 7.0
+#: Loads of shared memory under a predicate that is never true, before the copies of a block.
+_BEFORE_COPIES = 3.0
 _JOINED = ("add", "min", "max", "and", "or", "xor")
 #: 64-bit integers are two registers, and most of what is done with them is done twice.
 _BY_HALVES = ("mul", "mad", "shl", "shr", "setp", "selp", "min", "max", "neg", "abs", *LOGIC)
@@ -94,16 +96,22 @@ class Weights:
         #: Block -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
         fenced = fences(graph, self._differing, predicated)
+        #: Branches, by ``id``, of whose parts each comes to a BSYNC of its own accord.
+        self.parting = {id(graph.blocks[index].last) for index in fenced}
         for block in blocks:
             if block.last is not None and block.kind == "branch":
                 # BSSY, the branch and, where the warp comes together again, BSYNC.
-                weight = 3.0 if block.index in fenced else 1.0
+                weight = 3.0 if fenced.get(block.index) else 1.0
                 self._of[id(block.last)] = 0.0 if block.index in predicated else weight
         extra = (
             fragments(graph, self.host, self._names), gathered(graph), stored_literals(graph),
         )  # fmt: skip
         for place, more in (item for each in extra for item in each.items()):
             self._of[place] += more
+        for place in awaited(graph, self.host):
+            self._of[place] += 1.0
+        for place in _first_copies(graph, self.host):
+            self._of[place] += _BEFORE_COPIES
         never, once = exits(blocks)
         for place in never:
             self._of[place] = 0.0
@@ -319,3 +327,17 @@ def _symbols(instr: Instr) -> list[str]:
         elif isinstance(operand, Sym) and instr.op == "mov":
             out.append(operand.name)
     return out
+
+
+def _first_copies(graph: ControlFlow, host: Mapping[int, int]) -> list[int]:
+    """The first copy to shared memory (LDGSTS) of each block of machine code, by ``id``."""
+    first = joined_blocks(graph, host)
+    out: dict[int, int] = {}
+    for block, instr in walk(graph.ordered):
+        if (
+            instr.parts[:2] == ("cp", "async")
+            and "global" in instr.parts
+            and "bulk" not in instr.parts
+        ):
+            out.setdefault(first[host.get(block.index, block.index)], id(instr))
+    return list(out.values())
