@@ -280,3 +280,25 @@ def test_the_tutorials_version_compiles_without_spills(tutorial: tuple[Project, 
     made = building.build(project, study.version("v40"), "sm_90").build
     (kernel,) = made.resources
     assert made.log == "" and (kernel.spill_stores, kernel.spill_loads) == (0, 0)
+
+
+def _said(page: Path) -> list[str]:
+    """What stands in a page's consoles and code, without the comments beside it."""
+    blocks = re.findall(r"^```\w+\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.M)
+    lines = "".join(blocks).splitlines()
+    return [re.sub(r"(?<=\S) +# .*", "", line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("README.md", "README.zh-CN.md"),
+        ("docs/tutorial-capture.md", "docs/tutorial-capture.zh-CN.md"),
+    ],
+)
+def test_the_chinese_page_has_the_same_commands_and_outputs(
+    repo: Path, english: str, chinese: str
+) -> None:
+    said = _said(repo / english)
+    assert len(said) > 20
+    assert _said(repo / chinese) == said
