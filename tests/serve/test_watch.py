@@ -75,6 +75,12 @@ def test_a_folder_that_never_rests_is_told_at_last(tree: Path) -> None:
     assert told and all(each == {"log.txt"} for each in told)
 
 
+def test_a_change_is_told_well_within_a_second(tree: Path) -> None:
+    clock = Clock(write(tree / "kernels/demo/v1.cu", "b"), None)
+    next(changes([tree], pause=clock))
+    assert len(clock.waited) == 2 and sum(clock.waited) < 0.35
+
+
 def test_an_edit_that_is_undone_before_it_settles_is_none(tree: Path) -> None:
     new = tree / "kernels/demo/v9.cu"
     assert every(tree, write(new, "b"), new.unlink, None, None) == []

@@ -74,6 +74,29 @@ def test_profiles_are_read_one_by_one(store: Store) -> None:
         next(reading)
 
 
+def test_a_store_that_remembers_reads_what_has_changed(store: Store) -> None:
+    path = store.save(make_profile(version="v0", problem="n1"))
+    lasting = Store(store.root, remembers=1)
+    first = lasting.load(path)
+    assert lasting.load(path) is first and store.load(path) is not store.load(path)
+    store.save(make_profile(version="v0", problem="n1", captured="2026-01-02T03:04:05Z"))
+    assert lasting.load(path) == store.load(path) != first
+    path.write_bytes(b"no profile")
+    with pytest.raises(DataError):
+        lasting.load(path)
+    path.unlink()
+    with pytest.raises(MissingError):
+        lasting.load(path)
+
+
+def test_a_store_that_remembers_holds_no_more_than_it_may(store: Store) -> None:
+    first, second = (store.save(make_profile(version=v, problem="n1")) for v in ("v0", "v1"))
+    lasting = Store(store.root, remembers=1)
+    held = lasting.load(first)
+    lasting.load(second)
+    assert lasting.load(first) is not held
+
+
 def test_find_by_every_key(store: Store) -> None:
     rtx = msgspec.structs.replace(H200, name="NVIDIA RTX", slug="rtx")
     store.save(make_profile())

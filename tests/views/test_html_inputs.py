@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.factories import LADDER, VERSION, make_profile, make_project, make_timing, padded
-from workbench.analysis import step
+from workbench.analysis.story import explain
 from workbench.model import SourceFile
 from workbench.project import Project, find_project
 from workbench.store import Store
@@ -210,13 +210,12 @@ def test_a_strip_that_holds_is_not_told_again(
     project = make_project(tmp_path)
     build_report(project.reports, project=project)
     stories: list[object] = []
-    explain = step.explain
 
     def explained(*sides: Any, **more: Any) -> object:
         stories.append(sides)
         return explain(*sides, **more)
 
-    monkeypatch.setattr(step, "explain", explained)
+    monkeypatch.setattr("workbench.analysis.step.explain", explained)
     edited("v3_padded.cu", 'title = "', 'title = "Once more: ')(project)
     reader = Reader(page, stories)
     build_report(project.reports, project=project, audience=reader)

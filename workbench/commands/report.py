@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from workbench.commands.options import selection_options
 from workbench.errors import UsageError, WorkbenchError, together
@@ -15,8 +16,13 @@ from workbench.project import Project
 
 if TYPE_CHECKING:
     from workbench.commands.targets import Selection
+    from workbench.store import Store
     from workbench.views.html.build import BuiltReport
     from workbench.views.html.site import Audience
+
+
+#: Profiles that are remembered while the report is watched: those of a long ladder.
+_REMEMBERED = 24
 
 
 @click.command("report")
@@ -113,6 +119,7 @@ def _watch(plan: ReportPlan, force: bool) -> None:
     from workbench.serve.watch import changes
 
     plan.check()
+    plan = plan.lasting()
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources())
     try:
@@ -135,7 +142,7 @@ class ReportPlan(Record, frozen=True):
     """Which report to write where.
 
     `reports` are the report files as they were typed: ``x.ncu-rep``, ``x.ncu-rep::kernel``;
-    `programs` the captures: ``@before``, ``@HEAD~1``.
+    `programs` the captures: ``@before``, ``@HEAD~1``. `store` remembers profiles (`lasting`).
     """
 
     folder: Path
@@ -143,6 +150,7 @@ class ReportPlan(Record, frozen=True):
     studies: tuple[str, ...] = ()
     reports: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    store: Store | None = None
 
     @classmethod
     def of(cls, targets: tuple[str, ...], out: Path | None) -> ReportPlan:
@@ -182,7 +190,15 @@ class ReportPlan(Record, frozen=True):
             programs=tuple(map(captured_program, self.programs)),
             force=force,
             audience=audience,
+            store=self.store,
         )
+
+    def lasting(self) -> ReportPlan:
+        """The same for whoever builds it again and again: what did not change is not read again."""
+        from workbench.store import Store
+
+        store = Store(self.project.profiles, remembers=_REMEMBERED) if self.project else None
+        return msgspec.structs.replace(self, store=store)
 
     def check(self) -> None:
         """Refuse what no change will ever bring, before something is watched.

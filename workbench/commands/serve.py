@@ -49,7 +49,7 @@ def command(
     """
     from workbench.serve.server import listening
 
-    plan = ReportPlan.of(targets, out)
+    plan = ReportPlan.of(targets, out).lasting()
     plan.check()
     try:
         # The port first: that it is taken should be known before pages are rendered.
@@ -62,6 +62,7 @@ def command(
 
 def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
     from workbench.serve.watch import changes
+    from workbench.views.html.pool import get_ready
 
     # Before the first build, so that what changes during it is noticed after it.
     found = changes(plan.sources())
@@ -71,6 +72,7 @@ def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
         click.echo("Whoever can reach this address can read the report.", err=True)
     if not watching:
         threading.Event().wait()
+    get_ready()
     for changed in found:
         click.echo(named(changed))
         _build(plan, server)

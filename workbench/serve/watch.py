@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 #: Seconds between two looks.
 INTERVAL_S = 0.25
+#: Seconds until the look that finds everything at rest: writing ten files takes less between two.
+SETTLED_S = 0.08
 #: Longest wait for a folder that never comes to rest, in looks.
 _RESTLESS = 20
 _NEVER_OURS = {"__pycache__", "node_modules"}
@@ -108,7 +110,7 @@ def _changes(
         if now == known:
             continue
         for _ in range(_RESTLESS):
-            pause(interval_s / 2)
+            pause(min(SETTLED_S, interval_s / 2))
             again = look(roots)
             settled, now = again == now, again
             if settled:

@@ -68,6 +68,7 @@ def build_report(
     programs: tuple[CapturedProgram, ...] = (),
     force: bool = False,
     audience: Audience | None = None,
+    store: Store | None = None,
 ) -> BuiltReport:
     """Write or update the site in `out`.
 
@@ -83,6 +84,7 @@ def build_report(
         programs: Captured programs; two of them are compared, kernel by kernel.
         force: Render every page, changed or not.
         audience: Who looks at the site: their pages come first.
+        store: The project's, where it remembers profiles; None: a new one.
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
@@ -98,16 +100,17 @@ def build_report(
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
             keys = cache(partial(_study_key, project))
+            store = store or Store(project.profiles)
             try:
-                done = _write_ladders(site, project, studies, stamp, damaged, keys)
+                done = _write_ladders(site, project, store, studies, stamp, damaged, keys)
             except DataError:
                 # Only now: whoever's files are whole does not pay for reading them twice.
-                ladders = find_ladders(Store(project.profiles), project, _named(project, studies))
+                ladders = find_ladders(store, project, _named(project, studies))
                 found = damaged_files(path for each in ladders for path in each.files.values())
                 if found.keys() <= damaged.keys():
                     raise
                 damaged |= found
-                done = _write_ladders(site, project, studies, stamp, damaged, keys)
+                done = _write_ladders(site, project, store, studies, stamp, damaged, keys)
             site.leave_out(damaged)
             remarks = _look_at_studies(site, project, studies, stamp, keys)
         if reports:
@@ -181,13 +184,13 @@ def build_page(
 def _write_ladders(
     site: Site,
     project: Project,
+    store: Store,
     asked: tuple[str, ...],
     stamp: str,
     damaged: Mapping[Path, DataError],
     keys: Callable[[str], str],
 ) -> PageCount:
     """Bring the ladders' pages up to date, without the files that are known to be damaged."""
-    store = Store(project.profiles)
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     studies = _named(project, asked)
     studies += _outdated(site, store, studies)

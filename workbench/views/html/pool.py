@@ -51,6 +51,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
             while groups:
                 yield _write(out, groups.pop(0))
         return
+    get_ready()  # once, and not in every child
     context = multiprocessing.get_context("fork")
     _plan[:] = groups
     groups.clear()
@@ -72,6 +73,20 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
                 pool.shutdown(cancel_futures=True)
     finally:
         _plan.clear()
+
+
+def get_ready() -> None:
+    """Load what pages are rendered with: that takes longer than most of them.
+
+    For whoever has the time before the first is wanted, or forks.
+    """
+    import workbench.views.html.pages.diff
+    import workbench.views.html.pages.ladder
+    import workbench.views.html.pages.version  # noqa: F401
+    from workbench.views.html.render import environment
+
+    for name in environment().list_templates():
+        environment().get_template(name)
 
 
 @contextmanager
