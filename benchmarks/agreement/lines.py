@@ -19,6 +19,7 @@ from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Executed, Outcome, run, sample
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
+from workbench.emulator.work import operations
 from workbench.engines import Subject
 from workbench.engines.emulated.emulation import arrays_of, launch_of
 from workbench.engines.emulated.engine import recorded_build
@@ -36,7 +37,8 @@ COUNTERS = {
 }
 #: Thread instructions of one launch that are run at most; of more, a sample.
 BUDGET = 800_000_000
-#: A tensor-core instruction takes about as long to emulate as so many others.
+#: A tensor-core instruction of a warp takes about as long to emulate as so many others; one of a
+#: warpgroup as long as others of as many threads as it multiplies and adds.
 _TENSOR = 60
 _PILOT = 8
 _ERRORS = 3.0
@@ -196,12 +198,16 @@ def compare(
     return column
 
 
+def cost(row: Executed) -> int:
+    """Thread instructions that take as long to emulate as a row took."""
+    if row.instr.op == "wgmma":
+        return operations(row) // 2
+    return row.threads * (_TENSOR if row.instr.op in ("mma", "wmma") else 1)
+
+
 def _affordable(outcome: Outcome, budget: int) -> int:
     """Blocks of a launch that fit in the budget, judged by a few of them."""
-    cost = sum(
-        row.threads * (_TENSOR if row.instr.op in ("mma", "wmma") else 1) for row in outcome.rows
-    )
-    each = cost / outcome.launch.geometry.blocks
+    each = sum(map(cost, outcome.rows)) / outcome.launch.geometry.blocks
     return int(budget / max(each, 1.0))
 
 
