@@ -90,6 +90,9 @@ def test_a_stall_that_only_a_ratio_made_worse_is_not_among_the_counters_to_read(
     story = explain(old, new, comparison)
     assert "long_scoreboard" in [stop.counter for stop in story.strip]
     assert comparison["long_scoreboard"].verdict == "worse"
+    # 16 sectors a load where 16 bytes a lane are loaded: as good as 4 where 4 bytes were.
+    assert comparison["global_load_bytes_per_sector"].verdict == "same"
+    assert comparison["global_load_sectors_per_request"].verdict == "changed"
     shown = [d.id for d in telling(comparison, story, Scale(old, comparison), 12)]
     assert "long_scoreboard" not in shown and "global_load_requests" in shown
 

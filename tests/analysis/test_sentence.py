@@ -95,7 +95,7 @@ def test_only_noise_moves_nothing() -> None:
 
 def test_no_time_is_said() -> None:
     bare = make_profile(launches=(make_launch(metrics={}),))
-    assert story(bare, bare).sentence.startswith("There is no time for both v2 and v3.")
+    assert story(bare, bare).sentence.startswith("v2 and v3 do not both have a time.")
 
 
 def test_slower_is_not_told_as_faster() -> None:
@@ -227,7 +227,7 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
     )
     told = story(old, new)
     assert told.sentence.startswith(
-        "There is no time for both v2 and v3. Shared wavefronts fell 102 M → 69.2 M (−32.0%), "
+        "v2 and v3 do not both have a time. Shared wavefronts fell 102 M → 69.2 M (−32.0%), "
         "linked to hunk 1 (line 38)."
     )
     assert [stop.text for stop in told.strip[:2]] == [

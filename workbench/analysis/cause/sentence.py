@@ -84,7 +84,7 @@ def _speed(comparison: Comparison) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
     if speed is None:
-        return f"There is no time for both {old} and {new}."
+        return f"{old} and {new} do not both have a time."
     where = "Under the profiler " if speed.profiled else ""
     if speed.moved:
         return f"{where}{new} is {speed_words(speed.speedup)} than {old}."
