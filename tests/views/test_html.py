@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from tests.views import large_data, site_data
+from tests.views.outline import outline
 from workbench.commands.report import command
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
@@ -27,7 +28,7 @@ from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.addresses import page_part, to_root
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
-from workbench.views.html.render import environment, said_once
+from workbench.views.html.render import environment, said_once, without_ends
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -256,6 +257,22 @@ def test_a_meaning_is_written_once_on_a_page() -> None:
     html = said_once(f"<p>{row}</p>{other}<td>{row}</td>")
     bare = '<a href="../glossary.html#cycles">SM cycles</a>'
     assert html == f"<p>{row}</p>{other}<td>{bare}</td>"
+
+
+def test_ends_that_html_lets_out_are_left_out() -> None:
+    table = (
+        "<table><thead><tr><th>a</th>\n<th>b</th></tr></thead>\n<tbody><tr><td>1</td><td>2</td>\n"
+        "</tr>\n<tr><td class='c'>code\n</tbody>\n<tbody><tr><td><table><tr><td>in</td></tr>"
+        "</table></td></tr></tbody></table><p>after</p>"
+    )
+    short = without_ends(table)
+    assert short == (
+        "<table><thead><tr><th>a\n<th>b<tbody><tr><td>1<td>2\n"
+        "\n<tr><td class='c'>code\n<tbody><tr><td><table><tr><td>in"
+        "</table></table><p>after</p>"
+    )
+    assert outline(short) == outline(table)
+    assert without_ends("<p>&lt;/td&gt;<td></p>") == "<p>&lt;/td&gt;<td></p>"
 
 
 def test_pages_are_small(site: Path) -> None:

@@ -64,7 +64,7 @@ class _Rows(HTMLParser):
             self.inside = True
 
     def handle_endtag(self, tag: str) -> None:
-        self.inside = self.inside and tag not in ("td", "th", "tr")
+        self.inside = self.inside and tag not in ("td", "th", "tr", "table")
 
     def handle_data(self, data: str) -> None:
         if self.inside:
