@@ -334,6 +334,16 @@ def test_a_bound_takes_an_addition_with_it_since_9_0() -> None:
     assert add not in folded(kernel.blocks, names, bounds=False)
 
 
+@pytest.mark.parametrize(("after", "weight"), [("", 3), ("sub.f32 %f5, %f1, %f4;", 4)])
+def test_a_conversion_to_tf32_is_done_by_hand(after: str, weight: int) -> None:
+    """Comparison, addition and mask; a selection where the value itself is needed as well."""
+    kernel = Kernel(
+        f"""{START} ld.global.f32 %f1, [%rd2]; cvt.rna.tf32.f32 %r5, %f1; mov.b32 %f4, %r5;
+        {after} st.global.f32 [%rd2], %f4; st.global.f32 [%rd2+4], %f5; ret;"""
+    )
+    assert kernel.weights()[kernel.at("cvt.rna.tf32")] == weight
+
+
 def test_a_conversion_to_float_is_not_folded_but_cutting_bits_is_free() -> None:
     kernel = Kernel(
         START

@@ -186,6 +186,11 @@ class Weights:
             return self._move(instr)
         if op == "cvt" and (self._loaded_narrow(instr) or _cuts(instr)):
             return 0.0
+        if op == "cvt" and "tf32" in instr.parts:
+            # Half a bit added unless it is infinite (in another register where the value is needed
+            # as well), and the rest cut off.
+            source = instr.operands[1]
+            return 4.0 if isinstance(source, Reg) and self._names.uses[source.name] > 1 else 3.0
         if op == "bra":
             return 0.0 if instr.guard is None else 1.0
         if op in (*LOGIC, "not") and kind == "pred":
