@@ -94,7 +94,9 @@ def main() -> int:
     parser.add_argument(
         "--misread", action="store_true", help="compare the copies that ncu misreads as well"
     )
-    parser.add_argument("studies", nargs="*", help="studies (default: all)")
+    parser.add_argument(
+        "studies", nargs="*", help="studies, or versions as study/version (default: all)"
+    )
     options = parser.parse_args()
     project = require_project(options.project)
     store = Store(project.profiles)
@@ -108,7 +110,8 @@ def main() -> int:
     unable: dict[str, str] = defaultdict(str)
     begin = time.perf_counter()
     for entry in store.find(engine="ncu"):
-        if options.studies and entry.study not in options.studies:
+        names = {entry.study, f"{entry.study}/{entry.version}"}
+        if options.studies and names.isdisjoint(options.studies):
             continue
         title = f"{entry.study} {entry.version}"
         try:
