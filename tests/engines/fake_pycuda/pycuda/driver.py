@@ -5,12 +5,14 @@
 ``crash``, ``crash-later`` (from the third launch on), ``hang``, ``die`` (the process ends),
 ``slow``, ``oom``, ``add`` (y += 2·x), ``table`` (y = x times the sum of the symbol ``table``,
 two floats). With a version behind it (``crash v1``) only that version's does.
-`FAKE_LOG` is a file that every launch is written to, `FAKE_NAMES` the devices' names by UUID
-and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES has it.
+`FAKE_LOG` is a file that every launch is written to, with its time, `FAKE_NAMES` the devices'
+names by UUID and `FAKE_LOST` the UUID of one that cannot be opened, each as CUDA_VISIBLE_DEVICES
+has it.
 With ``FAKE_CLOCK="0.001 0.02"`` events tell the time of a clock of its own: a launch takes a
 thousandth of a second (times what its cubin says it takes), with a noise of 2% that is slow in
 part, and now and then a delay. The noise is drawn once an event, not once a launch: how many
 launches warm a device up depends on the host, and with ``FAKE_SEED`` the times shall not.
+With `FAKE_WAITS` who waits for the device sleeps for as long as that clock says it works.
 Calls are checked as the driver would: a launch needs a context and a live module.
 """
 
@@ -37,6 +39,7 @@ _chance = random.Random(os.environ.get("FAKE_SEED", os.getpid()))
 _clock = 0.0  # of the device, where it has its own
 _ahead = 0.0  # seconds of the work that no event has come after yet
 _wander = 0.0  # the slow part of its noise
+_waited = 0.0  # up to where the host has slept for it
 
 
 class Error(Exception):
@@ -94,6 +97,7 @@ class Context:
         _need_context()
         if MODE == "hang" and _launches and _concerned:
             time.sleep(3600)
+        _wait()
 
     def push(self) -> None:
         _stack.append(self)
@@ -198,6 +202,7 @@ class Stream:
 
     def synchronize(self) -> None:
         _need_context()
+        _wait()
 
 
 class Event:
@@ -220,6 +225,14 @@ def _catch_up() -> None:
     late = 1.5 if _chance.random() < 0.01 else 1.0
     _clock += _ahead * late * math.exp(_wander + _chance.gauss(0, noise))
     _ahead = 0.0
+
+
+def _wait() -> None:
+    global _waited
+    if "FAKE_WAITS" in os.environ:
+        _catch_up()
+        time.sleep(_clock - _waited)
+        _waited = _clock
 
 
 class Function:
@@ -253,7 +266,7 @@ class Function:
             _ahead += _pace[0] * self._takes
         x, y, n = struct.unpack("@PPi", parameters)
         if log := os.environ.get("FAKE_LOG"):
-            row = {"gpu": _visible(), "version": self._version, "n": n}
+            row = {"gpu": _visible(), "version": self._version, "n": n, "at": time.time()}
             with open(log, "a") as file:  # noqa: PTH123 - one write, which appends whole
                 file.write(json.dumps(row) + "\n")
         if mode == "crash" or (mode == "crash-later" and _launches > 2):
