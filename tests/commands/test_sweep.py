@@ -247,7 +247,7 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
 
     def interrupted(target: Any) -> Any:
         results = real(target)
-        if len(results) >= 2:
+        if len(results) >= 3:  # the first says that the worker is ready
             os.kill(os.getpid(), signal.SIGINT)
         return results
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from workbench.engines import Subject
 from workbench.engines.gpu.bench import Benches
 from workbench.engines.host.batch import Ending, run_batch
 from workbench.engines.host.client import describe, run_jobs
+from workbench.engines.host.feed import Feed
 from workbench.engines.host.job import Job, TimeOptions
 from workbench.engines.host.presence import Where
 from workbench.errors import KernelError, MissingError, WorkbenchError
@@ -34,7 +35,7 @@ class Told:
         self.begun: list[int] = []
         self.workers: list[int] = []
 
-        def counted(project: Project, jobs: Sequence[Job], *args: Any, **kwargs: Any) -> Any:
+        def counted(project: Project, jobs: Feed, *args: Any, **kwargs: Any) -> Any:
             self.workers.append(len(jobs))
             return run_jobs(project, jobs, *args, **kwargs)
 
@@ -78,7 +79,7 @@ ALL = [(version, name) for name in ("n1000", "n7") for version in ("v0", "v1", "
 
 
 def run(project: Project, jobs: list[Job], told: Told, where: Where = WHERE) -> None:
-    run_batch(project, jobs, where, told, told.begun.append)
+    run_batch(project, Feed(jobs), where, told, told.begun.append)
 
 
 def test_all_is_done_in_one_process(
@@ -175,7 +176,7 @@ def test_an_error_of_the_teller_is_not_lost(
         raise ZeroDivisionError(place)
 
     with pytest.raises(ZeroDivisionError):
-        run_batch(project, jobs(*ALL), WHERE, fail)
+        run_batch(project, Feed(jobs(*ALL)), WHERE, fail)
 
 
 def test_the_device_is_told_without_a_version(project: Project, stand_in: Manner) -> None:
@@ -201,7 +202,7 @@ def test_time_all_keeps_what_went_well_and_tells_what_did_not(
         said = "kept" if isinstance(outcome, Timing) else outcome.message.split(" while")[0]
         told.append((subject.version.id, subject.problem.name, said))
 
-    runner.time_all(subjects, QUICK, tell)
+    runner.time_all([subjects], QUICK, tell)
     assert told == [
         ("v0", "n1000", "kept"),
         ("v1", "n1000", "v1 crashed on n1000"),

@@ -14,12 +14,17 @@ import pytest
 
 from tests.engines.stand_ins import Cli
 from tests.processes import until
+from workbench.commands.targets import Named
+from workbench.compile.build import BuildResult
 from workbench.engines import RunOptions
 from workbench.engines.gpu.nvml import Gpu
-from workbench.engines.host import presence
+from workbench.engines.host import client, presence
+from workbench.engines.host.job import Result, read_results
 from workbench.engines.host.process import Halt, HaltedError, run_group
+from workbench.engines.ncu import engine
 from workbench.errors import UsageError
 from workbench.project import Project
+from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.seen import run_study
 
@@ -56,6 +61,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[di
     """What the stand-in's launches wrote down: GPU, version, when."""
     path = tmp_path / "launches.jsonl"
     monkeypatch.setenv("FAKE_LOG", str(path))
+    path.touch()
     return lambda: [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -84,6 +90,72 @@ def test_two_gpus_do_each_combination_once_and_keep_what_one_would(
     _, _, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
     assert "6 of 6 are taken from the store" in err
     assert not list((project.root / "build" / "runs").glob("*-shared/[0-9]*")), "claims are left"
+
+
+@pytest.mark.usefixtures("sizes", "stand_in")
+def test_what_is_compiled_is_timed_while_the_rest_is_compiled(
+    cli: Cli,
+    project: Project,
+    gpus: Callable[..., None],
+    log: Callable[[], list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpus(gpu(0), gpu(1))
+    compiled: Callable[..., BuildResult] = vars(engine)["build"]
+
+    def build(project: Project, version: Version, arch: str) -> BuildResult:
+        if version.id == "v1":  # not before both GPUs are at work on v0
+            until(lambda: {row["gpu"] for row in log()} == set(UUIDS[:2]), 60)
+        return compiled(project, version, arch)
+
+    monkeypatch.setattr(engine, "build", build)
+    code, _, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
+    assert code == 0, err
+    assert len(Store(project.profiles).timings()) == 6 and err.count("[6/6]") == 1
+
+
+@pytest.mark.usefixtures("sizes", "stand_in")
+def test_the_most_work_comes_first(
+    cli: Cli, gpus: Callable[..., None], log: Callable[[], list[dict[str, Any]]]
+) -> None:
+    gpus(gpu(0), gpu(1))
+    code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+    assert code == 0, err
+    first = {uuid: next(row["n"] for row in log() if row["gpu"] == uuid) for uuid in UUIDS[:2]}
+    assert first == {UUIDS[0]: 4000, UUIDS[1]: 500}
+    ours = [row["n"] for row in log() if row["version"] == "v0"]
+    assert ours[-1] == 300, "the least is what may be left to one GPU alone"
+
+
+@pytest.mark.usefixtures("sizes", "stand_in")
+def test_workers_load_what_they_need_while_the_plan_is_made(
+    cli: Cli, project: Project, gpus: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus(gpu(0), gpu(1))
+    runs = project.root / "build" / "runs"
+
+    def ready() -> list[Result]:
+        return [each for file in runs.glob("*/results.json") for each in read_results(file)]
+
+    def pick(named: Named, **given: Any) -> Any:
+        until(lambda: [each.task for each in ready()] == ["prepare"] * 2, 60)
+        return picked(named, **given)
+
+    picked = Named.pick
+    monkeypatch.setattr(Named, "pick", pick)
+    code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+    assert code == 0, err
+    assert len(Store(project.profiles).timings()) == 3
+    code, _, err = cli("sweep", "v9", "--gpus", "all", "--again", *QUICK)
+    assert code == 2 and "v9" in err and not ready(), "a worker outlived the plan"
+
+    def none(*_: object, **__: object) -> None:
+        raise AssertionError("a worker was started for nothing")
+
+    monkeypatch.setattr(Named, "pick", picked)
+    monkeypatch.setattr(client, "run_group", none)
+    code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+    assert code == 0 and "3 of 3 are taken from the store" in err
 
 
 @pytest.mark.slow
@@ -181,7 +253,6 @@ def test_ctrl_c_ends_the_workers_of_all_gpus(
         os.kill(os.getpid(), signal.SIGINT)
 
     both = threading.Thread(target=interrupt)
-    Path(os.environ["FAKE_LOG"]).touch()
     both.start()
     try:
         code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)

@@ -21,6 +21,7 @@ from workbench.commands.options import (
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.spread import Crew
     from workbench.measure.plan import Gap, Key, Plan
     from workbench.model import Timing
     from workbench.project import Project
@@ -81,8 +82,8 @@ def command(
     some. Each time is stored as soon as it is measured, as by `workbench time`; a sweep
     that was interrupted continues where it stopped.
     """
+    from workbench.commands.timing import early_workers
     from workbench.errors import UsageError
-    from workbench.measure.plan import plan, sweep_problems
 
     if recorded and (stored.again or stored.since or run.launcher):
         raise UsageError(
@@ -90,20 +91,48 @@ def command(
         )
     if device and not recorded:
         raise UsageError("--device chooses among recorded times", "Add --recorded.")
-    project, study, versions, named = _chosen(scope, run=not recorded)
     if recorded:
-        study = _seen(project, study.name)
-    combinations = plan(study, versions, sweep_problems(study, scope.patterns))
-    cache = timing.cache
-    if recorded:
-        sweep = _recorded(project, study, versions, combinations, device, cache)
-        _print(sweep, format_)
+        _show_recorded(scope, device, timing.cache, format_)
         return
+    with early_workers(run, *_study_of(scope), again=bool(stored.again)) as workers:
+        _measure(scope, stored, timing, run, format_, workers)
 
+
+def _show_recorded(scope: SweepScope, device: str | None, cache: str, format_: str) -> None:
+    from workbench.measure.plan import plan, sweep_problems
+
+    project, study, versions, _ = _chosen(scope, run=False)
+    study = _seen(project, study.name)
+    combinations = plan(study, versions, sweep_problems(study, scope.patterns))
+    _print(_recorded(project, study, versions, combinations, device, cache), format_)
+
+
+def _study_of(scope: SweepScope) -> tuple[str | None, str | None]:
+    """The study that was given and a version that was named, before any of both is looked at."""
+    from workbench.project import find_project, studies_in
+
+    project, (first, *rest) = find_project(), scope.targets or (None,)
+    if project is not None and scope.study is None and first in studies_in(project.kernels):
+        return first, rest[0] if rest else None
+    return scope.study, first
+
+
+def _measure(
+    scope: SweepScope,
+    stored: Stored,
+    timing: TimeOptions,
+    run: RunOptions,
+    format_: str,
+    workers: Crew | None,
+) -> None:
     from workbench.commands.progress import Progress
     from workbench.commands.timing import Wanted, measure, need_one_model
     from workbench.errors import MissingError
     from workbench.measure.campaign import Failures
+    from workbench.measure.plan import plan, sweep_problems
+
+    project, study, versions, named = _chosen(scope, run=True)
+    combinations = plan(study, versions, sweep_problems(study, scope.patterns))
 
     def go_on(begin: str) -> str:
         since = stored.since or (begin if stored.again else "")
@@ -119,6 +148,7 @@ def command(
         run=run,
         resume=not stored.again,
         since=stored.since,
+        workers=workers,
     )
     try:
         found = measure(wanted, progress, failures, go_on)
@@ -129,7 +159,8 @@ def command(
     for timings, gaps in found:
         if timings:
             every = {**combinations.refused, **gaps}
-            _print(_sweep(study, versions, combinations, timings, every, cache), format_)
+            found_all = _sweep(study, versions, combinations, timings, every, timing.cache)
+            _print(found_all, format_)
     failures.finish()
     if not any(each.timings for each in found):
         gone = [gap for each in found for gap in each.gaps.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.commands.targets import Named
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.spread import Crew
     from workbench.measure.campaign import Failures
     from workbench.measure.plan import Combination
     from workbench.specs import Version
@@ -50,18 +51,36 @@ def command(
     checked first; the timing is kept under profiles/. With --all, what is stored
     already of the same sources and device is not measured again.
     """
-    from workbench.commands.progress import Progress
-    from workbench.commands.timing import Wanted, measure, need_one_model
-    from workbench.errors import MissingError, UsageError
-    from workbench.measure.campaign import Failures
-    from workbench.views.sheets.time import time_sheet
-    from workbench.views.terminal.tables import print_sheet
+    from workbench.commands.timing import early_workers
+    from workbench.errors import UsageError
 
     if named.problem is not None and all_problems:
         raise UsageError(
             "--problem and --all-problems cannot be used together", "Use only one of them."
         )
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
+    first = named.versions[0] if named.versions else None
+    with early_workers(run, named.study, first, again=not resume) as workers:
+        since = stored.since
+        _measure(named, all_problems, _Manner(resume, since, timing, run, workers), format_)
+
+
+class _Manner(NamedTuple):
+    """How versions are timed: what of the store is taken, how long, where, and by whom."""
+
+    resume: bool
+    since: str
+    timing: TimeOptions
+    run: RunOptions
+    workers: Crew | None
+
+
+def _measure(named: Named, all_problems: bool, manner: _Manner, format_: str) -> None:
+    from workbench.commands.progress import Progress
+    from workbench.commands.timing import Wanted, measure, need_one_model
+    from workbench.errors import MissingError
+    from workbench.measure.campaign import Failures
+
     project, study, versions = named.pick()
     progress = Progress()
     alone = len(versions) == 1 and not all_problems
@@ -69,12 +88,24 @@ def command(
     combinations = _combinations(study, versions, named.problem, all_problems, failures)
 
     def go_on(begin: str) -> str:
-        other = "" if resume else f", --since {begin} in the place of --again"
+        other = "" if manner.resume else f", --since {begin} in the place of --again"
         return f" the same command{other}"
 
-    wanted = Wanted(project, study, combinations, timing, run, resume, stored.since)
+    wanted = Wanted(
+        project,
+        study,
+        combinations,
+        manner.timing,
+        manner.run,
+        manner.resume,
+        manner.since,
+        manner.workers,
+    )
     found = measure(wanted, progress, failures, go_on)
     need_one_model(found, format_)
+    from workbench.views.sheets.time import time_sheet
+    from workbench.views.terminal.tables import print_sheet
+
     names = dict.fromkeys(each.problem.name for each in combinations)
     for each in found:
         keys = [(version.id, name) for version in versions for name in names]

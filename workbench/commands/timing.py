@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from workbench.commands.progress import Progress
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
+    from workbench.engines.host.spread import Crew
     from workbench.measure.campaign import Failures
     from workbench.measure.plan import Combination, Gap, Key
     from workbench.model import Timing
@@ -23,6 +25,7 @@ class Wanted(NamedTuple):
     Attributes:
         resume: What is stored of the same sources is taken from there.
         since: ISO time; what was stored before it is measured again.
+        workers: They have been started already (`early_workers`).
     """
 
     project: Project
@@ -32,6 +35,43 @@ class Wanted(NamedTuple):
     run: RunOptions
     resume: bool
     since: str
+    workers: Crew | None = None
+
+
+@contextlib.contextmanager
+def early_workers(
+    run: RunOptions, study: str | None, target: str | None, *, again: bool
+) -> Iterator[Crew | None]:
+    """Start workers before it is known what they are to do, where it is certain to be something.
+
+    That is where all is measured again, or no time of the study is stored. A worker loads a
+    driver and libraries for seconds, in which the study is read, its versions are looked at
+    and compiled. None where it is not certain, or where it fails: whoever needs workers then
+    says why there are none.
+
+    Args:
+        run: Where to run. What other machines do is not begun before it is settled.
+        study: The study's name, if it was given.
+        target: A version that was named, perhaps with its study.
+        again: What is stored is measured again.
+    """
+    from workbench.engines.host.presence import choose_hosts
+    from workbench.engines.host.spread import crew
+    from workbench.errors import WorkbenchError
+    from workbench.project import require_project, studies_in
+    from workbench.store import Store
+    from workbench.study.folder import parse_target
+
+    with contextlib.ExitStack() as open_:
+        workers = None
+        with contextlib.suppress(WorkbenchError):
+            project = require_project()
+            name = study or project.default_study
+            name = parse_target(target, name)[0] if target else name
+            here = name in studies_in(project.kernels) and not run.on and not run.launcher
+            if here and (again or not Store(project.profiles).has_timings(name)):
+                workers = open_.enter_context(crew(project, choose_hosts(run)[0], name))
+        yield workers
 
 
 class Timed(NamedTuple):
@@ -67,14 +107,16 @@ def measure(
     begin = now()
     out: list[Timed] = []
     project, study, combinations = wanted.project, wanted.study, wanted.combinations
-    for engine in on_gpus(project, wanted.run, progress.say):
+    for engine in on_gpus(project, wanted.run, progress.say, wanted.workers):
         runner = Experiment(project, study, engine, say=progress.say, step=progress.step)
-        campaign = Campaign(runner, wanted.timing, progress, failures)
+        campaign = Campaign(runner, wanted.timing, progress, failures, _load_tables)
         try:
             if wanted.resume:
                 campaign.take(combinations, wanted.since)
             campaign.measure(combinations)
         except (KeyboardInterrupt, SystemExit):
+            if wanted.workers is not None:
+                wanted.workers.end()  # and so keep what they have, before that is counted
             progress.say(
                 f"{len(campaign.timings)} of {len(combinations)} combinations are measured and "
                 f"kept; go on with{go_on(begin)}"
@@ -82,6 +124,11 @@ def measure(
             raise
         out.append(Timed(campaign.timings, campaign.gaps))
     return out
+
+
+def _load_tables() -> None:
+    """What prints the end takes as long to import as the start does: the GPUs need not wait."""
+    import workbench.views.terminal.tables  # noqa: F401
 
 
 def _on_cluster(wanted: Wanted, progress: Progress, failures: Failures) -> list[Timed]:

@@ -10,6 +10,7 @@ from workbench.errors import MissingError
 from workbench.project import Project
 
 if TYPE_CHECKING:
+    from workbench.engines.host.spread import Crew
     from workbench.engines.ncu.engine import GpuEngine
 
 
@@ -82,8 +83,12 @@ def on_gpu(
     return GpuEngine(project, where, seed=options.seed, ncu=ncu, say=say)
 
 
-def on_gpus(project: Project, options: RunOptions, say: Say = silent) -> list[GpuEngine]:
+def on_gpus(
+    project: Project, options: RunOptions, say: Say = silent, workers: Crew | None = None
+) -> list[GpuEngine]:
     """An engine for each model among the GPUs that are asked for; only to verify and time.
+
+    `workers` that have been started already go to the engine of their GPUs.
 
     Raises:
         MissingError, UsageError: see `workbench.engines.host.presence.choose_hosts`.
@@ -92,7 +97,16 @@ def on_gpus(project: Project, options: RunOptions, say: Say = silent) -> list[Gp
     from workbench.engines.ncu.engine import GpuEngine
 
     wheres = presence.choose_hosts(options)
-    engines = [GpuEngine(project, where, seed=options.seed, say=say) for where in wheres]
+    engines = [
+        GpuEngine(
+            project,
+            where,
+            seed=options.seed,
+            say=say,
+            workers=workers if workers is not None and workers.where == where else None,
+        )
+        for where in wheres
+    ]
     for where in wheres if options.gpus else ():
         count = len(where.gpus)
         say(f"{count} GPU{'s' if count > 1 else ''}: {where.device} ({', '.join(where.gpus)})")

@@ -8,10 +8,12 @@ consequence. Its exit code is 0 where all went well, 1 where a result names a fa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,15 @@ from workbench.engines.host.job import (
     Failure,
     Job,
     Result,
-    read_jobs,
+    read_orders,
     write_results,
 )
 from workbench.model import Notice
 
 #: After these nothing can be said of the process, or there is none to speak of.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
+#: Seconds between two looks for further jobs.
+_LOOK_S = 0.01
 
 
 def _wrong(program: Executable) -> Failure:
@@ -145,39 +149,85 @@ def _time(
     return {"times": times, "baseline_check": rival_check, "state": conditions.state}
 
 
-def work(jobs: Sequence[Job], done: Callable[[Sequence[Result]], None]) -> list[Result]:
-    """Do the jobs one after another, in one context.
+class Answers:
+    """The results so far, in the order of the jobs, and the file that they are kept in."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._results: list[Result] = []
+        self._kept = 0
+
+    def add(self, result: Result) -> None:
+        """Put one behind the others, without keeping it yet."""
+        self._results.append(result)
+
+    def keep(self) -> None:
+        """Write down what was added."""
+        if self._kept < len(self._results):
+            write_results(self._path, self._results)
+            self._kept = len(self._results)
+
+    @property
+    def well(self) -> bool:
+        """Whether none names a failure."""
+        return all(result.failure is None for result in self._results)
+
+
+def incoming(path: Path, idle: Callable[[], None]) -> Iterator[Job]:
+    """The jobs of a file, and those that are added to it as long as it says that more follow.
 
     Args:
-        jobs: What to do.
-        done: Called with all results so far, after every job.
+        path: The file, which is only ever replaced as a whole.
+        idle: Called before others are waited for.
 
-    Returns:
-        One result a job; fewer where a fault took the context with it.
+    Raises:
+        OSError, msgspec.DecodeError: it cannot be read, or holds something else.
     """
-    results: list[Result] = []
+    given = 0
+    while True:
+        stamp = _stamp(path)
+        orders = read_orders(path)
+        yield from orders.jobs[given:]
+        given = len(orders.jobs)
+        if not orders.more:
+            return
+        idle()
+        while _stamp(path) == stamp:
+            time.sleep(_LOOK_S)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns
+
+
+def work(jobs: Iterator[Job], answers: Answers) -> None:
+    """Do the jobs one after another, in one context, and keep a result of each.
+
+    There are fewer where a fault took the context with it. The device is opened before the
+    first job is asked for.
+    """
     session = Session()
     benches = Benches()
     try:
         with session:
             for job in jobs:
                 if not _claimed(job):
-                    results.append(Result(task=job.task, elsewhere=True))
+                    answers.add(Result(task=job.task, elsewhere=True))
                     continue
-                if results and results[-1].elsewhere:
-                    done(results)  # so that whoever reads them knows which job is at work
-                results.append(_one(session, benches, job))
-                done(results)
-                failure = results[-1].failure
+                answers.keep()  # so that whoever reads them knows which job is at work
+                result = _one(session, benches, job)
+                answers.add(result)
+                answers.keep()
+                failure = result.failure
                 if failure and (failure.kind in _FATAL or not session.alive()):
                     break
                 session.release()
-            if results[-1].elsewhere:
-                done(results)
     except WorkerError as error:  # the device could not even be opened
-        results.append(Result(task=jobs[0].task, failure=error.failure))
-        done(results)
-    return results
+        for job in jobs:
+            answers.add(Result(task=job.task, failure=error.failure))
+            break
+    answers.keep()
 
 
 def _claimed(job: Job) -> bool:
@@ -196,6 +246,9 @@ def _one(session: Session, benches: Benches, job: Job) -> Result:
     result = Result(task=job.task)
     if job.task == "describe":
         return msgspec.structs.replace(result, device=session.describe())
+    if job.task == "prepare":
+        _prepare(benches, job)
+        return result
     session.guards = not job.sanitize
     session.step = f"preparing {job.problem}"
     try:
@@ -219,6 +272,21 @@ def _one(session: Session, benches: Benches, job: Job) -> Result:
             kind="internal", message=f"{type(error).__name__}: {error}", step=session.step
         )
     return msgspec.structs.replace(result, failure=failure)
+
+
+def _prepare(benches: Benches, job: Job) -> None:
+    """Load what the study's jobs will need: its code, and the library of its baseline.
+
+    What is wrong with either is left to the jobs, which can say whose fault it is.
+    """
+    import workbench.engines.gpu.conditions
+    import workbench.engines.gpu.stopwatch  # noqa: F401 - loaded now, used later
+    from workbench.engines.gpu.programs import load_library
+
+    with contextlib.suppress(Exception):
+        baseline = benches.study(job).baseline
+        if baseline is not None and baseline.kind == "python":
+            load_library(Path(baseline.path), baseline.id)
 
 
 def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Result:
@@ -248,14 +316,13 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) != 3 or argv[1] != "--result":
         print("usage: python -m workbench.engines.worker JOBS --result RESULTS", file=sys.stderr)  # noqa: T201
         return 2
+    answers = Answers(Path(argv[2]))
     try:
-        jobs = read_jobs(Path(argv[0]))
+        work(incoming(Path(argv[0]), answers.keep), answers)
     except (OSError, msgspec.DecodeError) as error:
         print(f"{argv[0]}: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    target = Path(argv[2])
-    results = work(jobs, lambda so_far: write_results(target, so_far))
-    return 0 if all(result.failure is None for result in results) else 1
+    return 0 if answers.well else 1
 
 
 if __name__ == "__main__":

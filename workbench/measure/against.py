@@ -155,7 +155,7 @@ def _in_turns(
         found[place] = outcome
 
     if pairs:
-        gpu.in_turns(pairs, PAIRS, tell)
+        gpu.in_turns(pairs[0][0].study.name, [pairs], PAIRS, tell)
     return [found[place] for place in range(len(pairs))]
 
 

@@ -7,7 +7,8 @@ measured in as few worker processes as faults allow, and each time is stored as 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
@@ -155,6 +156,7 @@ class Campaign:
         options: How long, and in what state of the caches.
         display: Where it is said what is done.
         failures: Keeps the errors of single combinations.
+        meanwhile: Called when all is handed over, while the workers are busy.
 
     Attributes:
         timings: What was measured or taken from the store.
@@ -168,14 +170,17 @@ class Campaign:
         options: TimeOptions,
         display: Display,
         failures: Failures,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self.timings: dict[Key, Timing] = {}
         self.gaps: dict[Key, Gap] = {}
         self.taken = 0
+        self._unbuilt: set[Key] = set()
         self._runner = runner
         self._options = options
         self._display = display
         self._failures = failures
+        self._meanwhile = meanwhile
 
     # --- what is there already -------------------------------------------------------
 
@@ -187,7 +192,7 @@ class Campaign:
             KernelError, MissingError: the launcher leads to no GPU.
         """
         runner = self._runner
-        if not Store(runner.project.profiles).timings(study=runner.study.name):
+        if not Store(runner.project.profiles).has_timings(runner.study.name):
             return
         device = self._device()
         found = recorded(
@@ -227,10 +232,22 @@ class Campaign:
                 raised as they are.
         """
         todo = [each for each in combinations if each.key not in self.timings]
-        subjects = self._subjects(todo)
-        if not subjects:
+        if not todo:
             return
-        total = len(subjects)
+        with self._runner.gpu.ready(self._runner.study.name):
+            batches = self._batches(todo)
+            first = next(batches, None)
+            if first is not None:
+                self._time(first, batches, todo)
+        self._failures.raise_alone()
+
+    def _time(
+        self,
+        first: Sequence[Subject],
+        batches: Iterator[Sequence[Subject]],
+        todo: Sequence[Combination],
+    ) -> None:
+        total = len(todo) - len(self._unbuilt)
         count = 0
 
         def begin(subject: Subject) -> None:
@@ -239,38 +256,49 @@ class Campaign:
         def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
             nonlocal count
             count += 1
-            self._tell(subject, outcome, f"[{count}/{total}]" if total > 1 else "")
+            of = len(todo) - len(self._unbuilt)
+            self._tell(subject, outcome, f"[{count}/{of}]" if total > 1 else "")
             self._display.done(count)
 
         what = (
-            f"{subjects[0].version.id} on {subjects[0].problem.name}"
+            f"{first[0].version.id} on {first[0].problem.name}"
             if total == 1
             else f"{total} combinations"
         )
         self._display.say(f"time {what} ({self._options.cache} caches)")
         with self._display.counting(total):
-            self._runner.time_all(subjects, self._options, tell, begin=begin)
-        self._failures.raise_alone()
+            self._runner.time_all(
+                itertools.chain([first], batches), self._options, tell, begin=begin
+            )
 
-    def _subjects(self, combinations: Sequence[Combination]) -> list[Subject]:
+    def _batches(self, combinations: Sequence[Combination]) -> Iterator[list[Subject]]:
+        """What can be timed, by what is compiled together."""
         versions: dict[str, Version] = {each.version.id: each.version for each in combinations}
-        broken = self._runner.build_all(list(versions.values()))
-        for version_id, error in broken.items():
-            names = [each.problem.name for each in combinations if each.version.id == version_id]
-            self._failures.add(" ".join((version_id, *names[:1])), error)
-            for name in names:
-                self._gap((version_id, name), "failed", error)
-        self._failures.raise_alone()
-        subjects = []
-        for version, problem in combinations:
-            if version.id in broken:
-                continue
-            try:
-                subjects.append(self._runner.subject(version, problem))
-            except WorkbenchError as error:
-                self._fail((version.id, problem.name), error)
-        self._failures.raise_alone()
-        return subjects
+        for done in self._runner.builds(list(versions.values())):
+            ready = set()
+            for version, error in done:
+                if error is None:
+                    ready.add(version.id)
+                    continue
+                names = [x.problem.name for x in combinations if x.version.id == version.id]
+                self._failures.add(" ".join((version.id, *names[:1])), error)
+                for name in names:
+                    self._unbuilt.add((version.id, name))
+                    self._gap((version.id, name), "failed", error)
+            self._failures.raise_alone()
+            subjects = []
+            for version, problem in combinations:
+                if version.id not in ready:
+                    continue
+                try:
+                    subjects.append(self._runner.subject(version, problem))
+                except WorkbenchError as error:
+                    self._unbuilt.add((version.id, problem.name))
+                    self._fail((version.id, problem.name), error)
+            self._failures.raise_alone()
+            if subjects:
+                yield subjects
+        self._meanwhile()
 
     def _tell(self, subject: Subject, outcome: Timing | WorkbenchError, place: str) -> None:
         key = subject.version.id, subject.problem.name

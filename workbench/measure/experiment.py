@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,9 @@ from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
 from workbench.units import digits3, quantity
+
+#: Seconds in which further versions may become ready to be handed on with the first.
+_TOGETHER_S = 0.2
 
 
 def report_lines(
@@ -74,6 +78,7 @@ class Experiment:
         self._say = say
         self._step = step
         self._built: dict[str, BuildResult | None] = {}
+        self._building: dict[str, threading.Lock] = {}
 
     @property
     def gpu(self) -> GpuEngine:
@@ -105,21 +110,45 @@ class Experiment:
             Version -> why it does not compile, for those that do not.
         """
         failed: dict[str, WorkbenchError] = {}
+        for done in self.builds(versions):
+            failed |= {version.id: error for version, error in done if error is not None}
+        return failed
 
-        def one(version: Version) -> None:
+    def builds(
+        self, versions: Sequence[Version]
+    ) -> Iterator[list[tuple[Version, WorkbenchError | None]]]:
+        """As `build_all`, by what is ready together; None: a version compiles.
+
+        What was compiled before is ready at once, and so comes together.
+        """
+
+        def one(version: Version) -> WorkbenchError | None:
             try:
                 self._build(version)
             except WorkbenchError as error:
-                failed[version.id] = error
+                return error
+            return None
 
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            list(pool.map(one, versions))
-        return failed
+            waiting = {pool.submit(one, version): version for version in versions}
+            try:
+                while waiting:
+                    wait(waiting, return_when=FIRST_COMPLETED)
+                    ready, _ = wait(waiting, _TOGETHER_S)
+                    yield [
+                        (waiting.pop(each), each.result())
+                        for each in list(waiting)
+                        if each in ready
+                    ]
+            finally:
+                for each in waiting:
+                    each.cancel()
 
     def _build(self, version: Version) -> BuildResult | None:
-        if version.id not in self._built:
-            # Once, on however many problems it is to run.
-            self._built[version.id] = self.engine.build(version)
+        # Once, on however many problems it is to run, and whoever else wants it as a baseline.
+        with self._building.setdefault(version.id, threading.Lock()):
+            if version.id not in self._built:
+                self._built[version.id] = self.engine.build(version)
         return self._built[version.id]
 
     # --- verify -----------------------------------------------------------------
@@ -206,7 +235,7 @@ class Experiment:
         """
         self._say(f"time {subject.version.id} on {subject.problem.name} ({options.cache} caches)")
         outcomes: list[Timing | WorkbenchError] = []
-        self.time_all([subject], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
+        self.time_all([[subject]], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
         (outcome,) = outcomes
         if isinstance(outcome, WorkbenchError):
             raise outcome
@@ -214,7 +243,7 @@ class Experiment:
 
     def time_all(
         self,
-        subjects: Sequence[Subject],
+        batches: Iterable[Sequence[Subject]],
         options: TimeOptions,
         tell: Callable[[Subject, Timing | WorkbenchError], None],
         *,
@@ -226,7 +255,8 @@ class Experiment:
         Subjects on the same problem should stand together: they share inputs and reference.
 
         Args:
-            subjects: What to time, in this order, in as few worker processes as faults allow.
+            batches: What to time, in this order, in as few worker processes as faults allow;
+                those of the first batch are timed while the next is awaited.
             options: How long and in what state of the caches.
             tell: Called once a subject, as its timing (which is kept by then) or error comes;
                 from another thread.
@@ -236,11 +266,19 @@ class Experiment:
         Raises:
             MissingError: no worker can run here.
         """
-        beside = [self._baseline(subject) for subject in subjects]
+        subjects: list[Subject] = []
+        said: list[list[Notice]] = []
+
+        def pairs() -> Iterator[list[tuple[Subject, Subject | None]]]:
+            for batch in batches:
+                beside = [self._baseline(subject) for subject in batch]
+                subjects.extend(batch)
+                said.extend(notices for _, notices in beside)
+                yield [(subject, rival) for subject, (rival, _) in zip(batch, beside, strict=True)]
 
         def one(place: int, outcome: Timing | WorkbenchError) -> None:
             if isinstance(outcome, Timing):
-                notices = (*beside[place][1], *outcome.notices)
+                notices = (*said[place], *outcome.notices)
                 outcome = msgspec.structs.replace(outcome, notices=notices)
                 try:
                     if keep:
@@ -249,8 +287,7 @@ class Experiment:
                     outcome = error
             tell(subjects[place], outcome)
 
-        pairs = [(subject, rival) for subject, (rival, _) in zip(subjects, beside, strict=True)]
-        self.gpu.time(pairs, options, one, lambda place: begin(subjects[place]))
+        self.gpu.time(self.study.name, pairs(), options, one, lambda place: begin(subjects[place]))
 
     def _baseline(self, subject: Subject) -> tuple[Subject | None, list[Notice]]:
         baseline = self.study.baseline

@@ -309,6 +309,10 @@ class Store:
                 damaged.append(error)
         return found
 
+    def has_timings(self, study: str) -> bool:
+        """Whether any time of a study is recorded, on whatever device; reads none of them."""
+        return any(kind == _TIME for *_, kind in self._walk(None, study, None, None))
+
     # --- the walk -------------------------------------------------------------------
 
     def _walk(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,18 +111,32 @@ class Benches:
             del self._kept[next(iter(self._kept))]
         return bench
 
-    def _open(self, job: Job) -> Bench:
+    def study(self, job: Job) -> Study:
+        """The study of a job, which is loaded once.
+
+        Raises:
+            WorkerError: ``bad-study``, in the study's own words.
+        """
         from workbench.project import require_project
         from workbench.study.folder import load_study
 
-        try:
-            study = self._studies.get(job.study)
-            if study is None:
-                study = load_study(require_project(Path.cwd()), job.study)
-                self._studies[job.study] = study
+        if job.study not in self._studies:
+            with _as_bad_study():
+                self._studies[job.study] = load_study(require_project(Path.cwd()), job.study)
+        return self._studies[job.study]
+
+    def _open(self, job: Job) -> Bench:
+        study = self.study(job)
+        with _as_bad_study():
             return Bench(study, study.problem(job.problem), job.seed)
-        except WorkbenchError as error:
-            raise WorkerError("bad-study", error.message) from error
+
+
+@contextlib.contextmanager
+def _as_bad_study() -> Iterator[None]:
+    try:
+        yield
+    except WorkbenchError as error:
+        raise WorkerError("bad-study", error.message) from error
 
 
 class Run:

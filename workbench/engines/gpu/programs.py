@@ -223,11 +223,7 @@ class PythonProgram:
         self._program = program
         self._problem = problem
         self._parameters = parameters
-        self._module = _import(Path(program.path), program.version)
-        available = getattr(self._module, "available", None)
-        word = available() if available is not None else ""
-        if word:
-            raise WorkerError("unavailable", str(word))
+        self._module = load_library(Path(program.path), program.version)
         if not callable(getattr(self._module, "prepare", None)):
             raise WorkerError("bad-version", f"{program.path} defines no function prepare()")
 
@@ -282,6 +278,20 @@ def on_stream(call: Callable[[], Any], session: Session) -> Callable[[], Any]:
             return call()
 
     return run
+
+
+def load_library(path: Path, version: str) -> types.ModuleType:
+    """The module of a Python version that can run here, and with it what that is made with.
+
+    Raises:
+        WorkerError: it cannot be imported, or says why it cannot run here.
+    """
+    module = _import(path, version)
+    available = getattr(module, "available", None)
+    word = available() if available is not None else ""
+    if word:
+        raise WorkerError("unavailable", str(word))
+    return module
 
 
 def _import(path: Path, version: str) -> types.ModuleType:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from workbench.engines.host.client import run_jobs
 from workbench.engines.host.failures import failure_error, hang, vanished
+from workbench.engines.host.feed import Feed
 from workbench.engines.host.job import Job, Result
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Halt
@@ -37,7 +38,7 @@ def _judged(job: Job, result: Result) -> Ending:
 
 def run_batch(
     project: Project,
-    jobs: Sequence[Job],
+    feed: Feed,
     where: Where,
     tell: Callable[[int, Ending], None],
     begin: Callable[[int], None] = lambda _place: None,
@@ -50,9 +51,9 @@ def run_batch(
 
     Args:
         project: Its root is the workers' working folder.
-        jobs: What to do, of one or several versions.
+        feed: What to do, of one or several versions; this ends when no more can follow.
         where: Launcher, and the time limit of each job.
-        tell: Called once for every job with its place in `jobs`, as the ending comes; from
+        tell: Called once for every job with its place in `feed`, as the ending comes; from
             another thread.
         begin: Called with the place of a job that is begun.
         stop: Ends all from another thread.
@@ -62,60 +63,105 @@ def run_batch(
             ending were not run.
         KernelError: the first workers ended without a word.
     """
-    left = list(range(len(jobs)))
+    state = _Remaining(feed, tell, begin)
     # Workers without a result in a row; -1 once there was one: then a worker can run here.
     silent = 0
-    while left:
-        batch = left
-
-        def on_result(place: int, result: Result, batch: list[int] = batch) -> None:
-            if not _nowhere(result) and not result.elsewhere:
-                tell(batch[place], _judged(jobs[batch[place]], result))
-            if place + 1 < len(batch):
-                begin(batch[place + 1])
-
-        begin(batch[0])
-        results, finished = run_jobs(
-            project, [jobs[place] for place in batch], where, on_result=on_result, stop=stop
-        )
+    while state.begin_worker():
+        with feed.watched(state.grown):
+            results, finished = run_jobs(
+                project, state.part, where, on_result=state.answered, stop=stop
+            )
         if results and results[-1].failure and _nowhere(results[-1]):
-            raise failure_error(jobs[batch[len(results) - 1]], results[-1].failure)
-        left = batch[len(results) :]
-        if not left:
-            break
-        broken = jobs[left[0]]
+            raise failure_error(feed[state.places[len(results) - 1]], results[-1].failure)
+        left = state.places[len(results) :]
         silent = silent + 1 if not results and silent >= 0 else -1
-        if finished.timed_out:
+        if not left:
+            if silent >= _STARTS:  # it waited for a first job, and did not last until then
+                raise vanished(feed[0], finished)
+        elif finished.timed_out:
+            broken = feed[left[0]]
             tell(left.pop(0), Ending(None, hang(broken, where)))
-            left = _without(broken, left, jobs, tell)
+            state.hung[broken.program.version] = broken
         elif not results or results[-1].failure is None:
             # It ended in the middle of a job, and left no word about it.
-            error = vanished(broken, finished)
+            error = vanished(feed[left[0]], finished)
             if silent >= _STARTS:
                 raise error
             tell(left.pop(0), Ending(None, error))
+        state.places = left
+
+
+class _Remaining:
+    """Which jobs of a feed are still to be done, and how far the worker at work has come.
+
+    Attributes:
+        places: Of the worker's jobs in the feed, in its order.
+        part: The same jobs, as it is given them.
+        hung: The job on which a version hung, by the version.
+    """
+
+    def __init__(
+        self, feed: Feed, tell: Callable[[int, Ending], None], begin: Callable[[int], None]
+    ) -> None:
+        self.places: list[int] = []
+        self.part = Feed()
+        self.hung: dict[str, Job] = {}
+        self._feed = feed
+        self._tell = tell
+        self._begin = begin
+        self._known = 0
+        self._count = 0  # the worker's results
+
+    def begin_worker(self) -> bool:
+        """Whether another worker is needed; if so, with what is left for it."""
+        feed = self._feed
+        self.places = self._untried(self.places)
+        if not self.places and self._known == len(feed) and feed.closed:
+            return False
+        self.part = Feed([feed[place] for place in self.places], more=True)
+        self._count = 0
+        if self.places:
+            self._begin(self.places[0])
+        return True
+
+    def grown(self, new: Sequence[Job], last: bool) -> None:
+        """The feed has more jobs (`workbench.engines.host.feed.Grown`)."""
+        idle = self._count == len(self.places)
+        places = self._untried(range(self._known, self._known + len(new)))
+        self._known += len(new)
+        self.places += places
+        self.part.add([self._feed[place] for place in places], last=last)
+        if idle and places:
+            self._begin(places[0])
+
+    def answered(self, at: int, result: Result) -> None:
+        """The worker has a result of the job at that place of its own."""
+        self._count = at + 1
+        if not _nowhere(result) and not result.elsewhere:
+            job = self._feed[self.places[at]]
+            self._tell(self.places[at], _judged(job, result))
+        if self._count < len(self.places):
+            self._begin(self.places[self._count])
+
+    def _untried(self, places: Sequence[int]) -> list[int]:
+        """The places of jobs of versions that have not hung; of the others it is told."""
+        kept = []
+        for place in places:
+            job = self._feed[place]
+            before = self.hung.get(job.program.version)
+            if before is None:
+                kept.append(place)
+                continue
+            error = KernelError(
+                f"{job.program.version} was not tried on {job.problem}: "
+                f"it did not end on {before.problem}",
+                f"Run it on its own: `workbench verify {job.study}/{job.program.version} "
+                f"--problem {job.problem}`.",
+            )
+            self._tell(place, Ending(None, error))
+        return kept
 
 
 def _nowhere(result: Result) -> bool:
     """Whether a result says that there is nothing to run on: that holds for all jobs."""
     return result.failure is not None and result.failure.kind in ("no-device", "no-pycuda")
-
-
-def _without(
-    hung: Job, left: Sequence[int], jobs: Sequence[Job], tell: Callable[[int, Ending], None]
-) -> list[int]:
-    """The jobs that are left, less those of the version that hung."""
-    kept = []
-    for place in left:
-        job = jobs[place]
-        if job.program.version != hung.program.version:
-            kept.append(place)
-            continue
-        error = KernelError(
-            f"{job.program.version} was not tried on {job.problem}: "
-            f"it did not end on {hung.problem}",
-            f"Run it on its own: `workbench verify {job.study}/{job.program.version} "
-            f"--problem {job.problem}`.",
-        )
-        tell(place, Ending(None, error))
-    return kept

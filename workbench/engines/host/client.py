@@ -14,9 +14,11 @@ import msgspec
 
 from workbench.disk.writing import replace_file
 from workbench.engines.host.failures import expect_result
+from workbench.engines.host.feed import Feed
 from workbench.engines.host.job import (
     Executable,
     Job,
+    Orders,
     Result,
     encode,
     read_results,
@@ -52,8 +54,8 @@ def worker_argv(folder: Path) -> tuple[str, ...]:
     )
 
 
-def stage(root: Path, folder: Path, jobs: Sequence[Job]) -> None:
-    """Put jobs and cubins where `worker_argv` says.
+def stage(root: Path, folder: Path, jobs: Sequence[Job], *, more: bool = False) -> None:
+    """Put jobs and cubins where `worker_argv` says; `more`: the worker waits for others.
 
     The cubins are copied from the compiler's cache, so that the run folder has all that
     the printed command needs and the jobs name no path outside the project.
@@ -62,15 +64,15 @@ def stage(root: Path, folder: Path, jobs: Sequence[Job]) -> None:
         MissingError: no space.
     """
     try:
-        staged = [
+        staged = tuple(
             msgspec.structs.replace(
                 job,
                 program=_staged(root, folder, job.program),
                 baseline=_staged(root, folder, job.baseline) if job.baseline else None,
             )
             for job in jobs
-        ]
-        replace_file(root, (folder / JOB).as_posix(), encode(staged))
+        )
+        replace_file(root, (folder / JOB).as_posix(), encode(Orders(staged, more)))
     except OSError as error:
         raise MissingError(
             f"{root / folder}: cannot be written to: {error.strerror}",
@@ -94,7 +96,7 @@ def run_name(job: Job) -> str:
 
 def run_jobs(
     project: Project,
-    jobs: Sequence[Job],
+    jobs: Feed,
     where: Where,
     *,
     wrapper: Sequence[str] = (),
@@ -103,11 +105,12 @@ def run_jobs(
 ) -> tuple[list[Result], Finished]:
     """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
 
-    The time limit is each job's: it begins anew with every result.
+    The time limit is each job's: it begins anew with every result, and where the worker waited
+    for jobs, as they come.
 
     Args:
         project: Its root is the worker's working folder.
-        jobs: At least one.
+        jobs: What to do. While more may follow, the worker stays and waits for it.
         where: Launcher and time limit.
         wrapper: What stands before the worker's own command line.
         on_result: Called with each result and its place among the jobs as it comes, from
@@ -123,15 +126,25 @@ def run_jobs(
     """
     # By its UUID: numbers mean another GPU to CUDA than to NVML, and to a job of a cluster.
     seen = {"CUDA_VISIBLE_DEVICES": where.gpus[0]} if where.gpus else {}
-    with workspace(project.root, run_name(jobs[0])) as folder:
-        stage(project.root, folder, jobs)
+    given: list[Job] = []
+    name = run_name(jobs[0]) if len(jobs) else "worker"
+    with workspace(project.root, name) as folder:
         target = project.root / folder / RESULT
-        with _Inbox(target, on_result) as inbox:
+
+        def hand_over(new: Sequence[Job], complete: bool) -> None:
+            given.extend(new)
+            stage(project.root, folder, given, more=not complete)
+
+        def moved() -> float:
+            idle = inbox.seen >= len(given)
+            return time.monotonic() if idle else max(inbox.moved, jobs.grew)
+
+        with jobs.watched(hand_over), _Inbox(target, on_result) as inbox:
             finished = run_group(
                 [*where.launcher, *wrapper, *worker_argv(folder)],
                 cwd=project.root,
                 timeout_s=where.timeout_s,
-                moved=lambda: inbox.moved,
+                moved=moved,
                 env={**os.environ, **seen},
                 stop=stop,
             )
@@ -143,13 +156,14 @@ class _Inbox:
 
     Attributes:
         moved: When the last one came, by `time.monotonic`.
+        seen: How many came.
     """
 
     def __init__(self, target: Path, on_result: Callable[[int, Result], None] | None) -> None:
         self.moved = time.monotonic()
         self._target = target
         self._on_result = on_result
-        self._seen = 0
+        self.seen = 0
         self._stamp = (0, 0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -181,9 +195,9 @@ class _Inbox:
             return
         self._stamp = stamp
         results = read_results(self._target)
-        for place in range(self._seen, len(results)):
+        for place in range(self.seen, len(results)):
             self.moved = time.monotonic()
-            self._seen = place + 1
+            self.seen = place + 1
             if self._on_result is None or self._error is not None:
                 continue
             try:
@@ -200,7 +214,7 @@ def describe(project: Project, where: Where) -> Device:
     """
     nothing = Executable(version="nothing", kind="python", path="")
     job = Job(task="describe", study="no", problem="device", seed=0, program=nothing)
-    results, finished = run_jobs(project, [job], where)
+    results, finished = run_jobs(project, Feed([job]), where)
     device = expect_result(job, results[0] if results else None, finished, where).device
     assert device is not None
     return device

@@ -1,6 +1,6 @@
 """The records that cross the border between the program and its worker process.
 
-A list of `Job`s is written to a file, the worker writes a list of `Result`s to another. Nothing is
+`Orders` are written to a file, the worker writes a list of `Result`s to another. Nothing is
 read from the worker's output streams, because a kernel's ``printf``, a library's
 banner or ncu's own lines may stand there.
 
@@ -20,7 +20,7 @@ from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verif
 from workbench.study.fills import ResolvedFill
 from workbench.study.launches import ResolvedLaunch, ResolvedScratch
 
-Task = Literal["verify", "time", "profile", "describe"]
+Task = Literal["verify", "time", "profile", "describe", "prepare"]
 
 #: What went wrong, in the worker's words. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
@@ -97,6 +97,13 @@ class Job(Record, frozen=True):
     repeats: int = 1  # profiled executions of the version
     claim: str = ""  # a file: of several workers that have this job, who makes it does it
     time: TimeOptions = TimeOptions()
+
+
+class Orders(Record, frozen=True):
+    """The jobs of a worker, in their order. `more`: others may follow in the same file."""
+
+    jobs: tuple[Job, ...]
+    more: bool = False
 
 
 class Failure(Record, frozen=True):
@@ -194,9 +201,9 @@ class Result(Record, frozen=True):
     notices: tuple[Notice, ...] = ()
 
 
-def encode(records: Sequence[Job] | Sequence[Result]) -> bytes:
-    """The records as an indented JSON array, so that a person can read what was asked."""
-    return msgspec.json.format(msgspec.json.encode(list(records)), indent=1)
+def encode(record: Orders | Sequence[Result]) -> bytes:
+    """Indented JSON, so that a person can read what was asked."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
@@ -204,9 +211,9 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
     replace_file(path.parent, path.name, encode(results))
 
 
-def read_jobs(path: Path) -> list[Job]:
+def read_orders(path: Path) -> Orders:
     """Read a job file; raises msgspec.DecodeError on anything else."""
-    return msgspec.json.decode(path.read_bytes(), type=list[Job])
+    return msgspec.json.decode(path.read_bytes(), type=Orders)
 
 
 def read_results(path: Path) -> list[Result]:

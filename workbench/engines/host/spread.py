@@ -1,119 +1,184 @@
-"""One list of jobs on several GPUs of a host: one measurement a GPU, none done twice.
+"""One list of jobs on the GPUs of a host: one measurement a GPU, none done twice.
 
-Every GPU has a worker of its own that knows all jobs, and whoever makes a job's file does
+Every GPU has a worker of its own that comes to know all jobs, and whoever makes a job's file does
 it (`Job.claim`); so no GPU waits for another while there is work, and how long a job takes
 need not be known. Each begins with problems of its own, whose inputs and reference it
-computes alone, and then helps the others from their end.
+computes alone, and when nothing more can follow helps the others from their end. Given the
+longest first, that end is the shortest of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
 from workbench.engines.host.batch import Ending, run_batch
-from workbench.engines.host.client import run_name
-from workbench.engines.host.job import Job
+from workbench.engines.host.feed import Feed
+from workbench.engines.host.job import Executable, Job
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Halt, HaltedError, Interrupts
 from workbench.engines.host.workspace import workspace
 from workbench.errors import WorkbenchError
 from workbench.project import Project
 
+Tell = Callable[[int, Ending], None]
 
-def run_spread(
-    project: Project,
-    jobs: Sequence[Job],
-    where: Where,
-    tell: Callable[[int, Ending], None],
-    begin: Callable[[int], None] = lambda _place: None,
-) -> None:
-    """Run jobs on all GPUs of `where`, as `run_batch` does on one.
 
-    A GPU on which no worker can run leaves its share to the others.
+class Crew:
+    """Workers of all GPUs of `where`, started and waiting for jobs of one study; see `crew`."""
+
+    def __init__(self, project: Project, where: Where, study: str, claims: Path) -> None:
+        self.study = study
+        self.where = where
+        self._project = project
+        self._claims = claims
+        self._halt = Halt()
+        self._lock = threading.Lock()
+        self._jobs: list[Job] = []
+        self._told: set[int] = set()
+        self._errors: list[BaseException] = []
+        self._owners: dict[str, int] = {}  # problem -> number of a worker
+        # Place in a worker's feed -> place among all jobs; -1: only to make ready.
+        self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
+        ready = Job(
+            task="prepare",
+            study=study,
+            problem="start",
+            seed=0,
+            program=Executable(version="worker", kind="python", path=""),
+        )
+        self._feeds = [Feed([ready], more=True) for _ in self._orders]
+        self._over = [threading.Event() for _ in self._orders]
+        for over in self._over:
+            over.set()  # until it is started
+        self._tell: Tell = lambda _place, _ending: None
+        self._begin: Callable[[int], None] = lambda _place: None
+
+    def start(self) -> None:
+        """Start the workers; `end` must follow."""
+        for number, over in enumerate(self._over):
+            over.clear()
+            threading.Thread(target=self._work, args=(number,)).start()
+
+    def run(
+        self,
+        batches: Iterable[Sequence[Job]],
+        tell: Tell,
+        begin: Callable[[int], None] = lambda _place: None,
+    ) -> None:
+        """Run jobs, those of the first batch while the next is awaited; once a crew.
+
+        A GPU on which no worker can run leaves its share to the others.
+
+        Args:
+            batches: Jobs, the longest first.
+            tell: As in `run_batch`, with places that go on from batch to batch.
+            begin: As there.
+
+        Raises:
+            MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
+        """
+        self._tell, self._begin = tell, begin
+        for batch in batches:
+            self._add(batch)
+        self._close()
+        self._wait()
+        left = [place for place in range(len(self._jobs)) if place not in self._told]
+        for error in self._errors:
+            if left or not isinstance(error, WorkbenchError):
+                raise error
+        if left:  # claimed by a worker that died before it could say so
+            run_batch(
+                self._project,
+                Feed([msgspec.structs.replace(self._jobs[place], claim="") for place in left]),
+                msgspec.structs.replace(self.where, gpus=self.where.gpus[:1]),
+                lambda place, ending: tell(left[place], ending),
+                lambda place: begin(left[place]),
+            )
+
+    def end(self) -> None:
+        """End what still runs; what it has done is told by then."""
+        self._halt.say()
+        self._wait()
+
+    def close(self) -> None:
+        """Give back what is held, after `end`."""
+        self._halt.close()
+
+    def _wait(self) -> None:
+        # Not by `Thread.join`: where Ctrl-C breaks that off, Python 3.11 takes the thread for
+        # ended, and nobody can wait for it any more.
+        for over in self._over:
+            over.wait()
+
+    def _add(self, batch: Sequence[Job]) -> None:
+        count = len(self._feeds)
+        shares: list[list[int]] = [[] for _ in self._feeds]
+        for job in batch:
+            place = len(self._jobs)
+            claim = (self._claims / str(place)).as_posix() if count > 1 else ""
+            self._jobs.append(msgspec.structs.replace(job, claim=claim))
+            owner = self._owners.setdefault(job.problem, len(self._owners) % count)
+            shares[owner].append(place)
+        for number, share in enumerate(shares):
+            self._hand(number, share)
+
+    def _close(self) -> None:
+        every = range(len(self._jobs))
+        own = [set(order) for order in self._orders]
+        for number, mine in enumerate(own):
+            self._hand(number, [place for place in reversed(every) if place not in mine], last=True)
+
+    def _hand(self, number: int, places: Sequence[int], *, last: bool = False) -> None:
+        self._orders[number] += places
+        if places or last:
+            self._feeds[number].add([self._jobs[place] for place in places], last=last)
+
+    def _work(self, number: int) -> None:
+        order = self._orders[number]
+
+        def one(at: int, ending: Ending) -> None:
+            with self._lock:
+                place = order[at]
+                if place >= 0 and place not in self._told:
+                    self._told.add(place)
+                    self._tell(place, ending)
+
+        def begin(at: int) -> None:
+            if order[at] >= 0:
+                self._begin(order[at])
+
+        own = msgspec.structs.replace(self.where, gpus=self.where.gpus[number : number + 1])
+        try:
+            run_batch(self._project, self._feeds[number], own, one, begin, self._halt)
+        except HaltedError:
+            pass
+        except BaseException as error:
+            self._errors.append(error)
+        finally:
+            self._over[number].set()
+
+
+@contextlib.contextmanager
+def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
+    """Start a worker a GPU, which loads what jobs of a study need while these are made.
+
+    Leaving ends all that still runs.
 
     Raises:
-        MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
+        MissingError: the project cannot be written to.
     """
-    if len(where.gpus) < 2:
-        run_batch(project, jobs, where, tell, begin)
-        return
-    lock = threading.Lock()
-    told: set[int] = set()
-    errors: list[BaseException] = []
-    stop = Halt()
-
-    with workspace(project.root, f"{run_name(jobs[0])}-shared") as folder:
-        claimed = [
-            msgspec.structs.replace(job, claim=(folder / str(place)).as_posix())
-            for place, job in enumerate(jobs)
-        ]
-
-        def work(number: int) -> None:
-            order = _order(jobs, number, len(where.gpus))
-
-            def one(place: int, ending: Ending) -> None:
-                with lock:
-                    if order[place] not in told:
-                        told.add(order[place])
-                        tell(order[place], ending)
-
-            own = msgspec.structs.replace(where, gpus=(where.gpus[number],))
-            try:
-                run_batch(
-                    project,
-                    [claimed[place] for place in order],
-                    own,
-                    one,
-                    lambda place: begin(order[place]),
-                    stop,
-                )
-            except HaltedError:
-                pass
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [
-            threading.Thread(target=work, args=(number,)) for number in range(len(where.gpus))
-        ]
-        with Interrupts() as interrupts:
-            try:
-                for thread in threads:
-                    thread.start()
-                interrupts.release()
-                for thread in threads:
-                    thread.join()
-            finally:
-                interrupts.hold()
-                stop.say()
-                for thread in threads:
-                    if thread.ident is not None:
-                        thread.join()
-                stop.close()
-    left = [place for place in range(len(jobs)) if place not in told]
-    for error in errors:
-        if left or not isinstance(error, WorkbenchError):
-            raise error
-    if left:  # claimed by a worker that died before it could say so
-        alone = msgspec.structs.replace(where, gpus=where.gpus[:1])
-        run_batch(
-            project,
-            [jobs[place] for place in left],
-            alone,
-            lambda place, ending: tell(left[place], ending),
-            lambda place: begin(left[place]),
-        )
-
-
-def _order(jobs: Sequence[Job], number: int, count: int) -> list[int]:
-    """The places of jobs in the order in which one of `count` GPUs tries them.
-
-    Its own problems first, every `count`-th; then those of the others from the last on, which
-    their owners come to last.
-    """
-    problems = list(dict.fromkeys(job.problem for job in jobs))
-    own = {name for at, name in enumerate(problems) if at % count == number}
-    mine = [place for place, job in enumerate(jobs) if job.problem in own]
-    return mine + [place for place in reversed(range(len(jobs))) if jobs[place].problem not in own]
+    with workspace(project.root, f"{study}-shared") as folder, Interrupts() as interrupts:
+        workers = Crew(project, where, study, folder)
+        try:
+            workers.start()
+            interrupts.release()
+            yield workers
+        finally:
+            interrupts.hold()
+            workers.end()
+            workers.close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -11,10 +12,11 @@ from workbench.compile.build import BuildResult, build
 from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, fresh_seed, now, silent
 from workbench.engines.host.batch import Ending
 from workbench.engines.host.client import run_jobs
+from workbench.engines.host.feed import Feed
 from workbench.engines.host.job import Executable, Job, Result, Task, TimeOptions
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
-from workbench.engines.host.spread import run_spread
+from workbench.engines.host.spread import Crew, crew
 from workbench.engines.ncu.assemble import (
     fold_repeats,
     library_notices,
@@ -39,6 +41,7 @@ class GpuEngine(Engine):
         seed: Seed of the random inputs; None: a fresh one.
         ncu: Path of ncu; empty where nothing is to be profiled.
         say: Called with one line of progress at a time.
+        workers: They have been started already, for the first jobs; else `ready` does it.
     """
 
     name: EngineName = "ncu"
@@ -52,6 +55,7 @@ class GpuEngine(Engine):
         seed: int | None = None,
         ncu: str = "",
         say: Say = silent,
+        workers: Crew | None = None,
     ) -> None:
         self.project = project
         self.where = where
@@ -59,6 +63,7 @@ class GpuEngine(Engine):
         self.profile_line = f"engine: ncu ({ncu}); times are measured without it"
         self._ncu = ncu
         self._say = say
+        self._crew = workers
 
     @property
     def gpu(self) -> GpuEngine:
@@ -95,6 +100,53 @@ class GpuEngine(Engine):
             time=time,
         )
 
+    # --- workers ----------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def ready(self, study: str) -> Iterator[None]:
+        """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
+
+        Raises:
+            MissingError: the project cannot be written to.
+        """
+        if self._crew is not None and self._crew.study == study:
+            yield
+            return
+        with crew(self.project, self.where, study) as workers:
+            self._crew = workers
+            try:
+                yield
+            finally:
+                self._crew = None
+
+    def _carry_out(
+        self,
+        study: str,
+        batches: Iterable[Sequence[tuple[Subject, Job]]],
+        tell: Callable[[int, Ending], None],
+        begin: Callable[[int], None],
+    ) -> None:
+        """Run jobs; on several GPUs those of the most work first, so that all end together."""
+        places: list[int] = []
+
+        def jobs() -> Iterator[list[Job]]:
+            for batch in batches:
+                order = list(range(len(batch)))
+                if len(self.where.gpus) > 1:
+                    order.sort(key=lambda at: _work(batch[at][0]), reverse=True)
+                known = len(places)
+                places.extend(known + at for at in order)
+                yield [batch[at][1] for at in order]
+
+        with self.ready(study):
+            workers, self._crew = self._crew, None
+            assert workers is not None
+            workers.run(
+                jobs(),
+                lambda at, ending: tell(places[at], ending),
+                lambda at: begin(places[at]),
+            )
+
     # --- verify -----------------------------------------------------------------
 
     def verify(
@@ -109,22 +161,24 @@ class GpuEngine(Engine):
             check = ending.result.check if ending.result else None
             tell(place, Verdict(subjects[place].problem, check, ending.error))
 
-        jobs = [self.job("verify", subject) for subject in subjects]
-        run_spread(self.project, jobs, self.where, one, begin)
+        if subjects:
+            jobs = [(subject, self.job("verify", subject)) for subject in subjects]
+            self._carry_out(subjects[0].study.name, [jobs], one, begin)
 
     def verify_under(
         self, subjects: Sequence[Subject], wrapper: Sequence[str]
     ) -> tuple[list[Job], list[Result], Finished]:
         """Run subjects in one worker under compute-sanitizer, which judges them."""
         jobs = [self.job("verify", subject, sanitize=True) for subject in subjects]
-        results, finished = run_jobs(self.project, jobs, self.where, wrapper=wrapper)
+        results, finished = run_jobs(self.project, Feed(jobs), self.where, wrapper=wrapper)
         return jobs, results, finished
 
     # --- time ---------------------------------------------------------------------
 
     def time(
         self,
-        pairs: Sequence[tuple[Subject, Subject | None]],
+        study: str,
+        batches: Iterable[Sequence[tuple[Subject, Subject | None]]],
         options: TimeOptions,
         tell: Callable[[int, Timing | WorkbenchError], None],
         begin: Callable[[int], None],
@@ -132,7 +186,9 @@ class GpuEngine(Engine):
         """Time versions, each with its baseline (or None) in turns beside it.
 
         Args:
-            pairs: Version and baseline on the same problem, in the order of measuring.
+            study: Theirs, by name.
+            batches: Version and baseline on the same problem, in the order of measuring; those
+                of the first batch are measured while the next is awaited.
             options: How long and in what state of the caches.
             tell: Called once for each with its place, as its timing or error comes; from
                 another thread.
@@ -141,6 +197,12 @@ class GpuEngine(Engine):
         Raises:
             MissingError: no worker can run here.
         """
+        pairs: list[tuple[Subject, Subject | None]] = []
+
+        def known() -> Iterator[Sequence[tuple[Subject, Subject | None]]]:
+            for batch in batches:
+                pairs.extend(batch)
+                yield batch
 
         def one(place: int, outcome: Result | WorkbenchError) -> None:
             if isinstance(outcome, Result):
@@ -148,24 +210,29 @@ class GpuEngine(Engine):
             else:
                 tell(place, outcome)
 
-        self.in_turns(pairs, options, one, begin)
+        self.in_turns(study, known(), options, one, begin)
 
     def in_turns(
         self,
-        pairs: Sequence[tuple[Subject, Subject | None]],
+        study: str,
+        batches: Iterable[Sequence[tuple[Subject, Subject | None]]],
         options: TimeOptions,
         tell: Callable[[int, Result | WorkbenchError], None],
         begin: Callable[[int], None] = lambda _place: None,
     ) -> None:
         """As `time`, with the worker's own results."""
-        jobs = [
-            self.job("time", subject, baseline=beside, time=options) for subject, beside in pairs
-        ]
+        jobs = (
+            [
+                (subject, self.job("time", subject, baseline=beside, time=options))
+                for subject, beside in batch
+            ]
+            for batch in batches
+        )
 
         def one(place: int, ending: Ending) -> None:
             tell(place, ending.error or ending.result or KernelError("no result"))
 
-        run_spread(self.project, jobs, self.where, one, begin)
+        self._carry_out(study, jobs, one, begin)
 
     def _timing(
         self, subject: Subject, baseline: Subject | None, options: TimeOptions, result: Result
@@ -267,6 +334,11 @@ class GpuEngine(Engine):
             verification=result.check.verification(job.problem, job.seed),
             notices=(*notices, *result.notices),
         )
+
+
+def _work(subject: Subject) -> tuple[int, int]:
+    """How much a subject has to do, for want of its time: operations, then bytes."""
+    return subject.study.flops(subject.problem), subject.study.bytes(subject.problem)
 
 
 def _executable(subject: Subject) -> Executable:

@@ -1,0 +1,65 @@
+"""Jobs that come while their worker is there already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from workbench.engines.host import client
+from workbench.engines.host.feed import Feed
+from workbench.engines.host.job import Executable, Job, read_orders
+from workbench.engines.host.presence import Where
+from workbench.engines.host.process import Finished
+from workbench.project import Project
+
+
+def job(version: str) -> Job:
+    program = Executable(version=version, kind="python", path="")
+    return Job(task="verify", study="double", problem="n7", seed=1, program=program)
+
+
+def test_a_feed_tells_each_job_once_whoever_watches() -> None:
+    told: list[tuple[list[str], bool]] = []
+
+    def grown(new: Sequence[Job], last: bool) -> None:
+        told.append(([each.program.version for each in new], last))
+
+    feed = Feed([job("v0")], more=True)
+    feed.add([job("v1")])
+    with feed.watched(grown):
+        feed.add([job("v2")])
+    feed.add([job("v3")])
+    with feed.watched(grown):
+        feed.add([], last=True)
+    assert told == [
+        (["v0", "v1"], False),
+        (["v2"], False),
+        (["v3"], False),
+        ([], True),
+    ]
+    assert feed.closed and len(feed) == 4
+
+
+def test_the_time_limit_does_not_run_while_a_worker_waits(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Feed(more=True)
+    waiting: list[bool] = []
+
+    def run_group(argv: Sequence[str], *, moved: Callable[[], float], **_: Any) -> Finished:
+        orders = project.root / argv[3]
+        assert read_orders(orders).more
+        now = time.monotonic()
+        waiting.append(moved() >= now)
+        feed.add([job("v0")], last=True)
+        assert not read_orders(orders).more and len(read_orders(orders).jobs) == 1
+        now = time.monotonic()
+        waiting.append(moved() >= now)
+        return Finished(code=0, output="", timed_out=False, seconds=0.0)
+
+    monkeypatch.setattr(client, "run_group", run_group)
+    client.run_jobs(project, feed, Where(arch="sm_90"))
+    assert waiting == [True, False]
