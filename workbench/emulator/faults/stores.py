@@ -224,7 +224,11 @@ class StoreWatcher:
                    f"{other}, at the same time")  # fmt: skip
 
     def _tell(self, writes: _Writes, index: int, before: int, granule: int) -> None:
-        """Another thread has stored something else there."""
+        """Another thread has stored something else there.
+
+        The later block of the two is the one that is told of, as where blocks run in their
+        order: which of them came first in fact is chance where several processes run them.
+        """
         block, warp = (before >> _WARP) - 1, before >> _LANE & _SEVERAL
         lane, row = before >> _SITE & _SEVERAL, int(writes.rows[index])
         geometry = self.lanes.geometry
@@ -236,9 +240,11 @@ class StoreWatcher:
             other += f" of block {triple(block, geometry.grid)}"
         me = who(self.lanes, row, int(writes.threads[index]))
         place = self._array(granule * self.ledger.grain)
-        line = self.ctx.where(self.sites[before & _SITES].instr)
-        self._note(writes.site, "global", f"{me} stores another value to {place} than {other} "
-                   f"did at {line}, and nothing orders the two")  # fmt: skip
+        site, earlier = writes.site, self.sites[before & _SITES]
+        if self.lanes.blocks[row] < block < _ALL - 1:
+            me, other, site, earlier = other, me, earlier, site
+        self._note(site, "global", f"{me} stores another value to {place} than {other} did at "
+                   f"{self.ctx.where(earlier.instr)}, and nothing orders the two")  # fmt: skip
 
     def _array(self, byte: int) -> str:
         array = self.ctx.rt.arena.allocation_of(GLOBAL_BASE + byte)
