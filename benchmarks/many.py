@@ -77,8 +77,8 @@ def store_many(root: Path, count: int) -> None:
             ("study", "sgemm", f"study{study}"),
             ("problem", "n1024", f"n{128 << problem}"),
         ):
-            words = (f'"{name}":"{each}"'.encode() for each in (before, after))
-            data = data.replace(*words)
+            old_word, new_word = (f'"{name}":"{each}"'.encode() for each in (before, after))
+            data = data.replace(old_word, new_word)
         path = root / f"profiles/h200/study{study}/{old}/n{128 << problem}.ncu.json.zst"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(packer.compress(data))

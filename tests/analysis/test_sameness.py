@@ -220,8 +220,8 @@ def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
         "the same on both sides."
     )
     # A page compares what both sides have; it still says what only one of them launched.
-    reports = [msgspec.structs.replace(side, study="", version="", problem="") for side in sides]
-    assert Step(*reports, labels=("before", "after")).story.sentence.startswith(told)
+    old, new = (msgspec.structs.replace(each, study="", version="", problem="") for each in sides)
+    assert Step(old, new, labels=("before", "after")).story.sentence.startswith(told)
 
 
 @pytest.mark.parametrize("flag", ["-G", "--device-debug"])

@@ -36,10 +36,10 @@ CONFLICTS = {
         r"k\.cu:3: global-memory race: thread \(0, 0, 0\) of block \(0, .* of block \(1, 0, 0\)",
     ),
     "blocks, the later one first": (
-        "if (threadIdx.x == 0 && blockIdx.x == 1) y[0] = 1;\n"
+        "if (threadIdx.x == 0 && blockIdx.x == 1) y[0] = 1;\n__syncthreads();\n"
         "if (threadIdx.x == 0 && blockIdx.x == 0) y[0] = 2;",
         r"k\.cu:2: global-memory race: thread \(0, 0, 0\) of block \(1, 0, 0\) stores another "
-        r"value to y \+ 0 bytes than thread \(0, 0, 0\) of block \(0, 0, 0\) did at k\.cu:3",
+        r"value to y \+ 0 bytes than thread \(0, 0, 0\) of block \(0, 0, 0\) did at k\.cu:4",
     ),
     "the same, then another": (
         'y[blockIdx.x] = 0;\nasm volatile("" ::: "memory");\n'

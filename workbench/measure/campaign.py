@@ -7,7 +7,6 @@ measured in as few worker processes as faults allow, and each time is stored as 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
@@ -175,7 +174,6 @@ class Campaign:
         self.timings: dict[Key, Timing] = {}
         self.gaps: dict[Key, Gap] = {}
         self.taken = 0
-        self._unbuilt: set[Key] = set()
         self._runner = runner
         self._options = options
         self._display = display
@@ -235,20 +233,19 @@ class Campaign:
         if not todo:
             return
         with self._runner.gpu.ready(self._runner.study.name):
-            batches = self._batches(todo)
-            first = next(batches, None)
-            if first is not None:
-                self._time(first, batches, todo)
+            # Before the first is timed: compilers on all of the host's cores would disturb it.
+            subjects = self._subjects(todo)
+            if subjects:
+                self._time(subjects)
         self._failures.raise_alone()
 
-    def _time(
-        self,
-        first: Sequence[Subject],
-        batches: Iterator[Sequence[Subject]],
-        todo: Sequence[Combination],
-    ) -> None:
-        total = len(todo) - len(self._unbuilt)
+    def _time(self, subjects: Sequence[Subject]) -> None:
+        total = len(subjects)
         count = 0
+
+        def handed() -> Iterator[Sequence[Subject]]:
+            yield subjects
+            self._meanwhile()
 
         def begin(subject: Subject) -> None:
             self._display.step(f"{subject.version.id} {subject.problem.name}")
@@ -256,49 +253,37 @@ class Campaign:
         def tell(subject: Subject, outcome: Timing | WorkbenchError) -> None:
             nonlocal count
             count += 1
-            of = len(todo) - len(self._unbuilt)
-            self._tell(subject, outcome, f"[{count}/{of}]" if total > 1 else "")
+            self._tell(subject, outcome, f"[{count}/{total}]" if total > 1 else "")
             self._display.done(count)
 
         what = (
-            f"{first[0].version.id} on {first[0].problem.name}"
+            f"{subjects[0].version.id} on {subjects[0].problem.name}"
             if total == 1
             else f"{total} combinations"
         )
         self._display.say(f"time {what} ({self._options.cache} caches)")
         with self._display.counting(total):
-            self._runner.time_all(
-                itertools.chain([first], batches), self._options, tell, begin=begin
-            )
+            self._runner.time_all(handed(), self._options, tell, begin=begin)
 
-    def _batches(self, combinations: Sequence[Combination]) -> Iterator[list[Subject]]:
-        """What can be timed, by what is compiled together."""
+    def _subjects(self, combinations: Sequence[Combination]) -> list[Subject]:
         versions: dict[str, Version] = {each.version.id: each.version for each in combinations}
-        for done in self._runner.builds(list(versions.values())):
-            ready = set()
-            for version, error in done:
-                if error is None:
-                    ready.add(version.id)
-                    continue
-                names = [x.problem.name for x in combinations if x.version.id == version.id]
-                self._failures.add(" ".join((version.id, *names[:1])), error)
-                for name in names:
-                    self._unbuilt.add((version.id, name))
-                    self._gap((version.id, name), "failed", error)
-            self._failures.raise_alone()
-            subjects = []
-            for version, problem in combinations:
-                if version.id not in ready:
-                    continue
-                try:
-                    subjects.append(self._runner.subject(version, problem))
-                except WorkbenchError as error:
-                    self._unbuilt.add((version.id, problem.name))
-                    self._fail((version.id, problem.name), error)
-            self._failures.raise_alone()
-            if subjects:
-                yield subjects
-        self._meanwhile()
+        broken = self._runner.build_all(list(versions.values()))
+        for version_id, error in broken.items():
+            names = [each.problem.name for each in combinations if each.version.id == version_id]
+            self._failures.add(" ".join((version_id, *names[:1])), error)
+            for name in names:
+                self._gap((version_id, name), "failed", error)
+        self._failures.raise_alone()
+        subjects = []
+        for version, problem in combinations:
+            if version.id in broken:
+                continue
+            try:
+                subjects.append(self._runner.subject(version, problem))
+            except WorkbenchError as error:
+                self._fail((version.id, problem.name), error)
+        self._failures.raise_alone()
+        return subjects
 
     def _tell(self, subject: Subject, outcome: Timing | WorkbenchError, place: str) -> None:
         key = subject.version.id, subject.problem.name

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -26,9 +25,6 @@ from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
 from workbench.units import digits3, quantity
-
-#: Seconds in which further versions may become ready to be handed on with the first.
-_TOGETHER_S = 0.2
 
 
 def report_lines(
@@ -78,7 +74,6 @@ class Experiment:
         self._say = say
         self._step = step
         self._built: dict[str, BuildResult | None] = {}
-        self._building: dict[str, threading.Lock] = {}
 
     @property
     def gpu(self) -> GpuEngine:
@@ -110,45 +105,21 @@ class Experiment:
             Version -> why it does not compile, for those that do not.
         """
         failed: dict[str, WorkbenchError] = {}
-        for done in self.builds(versions):
-            failed |= {version.id: error for version, error in done if error is not None}
-        return failed
 
-    def builds(
-        self, versions: Sequence[Version]
-    ) -> Iterator[list[tuple[Version, WorkbenchError | None]]]:
-        """As `build_all`, by what is ready together; None: a version compiles.
-
-        What was compiled before is ready at once, and so comes together.
-        """
-
-        def one(version: Version) -> WorkbenchError | None:
+        def one(version: Version) -> None:
             try:
                 self._build(version)
             except WorkbenchError as error:
-                return error
-            return None
+                failed[version.id] = error
 
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            waiting = {pool.submit(one, version): version for version in versions}
-            try:
-                while waiting:
-                    wait(waiting, return_when=FIRST_COMPLETED)
-                    ready, _ = wait(waiting, _TOGETHER_S)
-                    yield [
-                        (waiting.pop(each), each.result())
-                        for each in list(waiting)
-                        if each in ready
-                    ]
-            finally:
-                for each in waiting:
-                    each.cancel()
+            list(pool.map(one, versions))
+        return failed
 
     def _build(self, version: Version) -> BuildResult | None:
-        # Once, on however many problems it is to run, and whoever else wants it as a baseline.
-        with self._building.setdefault(version.id, threading.Lock()):
-            if version.id not in self._built:
-                self._built[version.id] = self.engine.build(version)
+        if version.id not in self._built:
+            # Once, on however many problems it is to run.
+            self._built[version.id] = self.engine.build(version)
         return self._built[version.id]
 
     # --- verify -----------------------------------------------------------------
