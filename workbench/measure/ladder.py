@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.analysis.timing import speed_beside
 from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
 from workbench.model import Estimate, Profile, Timing
@@ -161,6 +160,8 @@ class Rung:
         """Speed relative to the baseline: as measured side by side, else from two runs."""
         baseline = self.ladder.baseline
         if self.timing:
+            from workbench.analysis.timing import speed_beside  # planning pages reads no speed
+
             return speed_beside(self.timing, baseline.timing if baseline else None)
         if baseline is None:
             return None
