@@ -1,8 +1,7 @@
 """A list of jobs that grows while workers are already at work on it.
 
-A version can be run as soon as it is compiled, and a process that runs kernels takes seconds
-until it can: it loads a driver and libraries. So workers start with what is known, and the rest
-is handed to them as it becomes known.
+A process that runs kernels takes seconds until it can: it loads a driver and libraries. So workers
+start before it is known what they are to do, and jobs are handed to them when they are.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Feed:
 
     Args:
         jobs: Those that are known.
-        more: Others may follow, until `close`.
+        more: Others may follow, until the `last` are added.
 
     Attributes:
         closed: No more will follow.
