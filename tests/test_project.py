@@ -43,9 +43,10 @@ def test_broken_settings_name_the_file(tmp_path: Path, text: str) -> None:
         find_project(tmp_path)
 
 
-def test_a_default_study_that_is_no_string(tmp_path: Path) -> None:
-    (tmp_path / "workbench.toml").write_text("default_study = 3\n")
-    with pytest.raises(UsageError, match="must be a string"):
+@pytest.mark.parametrize("key", ["default_study", "default_device"])
+def test_a_default_that_is_no_string(tmp_path: Path, key: str) -> None:
+    (tmp_path / "workbench.toml").write_text(f"{key} = 3\n")
+    with pytest.raises(UsageError, match=f"{key} must be a string"):
         find_project(tmp_path)
 
 

@@ -18,10 +18,13 @@ class Project(Record, frozen=True):
     `settings` is the ``[tool.workbench]`` table of ``pyproject.toml`` (or the
     whole of ``workbench.toml``). `default_study` is the one that a version without a study
     means: as set there, or else the only one that there is; empty where that is open.
+    `default_device` is the one that is shown of several, as set there; empty for the one with
+    the newest profile.
     """
 
     root: Path
     default_study: str = ""
+    default_device: str = ""
     settings: dict[str, object] = msgspec.field(default_factory=dict)
 
     @property
@@ -86,17 +89,23 @@ def find_project(start: Path | None = None) -> Project | None:
         settings = _settings(folder)
         if settings is None:
             continue
-        study = settings.get("default_study", "")
-        if not isinstance(study, str):
-            raise UsageError(
-                f"{folder}: default_study must be a string, not {study!r}",
-                'Write default_study = "sgemm" in the [tool.workbench] table.',
-            )
+        study = _text(folder, settings, "default_study", "sgemm")
         if not study:
             names = studies_in(folder / "kernels")
             study = names[0] if len(names) == 1 else ""
-        return Project(root=folder, default_study=study, settings=settings)
+        device = _text(folder, settings, "default_device", "h200")
+        return Project(root=folder, default_study=study, default_device=device, settings=settings)
     return None
+
+
+def _text(folder: Path, settings: dict[str, object], key: str, such_as: str) -> str:
+    value = settings.get(key, "")
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{folder}: {key} must be a string, not {value!r}",
+            f'Write {key} = "{such_as}" in the [tool.workbench] table.',
+        )
+    return value
 
 
 def _here(start: Path | None) -> Path:

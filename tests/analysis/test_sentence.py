@@ -86,6 +86,32 @@ def test_the_same_machine_code_is_no_step_whatever_the_clock_says() -> None:
     assert text.endswith("v3 is 1.50× slower than v2.")
 
 
+def test_one_code_on_two_devices_is_told_by_their_limits_and_by_no_edit() -> None:
+    old, new = make_profile(), make_profile()
+    new = replaced(new, device=structs.replace(new.device, name="NVIDIA A100", slug="a100"))
+    times = make_timing(300e-6), structs.replace(make_timing(200e-6), device=new.device)
+    labels = ("v3@h200", "v3@a100")
+    comparison = compare(old, new, labels=labels, old_time=times[0], new_time=times[1], across=True)
+    assert comparison.comparable
+    told = explain(old, new, comparison)
+    assert told.sentence.startswith(
+        "Two devices: the same machine code on NVIDIA H200 and NVIDIA A100. "
+        "v3@a100 is 1.50× faster than v3@h200. The limit is "
+    )
+    assert told.sentence.endswith(" on both.")
+    kinds = [stop.kind for stop in told.strip]
+    assert kinds == ["limit", "doubt", "time", "limit"]
+    assert (told.tried, told.scores) == ((), ())
+
+
+def test_another_code_on_another_device_is_linked_to_no_edit() -> None:
+    old, new = step(), step()
+    new = replaced(new, device=structs.replace(new.device, name="NVIDIA A100", slug="a100"))
+    told = story(old, edited(new, "float", "double"), across=True)
+    assert told.sentence.startswith("Two devices: NVIDIA H200 and NVIDIA A100. ")
+    assert "linked" not in told.sentence and "hunk" not in told.sentence
+
+
 def test_only_noise_moves_nothing() -> None:
     slower = make_launch(metrics=make_metrics(**{"gpu__time_duration.sum": 312.1e-6}))
     text = story(make_profile(), make_profile(launches=(slower,))).sentence

@@ -248,6 +248,29 @@ def test_reports_of_different_chips_are_refused(report: Callable[[str], Path]) -
     assert "by force" in run(*arguments, "--force")
 
 
+def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
+    project: Path,
+) -> None:
+    store = Store(project / "profiles")
+    profile = store.load(store.find(study="demo", version="v3")[0].path)
+    (timing,) = store.timings(study="demo", version="v3")
+    half = msgspec.structs.replace(profile.device, name="NVIDIA H100", slug="h100")
+    store.save(msgspec.structs.replace(profile, device=half))
+    value, low, high = (2 * getattr(timing.time, key) for key in ("value", "low", "high"))
+    twice = msgspec.structs.replace(timing.time, value=value, low=low, high=high)
+    store.save_timing(msgspec.structs.replace(timing, device=half, time=twice))
+    text = run("v3@h100", "v3@h200")
+    assert "v3@h100 → v3@h200" in text and "2.00× faster" in text
+    assert "Two devices: the same machine code on NVIDIA H100 and NVIDIA H200." in " ".join(
+        text.split()
+    )
+    assert "the sources are the same" in text
+    arguments = ["diff", "v2", "v3@h100", "--device", "h200"]  # of one side it may be a slip
+    with pytest.raises(InconclusiveError) as error:
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert "devices" in error.value.message
+
+
 # --- cost ----------------------------------------------------------------------------
 
 

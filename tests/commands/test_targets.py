@@ -81,6 +81,40 @@ def test_the_device_with_the_newest_profile_is_taken(project: Path) -> None:
     assert resolve("v3", Selection(device="NVIDIA A100")).profile.device.slug == "a100"
 
 
+def test_a_device_may_be_named_with_the_version_by_the_beginning_of_its_name(
+    project: Path,
+) -> None:
+    other = Device(name="NVIDIA H100 80GB HBM3", slug="h100-80gb-hbm3", compute_capability=(9, 0))
+    record(project, recorded(project, "v3"), device=other, captured="2026-11-21T00:00:00Z")
+    pair = resolve_all(("v3@h200", "demo/v3@h100"), Selection())
+    assert [target.profile.device.name for target in pair] == [H200.name, other.name]
+    assert [target.label for target in pair] == ["v3@h200", "v3@h100"]
+    assert resolve("v3", Selection(device="h100")).profile.device.slug == other.slug
+    with pytest.raises(UsageError, match="no profile of demo/v3 is recorded for --device h10"):
+        resolve("v3@h10")
+    with pytest.raises(UsageError, match="`v3@` names no device"):
+        resolve("v3@")
+
+
+def test_sides_on_two_devices_have_their_problem_in_common(project: Path) -> None:
+    """On the other device v3 is recorded for n64 alone: v2 is shown on that problem too."""
+    other = Device(name="NVIDIA A100", slug="a100", compute_capability=(8, 0))
+    record(project, recorded(project, "v3"), device=other, problem="n64")
+    record(project, recorded(project, "v2"), problem="n64")
+    pair = resolve_all(("v2@h200", "v3@a100"), Selection())
+    assert [target.profile.problem for target in pair] == ["n64", "n64"]
+
+
+def test_the_projects_device_wins_over_the_newest(project: Path) -> None:
+    other = Device(name="NVIDIA A100", slug="a100", compute_capability=(8, 0))
+    record(project, recorded(project, "v3"), device=other, captured="2026-11-21T00:00:00Z")
+    (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "h200"\n')
+    assert resolve("v3").profile.device.name == "NVIDIA H200"
+    assert resolve("v3@a100").profile.device.name == "NVIDIA A100"
+    (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "b200"\n')
+    assert resolve("v3").profile.device.name == "NVIDIA A100"
+
+
 def test_both_sides_of_a_pair_come_from_what_they_have_in_common(project: Path) -> None:
     """v3 is newer on another device, where v2 was never recorded: compare on the H200."""
     other = Device(name="NVIDIA A100", slug="a100", compute_capability=(8, 0))

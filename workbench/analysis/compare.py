@@ -29,9 +29,10 @@ from workbench.analysis.launches.kernels import (
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.noise import left_noise, noise_of
 from workbench.analysis.remarks import disagreement, misread_sides
+from workbench.analysis.timing import Speed, TimeChange, time_change
 from workbench.counters import Counter, Missing, catalog
 from workbench.errors import InconclusiveError
-from workbench.model import Estimate, Number, Profile, Record, Timing
+from workbench.model import Number, Profile, Record, Timing
 from workbench.units import quantity, several
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
@@ -52,41 +53,6 @@ class Side(Record, frozen=True):
     captured: str
     kernels: tuple[str, ...]
     source_hash: str = ""
-
-
-class TimeChange(Record, frozen=True):
-    """Median times in seconds, and old/new with a conservative interval.
-
-    `low` is old.low / new.high and `high` is old.high / new.low: it contains the
-    true ratio whenever both 95% intervals contain their true times. For
-    independent measurements of equal width that is wider than a 95% interval of
-    the ratio (by a factor of about 1.4), so a speed-up that is called one, is one.
-    """
-
-    old_s: float
-    new_s: float
-    speedup: float
-    low: float
-    high: float
-
-    @property
-    def moved(self) -> bool:
-        """Whether the interval excludes "equally fast"."""
-        return not self.low <= 1.0 <= self.high
-
-
-class Speed(Record, frozen=True):
-    """Seconds on both sides, and whether they are apart; `profiled`: as the profiler saw them."""
-
-    old_s: float
-    new_s: float
-    moved: bool
-    profiled: bool
-
-    @property
-    def speedup(self) -> float:
-        """Old over new: above 1 the new side is faster."""
-        return self.old_s / self.new_s
 
 
 class Delta(Record, frozen=True):
@@ -171,6 +137,7 @@ def compare(
     new_time: Timing | None = None,
     force: bool = False,
     labels: tuple[str, str] | None = None,
+    across: bool = False,
 ) -> Comparison:
     """Compare two profiles counter by counter.
 
@@ -181,12 +148,13 @@ def compare(
         new_time: The same for `new`.
         force: Compare what is not comparable; `Comparison.reasons` says why it is not.
         labels: What to call the two sides (default: version, else kernel).
+        across: Two devices are meant to be compared: that they differ is no reason against it.
 
     Raises:
         InconclusiveError: the two are not comparable and `force` is not set.
     """
     names = labels or (label_of(old), label_of(new))
-    reasons = incomparable(old, new)
+    reasons = incomparable(old, new, across=across)
     both = side_by_side(old, new)
     pairs = pair_launches(both.old.launches, both.new.launches)
     kernels = kernel_changes(both, pairs)
@@ -206,7 +174,7 @@ def compare(
             f"{names[0]} and {names[1]} are not comparable: " + "; ".join(reasons),
             _remedy(old, new),
         )
-    time = time_change(old_time, new_time)
+    time = time_change(old_time, new_time, across=across)
     deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
     warnings = _warnings(both.old, both.new, before, after)
     if time is None and old_time is not None and new_time is not None:
@@ -254,8 +222,14 @@ def _remedy(old: Profile, new: Profile) -> str:
     )
 
 
-def incomparable(old: Profile, new: Profile) -> list[str]:
-    """Why the difference of two profiles would not be the code's; empty where it would."""
+def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[str]:
+    """Why the difference of two profiles would not be the code's; empty where it would.
+
+    Args:
+        old: The version before.
+        new: The version after.
+        across: Two devices were asked for.
+    """
     reasons = []
 
     def differ(what: str, a: str, b: str) -> None:
@@ -266,7 +240,8 @@ def incomparable(old: Profile, new: Profile) -> list[str]:
         if not any(launch.profiled for launch in profile.launches):
             reasons.append(f"{label_of(profile)} holds no profiled launch")
     differ("engines", old.engine, new.engine)
-    differ("devices", old.device.name, new.device.name)
+    if not across:
+        differ("devices", old.device.name, new.device.name)
     differ("studies", old.study, new.study)
     differ("problems", old.problem, new.problem)
     if old.problem == new.problem and old.parameters and new.parameters:
@@ -363,25 +338,6 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
             verdict = "better" if (delta < 0) == (counter.better == "lower") else "worse"
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
-
-
-def time_change(old: Timing | None, new: Timing | None) -> TimeChange | None:
-    """The change in time; None where a side has no timing, or they are of unlike things."""
-    if old is None or new is None:
-        return None
-    if (old.device.name, old.problem, old.cache) != (new.device.name, new.problem, new.cache):
-        return None
-    a: Estimate = old.time
-    b: Estimate = new.time
-    if min(a.low, b.low) <= 0:  # no time that a clock could give
-        return None
-    return TimeChange(
-        old_s=a.value,
-        new_s=b.value,
-        speedup=a.value / b.value,
-        low=a.low / b.high,
-        high=a.high / b.low,
-    )
 
 
 def _side(profile: Profile, label: str) -> Side:

@@ -11,7 +11,8 @@ captures of the same machine code differ by nothing but the machine. Judged by:
 * the build's flags, the debug notice of a report, and local memory as only a debug build uses
   it;
 * the text of the machine code, with grid, block and shared memory: the same code launched
-  alike is no change at all, and kernels beside it are another set of launches.
+  alike is no change at all, and kernels beside it are another set of launches;
+* the devices: what moved from one chip to another is not the code's.
 
 The rules are conservative: an algorithm that needs fewer operations, a fused kernel or fewer
 accumulations in global memory are work of the author, and only doubted (`Doubt.certain` is
@@ -43,7 +44,9 @@ from workbench.counters import Missing
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import quantity
 
-Kind = Literal["same-code", "launches", "debug", "parameters", "arithmetic", "output", "size"]
+Kind = Literal[
+    "same-code", "devices", "launches", "debug", "parameters", "arithmetic", "output", "size"
+]
 
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
 
@@ -63,6 +66,7 @@ _DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
 _WORD = 4
 #: What stands before the words where the work of a launch is the same.
 _HEADS = {
+    "devices": "Two devices",
     "launches": "Only the set of launches differs",
     "same-code": "The same kernel twice",
 }
@@ -98,8 +102,11 @@ def doubts(
     sides = (old, new)
     found: list[Doubt | None] = [*_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
-    if codes[0] is not None and codes[0] == codes[1]:
-        found.append(_twice(sides) or _other_size_of_one_code(sides))
+    same = codes[0] is not None and codes[0] == codes[1]
+    apart = _devices(sides, same)
+    found.append(apart)
+    if same:
+        found.append((None if apart else _twice(sides)) or _other_size_of_one_code(sides))
     else:
         found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
     return tuple(doubt for doubt in found if doubt is not None)
@@ -170,6 +177,15 @@ def _parameters(sides: tuple[Profile, Profile]) -> Doubt | None:
         return None
     words = ", ".join(f"{key} {a.get(key, '—')} → {b.get(key, '—')}" for key in differing)
     return Doubt(kind="parameters", words=f"the problem differs ({words})")
+
+
+def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
+    """Two chips, with what is known of the code that they ran."""
+    a, b = (side.device.name for side in sides)
+    if not a or not b or a == b:
+        return None
+    what = "the same machine code on " if same else ""
+    return Doubt(kind="devices", words=f"{what}{a} and {b}")
 
 
 # --- machine code ------------------------------------------------------------------

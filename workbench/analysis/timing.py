@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 
-from workbench.model import Estimate, Timing
+from workbench.model import Estimate, Record, Timing
 
 #: Confidence of every interval in this program.
 CONFIDENCE = 0.95
@@ -135,3 +135,65 @@ def drifted(samples: Sequence[float], least: float = 0.01) -> bool:
 def moved(low: float, high: float) -> float:
     """By how much a clock moved, relative to its highest value."""
     return (high - low) / high if high > 0 else 0.0
+
+
+class TimeChange(Record, frozen=True):
+    """Median times in seconds, and old/new with a conservative interval.
+
+    `low` is old.low / new.high and `high` is old.high / new.low: it contains the
+    true ratio whenever both 95% intervals contain their true times. For
+    independent measurements of equal width that is wider than a 95% interval of
+    the ratio (by a factor of about 1.4), so a speed-up that is called one, is one.
+    """
+
+    old_s: float
+    new_s: float
+    speedup: float
+    low: float
+    high: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether the interval excludes "equally fast"."""
+        return not self.low <= 1.0 <= self.high
+
+
+class Speed(Record, frozen=True):
+    """Seconds on both sides, and whether they are apart; `profiled`: as the profiler saw them."""
+
+    old_s: float
+    new_s: float
+    moved: bool
+    profiled: bool
+
+    @property
+    def speedup(self) -> float:
+        """Old over new: above 1 the new side is faster."""
+        return self.old_s / self.new_s
+
+
+def time_change(
+    old: Timing | None, new: Timing | None, *, across: bool = False
+) -> TimeChange | None:
+    """The change in time; None where a side has no timing, or they are of unlike things.
+
+    Args:
+        old: The time before.
+        new: The time after.
+        across: Two devices were asked for.
+    """
+    if old is None or new is None or (old.problem, old.cache) != (new.problem, new.cache):
+        return None
+    if old.device.name != new.device.name and not across:
+        return None
+    a: Estimate = old.time
+    b: Estimate = new.time
+    if min(a.low, b.low) <= 0:  # no time that a clock could give
+        return None
+    return TimeChange(
+        old_s=a.value,
+        new_s=b.value,
+        speedup=a.value / b.value,
+        low=a.low / b.high,
+        high=a.high / b.low,
+    )

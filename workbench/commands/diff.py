@@ -48,9 +48,9 @@ def command(
 ) -> None:
     """What moved from OLD to NEW, and by how much.
 
-    Each is a version (v2, sgemm/v2) or a report: x.ncu-rep, x.ncu-rep::kernel,
-    x.ncu-rep::kernel#2 (its second launch); or a capture: @before @after compare two
-    programs, @before::kernel one kernel of each.
+    Each is a version (v2, sgemm/v2, on one device v2@h100) or a report: x.ncu-rep,
+    x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before
+    @after compare two programs, @before::kernel one kernel of each.
 
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
@@ -93,6 +93,8 @@ def command(
 
         codes = hunk_codes(before.profile, after.profile)
     title, change = (after.version.title, after.version.change) if after.version else ("", "")
+    if after.version == before.version:
+        change = ""  # of one version on two devices nothing was changed
     if format_ == "json":
         from workbench.views.text.documents import dumps
         from workbench.views.text.step import step_document

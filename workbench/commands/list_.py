@@ -119,7 +119,7 @@ def _study_list(
     from workbench.errors import UsageError
     from workbench.measure.ladder import Family, Ladder
     from workbench.measure.recorded import find_ladders
-    from workbench.store import Store, device_slug
+    from workbench.store import Store, device_slug, means_device
     from workbench.views.sheets.list import StudyList
 
     name = study.name
@@ -130,16 +130,15 @@ def _study_list(
     ladders = find_ladders(store, project, (name,), loaded=study, damaged=damaged)
     devices = _devices(study, ladders)
     broken += damaged
-    if device is not None:
-        known = {device_slug(each): each for each in devices}
-        if device_slug(device) not in known:
-            there = ", ".join(devices) or "none"
-            raise UsageError(
-                f"nothing of {name} is recorded on a device {device!r}",
-                f"Recorded devices: {there}.",
-            )
-        devices = {known[device_slug(device)]: devices[known[device_slug(device)]]}
-    where, slug = next(iter(devices.items()), ("", ""))
+    wish = device if device is not None else project.default_device
+    meant = [each for each in devices.items() if means_device(wish, device_slug(each[0]))]
+    if device is not None and not meant:
+        there = ", ".join(devices) or "none"
+        raise UsageError(
+            f"nothing of {name} is recorded on a device {device!r}",
+            f"Recorded devices: {there}.",
+        )
+    where, slug = next(iter([*meant, *devices.items()]), ("", ""))
     recorded = _problems(study, ladders)
     first = [p.name for p in study.problems_for("profile") if p.name in recorded]
     wanted = problem or next(iter([*first, *recorded]), "")

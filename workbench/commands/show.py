@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """One version's (or report file's) counters, lines and rules.
 
-    TARGET is a version (v3, sgemm/v3) or a report: x.ncu-rep, x.ncu-rep::kernel,
-    x.ncu-rep::kernel#2 (its second launch); or a capture: @before for the whole program,
-    @before::kernel for what was profiled of it.
+    TARGET is a version (v3, sgemm/v3, on one device v3@h100) or a report: x.ncu-rep,
+    x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before for
+    the whole program, @before::kernel for what was profiled of it.
     """
     from workbench.commands.captures import is_program, show_program
 

@@ -169,19 +169,18 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
     Where nothing else is said: of its default problem, and measured on hardware rather
     than counted in the emulator.
     """
-    from workbench.store import device_slug
+    from workbench.store import means_device
 
     own = [ladder for ladder in recorded if ladder.name == name]
-    wanted = {
-        "problem": {selection.problem},
-        "device": {selection.device, device_slug(selection.device or "")},
-    }
-    for field, values in wanted.items():
-        text = getattr(selection, field)
+    for field, text in (("problem", selection.problem), ("device", selection.device)):
         if text is None:
             continue
         known = [getattr(ladder, field) for ladder in own]
-        own = [ladder for ladder in own if getattr(ladder, field) in values]
+        own = [
+            ladder
+            for ladder, there in zip(own, known, strict=True)
+            if there == text or (field == "device" and means_device(text, there))
+        ]
         if not own:
             raise UsageError(
                 f"nothing is recorded of {name} for --{field} {text}",
@@ -189,6 +188,7 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
             )
     default = _default_problem(project, name)
     own = [ladder for ladder in own if ladder.problem == default] or own
+    own = [ladder for ladder in own if means_device(project.default_device, ladder.device)] or own
     return max(own, key=_on_hardware)  # the first, where several are
 
 

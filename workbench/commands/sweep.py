@@ -312,7 +312,7 @@ def _recorded(
     """
     from workbench.errors import MissingError, UsageError
     from workbench.measure.plan import recorded, recorded_devices
-    from workbench.store import device_slug
+    from workbench.store import means_device
 
     devices = recorded_devices(project, study.name)
     if not devices:
@@ -320,8 +320,8 @@ def _recorded(
             f"no time of {study.name} is recorded below {project.profiles}",
             f"Record some: `workbench sweep {study.name}` on a machine with a GPU.",
         )
-    slug = device_slug(device) if device else next(iter(devices))
-    if slug not in devices:
+    slug = next((each for each in devices if device is None or means_device(device, each)), None)
+    if slug is None:
         raise UsageError(
             f"no time of {study.name} is recorded on a device {device!r}",
             f"Recorded devices: {', '.join(devices.values())}.",

@@ -1,4 +1,4 @@
-"""What a user typed, resolved to a profile: ``v3``, ``sgemm/v3``, ``x.ncu-rep::kernel``.
+"""What a user typed, resolved to a profile: ``v3``, ``sgemm/v3@h100``, ``x.ncu-rep::kernel``.
 
 Nothing heavy is imported before it is needed: a report brings the report reader, a
 version its study and the store.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from workbench.commands.captures import is_capture, open_capture
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
@@ -86,7 +88,7 @@ class Target(Record, frozen=True):
 
     `stale` says that the version's source was edited after the capture; `notes` are
     sentences that must stand beside any number that is shown. `picked`: one launch was asked
-    for, and it holds no other.
+    for, and it holds no other. `placed`: its device was named with it.
     """
 
     label: str
@@ -97,6 +99,7 @@ class Target(Record, frozen=True):
     stale: bool = False
     notes: tuple[str, ...] = ()
     picked: bool = False
+    placed: bool = False
 
 
 def is_report(text: str) -> bool:
@@ -151,7 +154,7 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
 
 
 def compared(before: Target, after: Target, *, force: bool) -> Comparison:
-    """What moved from one to the other, times included.
+    """What moved from one to the other, times included; on two devices where both are named.
 
     Raises:
         InconclusiveError: they are not comparable, and `force` is not set.
@@ -165,6 +168,7 @@ def compared(before: Target, after: Target, *, force: bool) -> Comparison:
         new_time=after.timing,
         force=force,
         labels=(before.label, after.label),
+        across=before.placed and after.placed,
     )
 
 
@@ -211,14 +215,12 @@ def _report_labels(texts: list[str]) -> dict[str, str]:
 
 def _one_launch(target: Target, number: int) -> Target:
     """A target of one launch. A recorded time is of all of them, and is left out."""
-    from msgspec.structs import replace
-
     from workbench.ncurep.read import select_launch
 
     profile = select_launch(target.profile, number, of=target.label)
     if len(target.profile.launches) == 1:
         return target
-    return replace(
+    return msgspec.structs.replace(
         target, label=f"{target.label}#{number}", profile=profile, timing=None, baseline=None
     )
 
@@ -237,6 +239,12 @@ class _Candidates:
 
         self.project: Project = require_project()
         default = selection.study or self.project.default_study
+        text, placed, device = text.partition("@")
+        self.where = placed + device
+        if placed and not device:
+            raise UsageError(f"`{text}@` names no device", "Write v5@h100, or v5 alone.")
+        if device:
+            selection = msgspec.structs.replace(selection, device=device)
         self.study_name, name = parse_target(_without_path(text), default)
         self.study = view_study(self.project, self.study_name)
         self.version = self.study.version(name)
@@ -252,7 +260,8 @@ class _Candidates:
     def _nothing(self, selection: Selection) -> UsageError:
         """The error for "not recorded": what is, and how to record what is not."""
         name = f"{self.study_name}/{self.version.id}"
-        wanted = [f"--{key} {value}" for key, value in _given(selection).items()]
+        fields = ("problem", "device", "engine")
+        wanted = [f"--{key} {value}" for key in fields if (value := getattr(selection, key))]
         what = f"no profile of {name} is recorded" + (f" for {' '.join(wanted)}" if wanted else "")
         if self.all:
             there = "; ".join(
@@ -304,7 +313,8 @@ class _Candidates:
         # The counters are whole: a time that cannot be read does not hide them.
         notes += [f"without its time: {error.message}" for error in damaged]
         return Target(
-            label=self.version.id,
+            label=f"{self.version.id}{self.where}",
+            placed=bool(self.where),
             profile=profile,
             timing=timing,
             baseline=baseline,
@@ -327,19 +337,10 @@ class _Candidates:
         return found[0] if found else None
 
 
-def _given(selection: Selection) -> dict[str, str]:
-    fields = {
-        "problem": selection.problem,
-        "device": selection.device,
-        "engine": selection.engine,
-    }
-    return {key: value for key, value in fields.items() if value}
-
-
 def _matches(entry: Entry, selection: Selection) -> bool:
-    from workbench.store import device_slug
+    from workbench.store import means_device
 
-    if selection.device and entry.device not in (selection.device, device_slug(selection.device)):
+    if selection.device and not means_device(selection.device, entry.device):
         return False
     return (selection.problem or entry.problem, selection.engine or entry.engine) == (
         entry.problem,
@@ -350,19 +351,26 @@ def _matches(entry: Entry, selection: Selection) -> bool:
 def _agree(recorded: list[_Candidates], selection: Selection) -> None:
     """Choose one entry for each, of the same problem, device and engine where there is one.
 
-    Order of preference: what all have in common, ncu before the emulator, the
-    study's default problem, the device with the newest profile.
+    Order of preference: what all have in common, ncu before the emulator, the study's
+    default problem, the project's default device, the device with the newest profile.
     """
     if not recorded:
         return
-    keys = [{(e.problem, e.device, e.engine) for e in each.entries} for each in recorded]
+    from workbench.store import means_device
+
+    def key(each: _Candidates, entry: Entry) -> tuple[str, str, str]:
+        return entry.problem, "" if each.where else entry.device, entry.engine
+
+    keys = [{key(each, e) for e in each.entries} for each in recorded]
     common = set.intersection(*keys)
     device = ""
     for each, own in zip(recorded, keys, strict=True):
-        among = [e for e in each.entries if (e.problem, e.device, e.engine) in (common or own)]
+        among = [e for e in each.entries if key(each, e) in (common or own)]
         among = _prefer(among, "engine", "ncu")
         among = _prefer(among, "problem", _default_problem(each.study, selection))
         among = _prefer(among, "device", device)
+        named = each.project.default_device
+        among = [e for e in among if named and means_device(named, e.device)] or among
         if len({entry.device for entry in among}) > 1:
             # Only here do several files have to be read: paths do not tell their age.
             newest = max(among, key=lambda entry: each.store.load(entry.path).captured)

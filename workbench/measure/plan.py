@@ -15,7 +15,7 @@ from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem, Record, Timing
 from workbench.project import Project
 from workbench.specs import Version
-from workbench.store import Store, natural_key
+from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import Study, source_hash
 
 Key = tuple[str, str]  # (version, problem)
@@ -229,9 +229,11 @@ def _same_baseline(study: Study, timing: Timing, hashes: dict[str, str]) -> bool
 
 
 def recorded_devices(project: Project, study: str) -> dict[str, str]:
-    """Slug -> name of the devices with times of a study, the newest time's first."""
+    """Slug -> name of the devices with times of a study: the project's own, then the newest."""
     newest: dict[str, tuple[str, str]] = {}
     for timing in Store(project.profiles).timings(study=study):
         rank = (timing.captured, timing.device.name)
         newest[timing.device.slug] = max(newest.get(timing.device.slug, ("", "")), rank)
-    return {slug: newest[slug][1] for slug in sorted(newest, key=newest.__getitem__, reverse=True)}
+    order = sorted(newest, key=newest.__getitem__, reverse=True)
+    order.sort(key=lambda slug: not means_device(project.default_device, slug))
+    return {slug: newest[slug][1] for slug in order}

@@ -59,6 +59,15 @@ def device_slug(name: str) -> str:
     return re.sub(r"^(?:(?:nvidia|tesla|geforce)-)+", "", slug) or "unknown"
 
 
+def means_device(wanted: str, slug: str) -> bool:
+    """Whether a device that somebody typed is the one of this slug.
+
+    Its name, its slug, or the beginning of it: ``h100`` means ``h100-80gb-hbm3``.
+    """
+    own = device_slug(wanted)
+    return bool(wanted) and (slug == own or slug.startswith(f"{own}-"))
+
+
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:
     """Sort key by which ``v2`` comes before ``v10``."""
     parts = re.split(r"(\d+)", text)

@@ -48,8 +48,14 @@ def tell(
     """
     if headline := headline_of(cause.doubts):
         # Of one machine code a difference in time is the machine's, and worth a word.
-        same = all(doubt.kind == "same-code" for doubt in cause.doubts)
-        return f"{headline} {_speed(comparison)}" if same else headline
+        kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
+        if kinds == {"same-code"}:
+            return f"{headline} {_speed(comparison)}"
+        if kinds == {"devices"}:
+            return " ".join(
+                filter(None, (headline, _speed(comparison), *_limits(comparison, cause)))
+            )
+        return headline
     clauses = [_speed(comparison), _by_kernel(comparison), _one_without_the_other(comparison)]
     speed = comparison.speed
     if speed is None or speed.moved:
@@ -232,6 +238,15 @@ def _unexplained(time: TimeSplit | None) -> str:
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
     return f"An estimated {signed(largest.delta_s, 's')} is not linked to any source change."
+
+
+def _limits(comparison: Comparison, cause: Cause) -> list[str]:
+    """What limits the code on either of two devices."""
+    both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
+    known = [(limit.words, label) for label, limit in both if limit is not None]
+    if len({words for words, _ in known}) == 1 < len(known):
+        return [f"The limit is {known[0][0]} on both."]
+    return [f"The limit is {words} on {label}." for words, label in known]
 
 
 def _limit(old: Limit | None, new: Limit | None) -> str:

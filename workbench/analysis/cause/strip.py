@@ -37,7 +37,11 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
     end = [limit_stop(cause.limit_new)] if cause.limit_new is not None else []
     if cause.other_work:
         head = headline(cause.doubts).partition(":")[0]
-        return (Stop(text=head, kind="doubt"), *end)
+        doubt = Stop(text=head, kind="doubt")
+        if {each.kind for each in cause.doubts if each.certain} != {"devices"}:
+            return (doubt, *end)
+        begin = [limit_stop(cause.limit_old, "")] if cause.limit_old is not None else []
+        return (*begin, doubt, *_time(comparison), *end)
     out = []
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
@@ -75,7 +79,7 @@ def _time(comparison: Comparison) -> tuple[Stop, ...]:
     return (Stop(text=speed_words(speed.speedup), counter="duration", kind="time"),)
 
 
-def limit_stop(limit: Limit) -> Stop:
+def limit_stop(limit: Limit, when: str = "now ") -> Stop:
     """The last word, which is all that there is to say of a version without a step."""
     known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
-    return Stop(text=f"now {limit.words}", counter=known, kind="limit")
+    return Stop(text=f"{when}{limit.words}", counter=known, kind="limit")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.compare import Comparison, TimeChange
+from workbench.analysis.compare import Comparison
 from workbench.analysis.launches.course import courses
 from workbench.analysis.memory.chart import memory
 from workbench.analysis.movers import movers
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.step import Step
+from workbench.analysis.timing import TimeChange
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.addresses import code_name
