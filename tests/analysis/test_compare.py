@@ -20,14 +20,10 @@ from tests.factories import (
     with_metrics,
 )
 from workbench.analysis.aggregate import Combined, combine, kernel_seconds, pair_launches
-from workbench.analysis.compare import (
-    Comparison,
-    TimeChange,
-    compare,
-    time_change,
-)
+from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.noise import noise_of
 from workbench.analysis.remarks import misread_words
+from workbench.analysis.timing import TimeChange, time_change
 from workbench.counters import Missing, catalog
 from workbench.errors import InconclusiveError
 from workbench.model import (
