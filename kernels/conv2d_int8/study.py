@@ -42,6 +42,9 @@ problems = {
     "c16_k132": _shape(1, 11, 13, 16, 132),
     # More images than an H200 has SMs: some blocks take a second tile.
     "n140": _shape(140, 1, 2, 16, 8),
+    # 157 tiles of 128 places (pixels, a column more a row, a row more an image): some of the 132
+    # blocks of v21 and v22, which stay, take a second tile.
+    "n140_h10": _shape(140, 10, 12, 16, 8),
     # Exactly one tile of everything, and the channels and filters of the large problem.
     "c128_k128": _shape(2, 8, 8, 128, 128),
 }

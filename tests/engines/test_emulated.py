@@ -71,6 +71,11 @@ def shipped() -> list[tuple[str, str]]:
     ]
 
 
+#: Problems for a second tile of blocks that stay: to other versions they are five to 25 seconds of
+#: what the smaller ones show as well.
+SECOND_TILE = {("conv2d_int8", "n140_h10"): ("v21", "v22")}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("study", "version"), shipped())
 def test_every_shipped_version_is_right_on_every_verify_problem(
@@ -80,6 +85,8 @@ def test_every_shipped_version_is_right_on_every_verify_problem(
     chosen = loaded.version(version)
     ran = 0
     for problem in loaded.problems_for("verify"):
+        if version not in SECOND_TILE.get((study, problem.name), version):
+            continue
         try:
             done = emulated(loaded, chosen, problem, RunOptions(seed=7))
         except UnableError:

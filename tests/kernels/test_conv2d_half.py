@@ -17,7 +17,7 @@ from workbench.engines.emulated.emulation import verified
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
 
-HOPPER = ("v13", "v14", "v15", "v16", "v17", "v18")
+HOPPER = ("v13", "v14", "v15", "v16", "v17", "v18", "v19", "v22")
 TENSOR = ("v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
 
 
@@ -123,6 +123,8 @@ def test_each_step_is_in_the_instructions(study: Study) -> None:
         "tma": lambda ptx: ptx.count("cp.async.bulk.tensor.4d.shared::cluster.global.im2col"),
         "wgmma": lambda ptx: ptx.count("wgmma.mma_async.sync.aligned.m64n128k16"),
         "wide": lambda ptx: ptx.count("wgmma.mma_async.sync.aligned.m64n256k16"),
+        "248": lambda ptx: ptx.count("wgmma.mma_async.sync.aligned.m64n248k16"),
+        "160": lambda ptx: ptx.count("wgmma.mma_async.sync.aligned.m64n160k16"),
         "registers": lambda ptx: ptx.count("setmaxnreg"),
     }
     has = {
@@ -140,8 +142,10 @@ def test_each_step_is_in_the_instructions(study: Study) -> None:
     assert has["v13"] == {"tma", "wgmma"}
     for name in HOPPER[1:4]:
         assert has[name] == {"tma", "wgmma", "registers"}, name
-    for name in HOPPER[4:]:
+    for name in HOPPER[4:6]:
         assert has[name] == {"tma", "wide", "registers"}, name
+    assert has["v19"] == {"tma", "wide", "248", "160", "registers"}
+    assert has["v22"] == {"tma", "248", "registers"}
 
 
 @ladders.needs_compiler
@@ -234,9 +238,8 @@ def test_cudnn_says_why_it_cannot_run_here(study: Study) -> None:
 def test_one_block_does_the_tiles_of_all(study: Study, name: str) -> None:
     """Small problems have fewer tiles than a chip has blocks: one block must do them in turns."""
     version = study.version(name)
-    (launch,) = version.launches
-    alone = msgspec.structs.replace(launch, grid=("1",))
-    changed = msgspec.structs.replace(version, launches=(alone,))
+    alone = tuple(msgspec.structs.replace(each, grid=("1",)) for each in version.launches)
+    changed = msgspec.structs.replace(version, launches=alone)
     problem = study.problem("c72_k136")
     assert resolve_launches(study, version, problem)[0].grid[0] > 1
     verified(*ladders.emulated(study, changed, problem, RunOptions(seed=3)))
