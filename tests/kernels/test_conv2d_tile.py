@@ -82,7 +82,7 @@ def test_each_rung_says_what_it_changed_and_what_it_expects(study: Study) -> Non
 
 def test_indices_and_grids_that_are_too_small_are_refused_with_the_reason(study: Study) -> None:
     large = Problem(name="large", parameters={"C": 2, "K": 1, "H": 32768, "W": 32768})
-    many = Problem(name="many", parameters={"C": 1, "K": 65536, "H": 6, "W": 6})
+    many = Problem(name="many", parameters={"C": 1, "K": 2**18, "H": 6, "W": 6})
     for version in ladders.rungs(study):
         for problem in (large, many):
             with pytest.raises(UsageError, match=r"cannot do problem .*its indices are 32-bit"):
@@ -125,6 +125,10 @@ def test_what_each_step_is_about_is_in_the_code(study: Study) -> None:
         assert ptx[name].count("ld.shared.v4.f32") <= 6 * 9 + 7 * 3, name
     # 4×3 outputs of two channels.
     assert ptx["v8"].count("fma.rn.f32") == 24 * 36
+    # Rows of 16 pixels for eight rows of outputs: six rows of taps, three pairs of columns, three
+    # products; big and small terms are fetched once each.
+    assert ptx["v9"].count("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") == 8 * 6 * 3 * 3
+    assert ptx["v9"].count("ldmatrix.sync.aligned.m8n8.x4.shared.b16") == 13 * 3 * 2
 
 
 @ladders.needs_compiler
@@ -141,6 +145,8 @@ def test_what_each_step_is_about_is_in_the_code(study: Study) -> None:
         ("v7", "last ? -(STAGES - 1) * TILE_BYTES : TILE_BYTES", "TILE_BYTES", "c6_k6_w140"),
         ("v8", "taps[stage][r][threadIdx.z * KT + n]", "taps[stage][r][n]", "c6_k6_w140"),
         ("v6", "tile[C % 2][threadIdx.y * TR]", "tile[C % 2][threadIdx.y]", "c6_k6_w140"),
+        ("v9", "mma(part[i - r], a_small, taps[r][s]);", ";", "p4_q8"),
+        ("v9", "int channels = min(8, C - c)", "int channels = 8", "c5_k7_w33"),
     ],
 )
 def test_verification_finds_the_mistake(

@@ -12,7 +12,9 @@ from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
 from workbench.study.launches import ScalarArg
 
-LADDER = ("v0", "v1", "v2", "v3")
+LADDER = ("v0", "v1", "v2", "v3", "v4")
+# What the CPU shim can run; v4 says in PTX how it loads.
+PLAIN = LADDER[:4]
 SCALE, OFFSET = 1.25, -0.75
 
 
@@ -22,8 +24,8 @@ def study() -> Study:
 
 
 @ladders.needs_host_compiler
-@pytest.mark.parametrize("version", LADDER)
-def test_every_rung_is_right_at_every_awkward_size(
+@pytest.mark.parametrize("version", PLAIN)
+def test_every_plain_rung_is_right_at_every_awkward_size(
     study: Study, version: str, tmp_path: Path
 ) -> None:
     problems = list(study.problems_for("verify"))
@@ -51,6 +53,23 @@ def test_the_shim_finds_a_kernel_that_is_wrong(
 
 
 @ladders.needs_compiler
+@pytest.mark.parametrize(
+    ("right", "wrong", "symptom"),
+    [
+        ("const int vectors = n / 4;", "const int vectors = (n + 3) / 4;", "out of bounds"),
+        ("else if (i == vectors)", "else if (false)", "never written"),
+    ],
+)
+def test_the_emulator_finds_a_kernel_that_is_wrong(
+    study: Study, right: str, wrong: str, symptom: str
+) -> None:
+    problem = study.problem("r33_c65")
+    assert ladders.verdict(study, study.version("v4"), problem) == ""
+    broken = ladders.mutated(study.version("v4"), right, wrong)
+    assert symptom in ladders.verdict(study, broken, problem)
+
+
+@ladders.needs_compiler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_every_rung_compiles_clean_and_small(study: Study, arch: str) -> None:
     for version in ladders.rungs(study):
@@ -63,10 +82,13 @@ def test_every_rung_compiles_clean_and_small(study: Study, arch: str) -> None:
 
 @ladders.needs_compiler
 def test_v2_and_v3_move_four_floats_at_a_time(study: Study) -> None:
-    for name, count in (("v1", 0), ("v2", 1), ("v3", 4)):
+    for name, count in (("v1", 0), ("v2", 1), ("v3", 4), ("v4", 0)):
         ptx = ladders.built(study.version(name)).ptx
         assert ptx.count("ld.global.nc.v4.f32") == count, name
         assert ptx.count("st.global.v4.f32") == count, name
+    # v4 says besides that nobody will ask again.
+    assert ptx.count("ld.global.nc.L1::no_allocate.v4.f32") == 1
+    assert ptx.count("st.global.cs.v4.f32") == 1
 
 
 @ladders.needs_compiler
