@@ -94,7 +94,7 @@ goldens: $(VENV)/.dev ## Rewrite the golden files; read the diff before you comm
 	WORKBENCH_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q $$(grep -rl --include="test_*.py" goldens tests)
 
 agreement: $(VENV)/.demo ## The emulator's counters against every recorded profile, as a table
-	$(BIN)/python -m benchmarks.agreement
+	$(BIN)/python -m benchmarks.agreement --jobs $(or $(JOBS),1)
 
 truth: $(VENV)/.demo ## What is told of every labelled step, judged (PAIRS=folder of other people's reports)
 	$(BIN)/python -m benchmarks.truth $(if $(PAIRS),--pairs $(PAIRS))

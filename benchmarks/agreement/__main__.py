@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.agreement.lines import COUNTERS, Agreement, Tally, agreement
+from benchmarks.agreement.lines import COUNTERS, Agreement, Tally
+from benchmarks.agreement.recorded import compared_all
 from benchmarks.document import replace
-from workbench.errors import WorkbenchError
 from workbench.project import require_project
 from workbench.store import Store
-from workbench.study.folder import load_study
 
 SECTORS = "memory_l2_theoretical_sectors_global"
 WAVES = "memory_l1_wavefronts_shared"
@@ -94,6 +92,7 @@ def main() -> int:
     parser.add_argument(
         "--misread", action="store_true", help="compare the copies that ncu misreads as well"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="profiles at a time (default: 1)")
     parser.add_argument(
         "studies", nargs="*", help="studies, or versions as study/version (default: all)"
     )
@@ -104,31 +103,30 @@ def main() -> int:
     for name, heading in HEADINGS.items():
         heads += [f"{heading}: lines", "total"] if name in GOALS else [heading]
     heads += ["instructions", "sampled", "misread"]
-    table = ["| " + " | ".join(heads) + " |\n", "|" + " --- |" * len(heads) + "\n"]
-    sys.stdout.write("".join(table))
+    head = "| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads) + "\n"
+    sys.stdout.write(head)
+    rows: list[tuple[int, str]] = []
     every: list[tuple[str, Agreement]] = []
-    unable: dict[str, str] = defaultdict(str)
+    unable = 0
     begin = time.perf_counter()
-    for entry in store.find(engine="ncu"):
-        names = {entry.study, f"{entry.study}/{entry.version}"}
-        if options.studies and names.isdisjoint(options.studies):
-            continue
+    entries = [
+        entry
+        for entry in store.find(engine="ncu")
+        if not options.studies
+        or {entry.study, f"{entry.study}/{entry.version}"} & set(options.studies)
+    ]
+    for entry, agreements, error in compared_all(project, entries, options.misread, options.jobs):
         title = f"{entry.study} {entry.version}"
-        try:
-            study = load_study(project, entry.study)
-            if study.version(entry.version).kind == "python":
-                continue
-            for found in agreement(study, store.load(entry.path), misread=options.misread):
-                table.append(row(title, entry.problem, found))
-                sys.stdout.write(table[-1])
-                sys.stdout.flush()
-                every.append((title, found))
-                for name in COUNTERS:
-                    for apart in found.columns[name].apart:
-                        sys.stderr.write(f"  {title} {entry.problem}: {apart} ({name})\n")
-        except WorkbenchError as error:
-            unable[f"{title} {entry.problem}"] = error.message
-            sys.stderr.write(f"  {title} {entry.problem}: {error.message}\n")
+        for found in agreements:
+            rows.append((entries.index(entry), row(title, entry.problem, found)))
+            print(rows[-1][1], end="", flush=True)
+            every.append((title, found))
+            for name in COUNTERS:
+                for apart in found.columns[name].apart:
+                    sys.stderr.write(f"  {title} {entry.problem}: {apart} ({name})\n")
+        if error:
+            unable += 1
+            sys.stderr.write(f"  {title} {entry.problem}: {error}\n")
     if not every:
         sys.stderr.write("no recorded profile of a CUDA version keeps its PTX\n")
         return 1
@@ -137,8 +135,9 @@ def main() -> int:
     if options.write is not None:
         said = "\nIn all: " + "; ".join(text.splitlines()) + ".\n"
         marks = f"<!-- {options.mark} -->", f"<!-- end of {options.mark} -->"
-        replace(options.write, marks, "".join(table) + said)
-    sys.stderr.write(f"{time.perf_counter() - begin:.0f} s, {len(unable)} could not be run\n")
+        rows.sort(key=lambda each: each[0])
+        replace(options.write, marks, head + "".join(text for _, text in rows) + said)
+    sys.stderr.write(f"{time.perf_counter() - begin:.0f} s, {unable} could not be run\n")
     return 0 if met else 1
 
 
