@@ -119,7 +119,8 @@ def main() -> int:
         title = f"{entry.study} {entry.version}"
         for found in agreements:
             rows.append((entries.index(entry), row(title, entry.problem, found)))
-            print(rows[-1][1], end="", flush=True)
+            sys.stdout.write(rows[-1][1])
+            sys.stdout.flush()
             every.append((title, found))
             for name in COUNTERS:
                 for apart in found.columns[name].apart:
