@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from workbench.engines.gpu.libcuda import Driver, attributes_of
+from workbench.engines.gpu.libcuda import Driver, attributes_of, open_device
 from workbench.model import Dim3
 from workbench.study.launches import ResolvedLaunch
 from workbench.study.tensormap import Im2col, TensorMap
@@ -35,6 +35,22 @@ def test_attributes_are_laid_out_as_the_driver_reads_them(
     raw = [bytes(each) for each in found]
     words = [[int.from_bytes(each[at : at + 4], "little") for at in (0, 8, 12, 16)] for each in raw]
     assert [(number, tuple(value)) for number, *value in words] == want
+
+
+def test_a_device_is_opened_for_whoever_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+
+    def call(self: Driver, name: str, *given: Any) -> None:
+        called.append(name)
+        if name == "cuDeviceGet":
+            ctypes.memset(given[0], 7, 1)
+        if name == "cuDevicePrimaryCtxRetain":
+            assert given[1].value == 7
+
+    monkeypatch.setattr(Driver, "__init__", lambda self: None)
+    monkeypatch.setattr(Driver, "call", call)
+    open_device()
+    assert called == ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"], "and is not given back"
 
 
 TILED = TensorMap("bfloat16", (64, 9, 5), (256, 4096), (64, 4, 1), (1, 2, 1), 128, offset=32)

@@ -165,6 +165,39 @@ def test_workers_load_what_they_need_while_the_plan_is_made(
     assert code == 0 and "3 of 3 are taken from the store" in err
 
 
+#: It comes to an end when inputs and reference are there, and gives up on them after a minute.
+LOADING = """
+    import time
+    from pathlib import Path
+    end = time.time() + 60
+    while len(list(Path.cwd().glob("made-*"))) < 2 and time.time() < end:
+        time.sleep(0.01)
+    with Path("loaded").open("a") as file:
+        file.write(f"{time.time()} {end}\\n")
+    return \"\""""
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_inputs_and_reference_are_made_while_the_library_loads_and_nothing_runs_before(
+    cli: Cli,
+    project: Project,
+    project_file: Edit,
+    gpus: Callable[..., None],
+    log: Callable[[], list[dict[str, Any]]],
+) -> None:
+    gpus(gpu(0))
+    made = "__import__('pathlib').Path('made-{}').touch()"
+    for what, name in (("rng", "inputs"), ("inputs", "reference")):
+        head = f"(problem, {what}):"
+        project_file("study.py", f"{name}{head}", f"{name}{head}\n    {made.format(name)}")
+    project_file("library.py", '\n    return ""', LOADING)
+    code, _, err = cli("time", "v0", "--again", *QUICK)
+    assert code == 0, err
+    loaded, given_up = map(float, (project.root / "loaded").read_text().split()[:2])
+    assert loaded < given_up
+    assert log()[0]["at"] > loaded
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("stand_in")
 def test_one_gpu_that_is_named_is_the_one_that_is_used(

@@ -9,8 +9,10 @@ consequence. Its exit code is 0 where all went well, 1 where a result names a fa
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +23,8 @@ import msgspec
 
 from workbench.engines.gpu.bench import Bench, Benches, Run
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError, set_bytes
+from workbench.engines.gpu.libcuda import DriverError, open_device
+from workbench.engines.gpu.programs import load_library
 from workbench.engines.host.job import (
     Check,
     Executable,
@@ -204,11 +208,14 @@ def _stamp(path: Path) -> tuple[int, int]:
 def work(jobs: Iterator[Job], answers: Answers) -> None:
     """Do the jobs one after another, in one context, and keep a result of each.
 
-    There are fewer where a fault took the context with it. The device is opened before the
-    first job is asked for.
+    There are fewer where a fault took the context with it. Where the first is to make ready, the
+    device is opened before the next is asked for, and the library loads on beside that one.
     """
     session = Session()
     benches = Benches()
+    first = list(itertools.islice(jobs, 1))
+    loading = _prepare(benches, first[0]) if first and first[0].task == "prepare" else None
+    jobs = itertools.chain(first, jobs)
     try:
         with session:
             for job in jobs:
@@ -216,18 +223,21 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                     answers.add(Result(task=job.task, elsewhere=True))
                     continue
                 answers.keep()  # so that whoever reads them knows which job is at work
-                result = _one(session, benches, job)
+                result = _one(session, benches, job, loading)
                 answers.add(result)
                 answers.keep()
                 failure = result.failure
                 if failure and (failure.kind in _FATAL or not session.alive()):
                     break
-                session.release()
+                if job.task != "prepare":
+                    session.release()
     except WorkerError as error:  # the device could not even be opened
         for job in jobs:
             answers.add(Result(task=job.task, failure=error.failure))
             break
     answers.keep()
+    if loading is not None and answers.well:  # else the process ends without tidying up
+        loading.join()
 
 
 def _claimed(job: Job) -> bool:
@@ -241,18 +251,17 @@ def _claimed(job: Job) -> bool:
     return True
 
 
-def _one(session: Session, benches: Benches, job: Job) -> Result:
+def _one(session: Session, benches: Benches, job: Job, loading: threading.Thread | None) -> Result:
     """One job; every failure that can be foreseen is in the result."""
     result = Result(task=job.task)
     if job.task == "describe":
         return msgspec.structs.replace(result, device=session.describe())
     if job.task == "prepare":
-        _prepare(benches, job)
-        return result
+        return result  # it goes on beside the next one
     session.guards = not job.sanitize
     session.step = f"preparing {job.problem}"
     try:
-        bench = benches.of(job)
+        bench = _bench(benches, job, loading)
         result = msgspec.structs.replace(
             result,
             parameters=bench.parameters,
@@ -274,19 +283,49 @@ def _one(session: Session, benches: Benches, job: Job) -> Result:
     return msgspec.structs.replace(result, failure=failure)
 
 
-def _prepare(benches: Benches, job: Job) -> None:
-    """Load what the study's jobs will need: its code, and the library of its baseline.
+def _prepare(benches: Benches, job: Job) -> threading.Thread:
+    """Open the device, and load what the study's jobs will need: code, and the baseline's library.
 
-    What is wrong with either is left to the jobs, which can say whose fault it is.
+    What is wrong with any of it is left to the jobs, which can say whose fault it is.
+
+    Returns:
+        What still loads the library.
     """
+
+    def device() -> None:
+        with contextlib.suppress(DriverError):
+            open_device()
+
+    def library() -> None:
+        with contextlib.suppress(Exception):
+            baseline = benches.study(job).baseline
+            if baseline is not None and baseline.kind == "python":
+                load_library(Path(baseline.path), baseline.id)
+
+    opening = threading.Thread(target=device, daemon=True)
+    opening.start()
+    with contextlib.suppress(WorkerError):
+        benches.study(job)
+    loading = threading.Thread(target=library, daemon=True)
+    loading.start()
     import workbench.engines.gpu.conditions
     import workbench.engines.gpu.stopwatch  # noqa: F401 - loaded now, used later
-    from workbench.engines.gpu.programs import load_library
 
-    with contextlib.suppress(Exception):
-        baseline = benches.study(job).baseline
-        if baseline is not None and baseline.kind == "python":
-            load_library(Path(baseline.path), baseline.id)
+    opening.join()
+    return loading
+
+
+def _bench(benches: Benches, job: Job, loading: threading.Thread | None) -> Bench:
+    """The bench of a job; what was still loaded meanwhile is there then, and disturbs no time."""
+    try:
+        bench = benches.of(job)
+        if loading is not None and loading.is_alive():
+            with contextlib.suppress(Exception):  # it will be asked for again, and fail again
+                bench.refer()
+        return bench
+    finally:
+        if loading is not None:
+            loading.join()
 
 
 def _on_device(session: Session, bench: Bench, job: Job, result: Result) -> Result:

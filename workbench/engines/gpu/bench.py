@@ -61,23 +61,28 @@ class Bench:
             8 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
         )
 
-    def check(
-        self, version: str, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]
-    ) -> Check:
-        """Compare a version's outputs with the reference, which is computed once."""
+    def refer(self) -> dict[str, NDArray[np.float64]]:
+        """The reference, of all elements or of those chosen; it is computed once."""
         if self._reference is None:
             study = self.study
             if study.can_sample and study.flops(self.problem) >= SAMPLE_ABOVE_FLOPS:
                 sizes = {
                     spec.name: int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
                 }
-                self._sample = random_places(self._rng, sizes)
+                self._sample = self._sample or random_places(self._rng, sizes)
                 self._reference = study.reference_at(self.problem, self.inputs, self._sample)
             else:
                 self._reference = study.reference(self.problem, self.inputs)
+        return self._reference
+
+    def check(
+        self, version: str, outputs: Mapping[str, NDArray[Any]], strayed: tuple[str, ...]
+    ) -> Check:
+        """Compare a version's outputs with the reference."""
+        reference = self.refer()
         return compare(
             outputs,
-            self._reference,
+            reference,
             self.study.tolerance_of(version),
             sample=self._sample,
             strayed=strayed,

@@ -248,6 +248,21 @@ class Driver:
         return np.void(memory.raw[start : start + _TENSOR_MAP_BYTES])
 
 
+def open_device() -> None:
+    """Make the primary context of the first device, which stays until the process ends.
+
+    Whoever retains it later has it at once. PyCUDA would keep all of Python waiting for as long
+    as the driver takes; called through ctypes, it does not.
+
+    Raises:
+        DriverError: there is no driver, or no device.
+    """
+    driver, device, context = Driver(), ctypes.c_int(), ctypes.c_void_p()
+    driver.call("cuInit", 0)
+    driver.call("cuDeviceGet", ctypes.byref(device), 0)
+    driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+
+
 class CudaGraph:
     """An instantiated graph. `close` frees it; replaying is one driver call."""
 
