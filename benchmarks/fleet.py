@@ -325,7 +325,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "project"
-        path = [str(ROOT)]
+        path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {}
         if asked.real:
             make_real(root)
