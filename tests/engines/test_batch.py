@@ -202,7 +202,7 @@ def test_time_all_keeps_what_went_well_and_tells_what_did_not(
         said = "kept" if isinstance(outcome, Timing) else outcome.message.split(" while")[0]
         told.append((subject.version.id, subject.problem.name, said))
 
-    runner.time_all([subjects], QUICK, tell)
+    runner.time_all(subjects, QUICK, tell)
     assert told == [
         ("v0", "n1000", "kept"),
         ("v1", "n1000", "v1 crashed on n1000"),

@@ -21,26 +21,21 @@ def job(version: str) -> Job:
     return Job(task="verify", study="double", problem="n7", seed=1, program=program)
 
 
-def test_a_feed_tells_each_job_once_whoever_watches() -> None:
-    told: list[tuple[list[str], bool]] = []
+def test_whoever_watches_a_feed_looks_at_once_and_when_the_rest_comes() -> None:
+    seen: list[tuple[list[str], bool]] = []
 
-    def grown(new: Sequence[Job], last: bool) -> None:
-        told.append(([each.program.version for each in new], last))
+    def look() -> None:
+        seen.append(([each.program.version for each in feed], feed.closed))
 
     feed = Feed([job("v0")], more=True)
-    feed.add([job("v1")])
-    with feed.watched(grown):
-        feed.add([job("v2")])
-    feed.add([job("v3")])
-    with feed.watched(grown):
-        feed.add([], last=True)
-    assert told == [
-        (["v0", "v1"], False),
-        (["v2"], False),
-        (["v3"], False),
-        ([], True),
-    ]
-    assert feed.closed and len(feed) == 4
+    with feed.watched(look):
+        pass
+    with feed.watched(look):
+        feed.complete([job("v1"), job("v2")])
+    with feed.watched(look):
+        pass
+    assert seen == [(["v0"], False)] * 2 + [(["v0", "v1", "v2"], True)] * 2
+    assert len(feed) == 3
 
 
 def test_the_time_limit_does_not_run_while_a_worker_waits(
@@ -54,7 +49,7 @@ def test_the_time_limit_does_not_run_while_a_worker_waits(
         assert read_orders(orders).more
         now = time.monotonic()
         waiting.append(moved() >= now)
-        feed.add([job("v0")], last=True)
+        feed.complete([job("v0")])
         assert not read_orders(orders).more and len(read_orders(orders).jobs) == 1
         now = time.monotonic()
         waiting.append(moved() >= now)

@@ -179,7 +179,7 @@ class Payload:
             else:
                 self._finish(number, device=found.device.slug)
 
-        self._runner.time_all([list(left.values())], self._order.timing, timed)
+        self._runner.time_all(list(left.values()), self._order.timing, timed)
 
     def _profile(self, number: int, subject: Subject) -> None:
         runner = self._runner

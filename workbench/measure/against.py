@@ -154,8 +154,7 @@ def _in_turns(
             outcome = InconclusiveError(outcome.message, outcome.hint)
         found[place] = outcome
 
-    if pairs:
-        gpu.in_turns(pairs[0][0].study.name, [pairs], PAIRS, tell)
+    gpu.in_turns(pairs, PAIRS, tell)
     return [found[place] for place in range(len(pairs))]
 
 

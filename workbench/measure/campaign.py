@@ -243,10 +243,6 @@ class Campaign:
         total = len(subjects)
         count = 0
 
-        def handed() -> Iterator[Sequence[Subject]]:
-            yield subjects
-            self._meanwhile()
-
         def begin(subject: Subject) -> None:
             self._display.step(f"{subject.version.id} {subject.problem.name}")
 
@@ -263,7 +259,9 @@ class Campaign:
         )
         self._display.say(f"time {what} ({self._options.cache} caches)")
         with self._display.counting(total):
-            self._runner.time_all(handed(), self._options, tell, begin=begin)
+            self._runner.time_all(
+                subjects, self._options, tell, begin=begin, meanwhile=self._meanwhile
+            )
 
     def _subjects(self, combinations: Sequence[Combination]) -> list[Subject]:
         versions: dict[str, Version] = {each.version.id: each.version for each in combinations}

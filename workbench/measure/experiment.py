@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -206,7 +206,7 @@ class Experiment:
         """
         self._say(f"time {subject.version.id} on {subject.problem.name} ({options.cache} caches)")
         outcomes: list[Timing | WorkbenchError] = []
-        self.time_all([[subject]], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
+        self.time_all([subject], options, lambda _, outcome: outcomes.append(outcome), keep=keep)
         (outcome,) = outcomes
         if isinstance(outcome, WorkbenchError):
             raise outcome
@@ -214,11 +214,12 @@ class Experiment:
 
     def time_all(
         self,
-        batches: Iterable[Sequence[Subject]],
+        subjects: Sequence[Subject],
         options: TimeOptions,
         tell: Callable[[Subject, Timing | WorkbenchError], None],
         *,
         begin: Callable[[Subject], None] = lambda _subject: None,
+        meanwhile: Callable[[], None] = lambda: None,
         keep: bool = True,
     ) -> None:
         """Time versions on problems, each with the study's baseline in turns beside it.
@@ -226,30 +227,22 @@ class Experiment:
         Subjects on the same problem should stand together: they share inputs and reference.
 
         Args:
-            batches: What to time, in this order, in as few worker processes as faults allow;
-                those of the first batch are timed while the next is awaited.
+            subjects: What to time, in this order, in as few worker processes as faults allow.
             options: How long and in what state of the caches.
             tell: Called once a subject, as its timing (which is kept by then) or error comes;
                 from another thread.
             begin: Called with each subject before it is measured.
+            meanwhile: Called while the workers are busy.
             keep: Store each timing.
 
         Raises:
             MissingError: no worker can run here.
         """
-        subjects: list[Subject] = []
-        said: list[list[Notice]] = []
-
-        def pairs() -> Iterator[list[tuple[Subject, Subject | None]]]:
-            for batch in batches:
-                beside = [self._baseline(subject) for subject in batch]
-                subjects.extend(batch)
-                said.extend(notices for _, notices in beside)
-                yield [(subject, rival) for subject, (rival, _) in zip(batch, beside, strict=True)]
+        beside = [self._baseline(subject) for subject in subjects]
 
         def one(place: int, outcome: Timing | WorkbenchError) -> None:
             if isinstance(outcome, Timing):
-                notices = (*said[place], *outcome.notices)
+                notices = (*beside[place][1], *outcome.notices)
                 outcome = msgspec.structs.replace(outcome, notices=notices)
                 try:
                     if keep:
@@ -258,7 +251,8 @@ class Experiment:
                     outcome = error
             tell(subjects[place], outcome)
 
-        self.gpu.time(self.study.name, pairs(), options, one, lambda place: begin(subjects[place]))
+        pairs = [(subject, rival) for subject, (rival, _) in zip(subjects, beside, strict=True)]
+        self.gpu.time(pairs, options, one, lambda place: begin(subjects[place]), meanwhile)
 
     def _baseline(self, subject: Subject) -> tuple[Subject | None, list[Notice]]:
         baseline = self.study.baseline

@@ -51,7 +51,7 @@ def run_batch(
 
     Args:
         project: Its root is the workers' working folder.
-        feed: What to do, of one or several versions; this ends when no more can follow.
+        feed: What to do, of one or several versions; this ends when all of them are done.
         where: Launcher, and the time limit of each job.
         tell: Called once for every job with its place in `feed`, as the ending comes; from
             another thread.
@@ -67,7 +67,7 @@ def run_batch(
     # Workers without a result in a row; -1 once there was one: then a worker can run here.
     silent = 0
     while state.begin_worker():
-        with feed.watched(state.grown):
+        with feed.watched(state.completed):
             results, finished = run_jobs(
                 project, state.part, where, on_result=state.answered, stop=stop
             )
@@ -115,22 +115,24 @@ class _Remaining:
     def begin_worker(self) -> bool:
         """Whether another worker is needed; if so, with what is left for it."""
         feed = self._feed
-        self.places = self._untried(self.places)
-        if not self.places and self._known == len(feed) and feed.closed:
+        closed = feed.closed  # if so, its length is the last one
+        self.places = self._untried([*self.places, *self._new()])
+        if not self.places and closed:
             return False
-        self.part = Feed([feed[place] for place in self.places], more=True)
+        self.part = Feed([feed[place] for place in self.places], more=not closed)
         self._count = 0
         if self.places:
             self._begin(self.places[0])
         return True
 
-    def grown(self, new: Sequence[Job], last: bool) -> None:
-        """The feed has more jobs (`workbench.engines.host.feed.Grown`)."""
+    def completed(self) -> None:
+        """The worker at work is told of the rest, if the feed has it by now."""
+        if self.part.closed or not self._feed.closed:
+            return
         idle = self._count == len(self.places)
-        places = self._untried(range(self._known, self._known + len(new)))
-        self._known += len(new)
+        places = self._untried(self._new())
         self.places += places
-        self.part.add([self._feed[place] for place in places], last=last)
+        self.part.complete([self._feed[place] for place in places])
         if idle and places:
             self._begin(places[0])
 
@@ -142,6 +144,12 @@ class _Remaining:
             self._tell(self.places[at], _judged(job, result))
         if self._count < len(self.places):
             self._begin(self.places[self._count])
+
+    def _new(self) -> range:
+        """Places of the jobs that have come since this was asked last."""
+        new = range(self._known, len(self._feed))
+        self._known = new.stop
+        return new
 
     def _untried(self, places: Sequence[int]) -> list[int]:
         """The places of jobs of versions that have not hung; of the others it is told."""

@@ -7,7 +7,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -54,7 +54,7 @@ def worker_argv(folder: Path) -> tuple[str, ...]:
     )
 
 
-def stage(root: Path, folder: Path, jobs: Sequence[Job], *, more: bool = False) -> None:
+def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) -> None:
     """Put jobs and cubins where `worker_argv` says; `more`: the worker waits for others.
 
     The cubins are copied from the compiler's cache, so that the run folder has all that
@@ -126,17 +126,15 @@ def run_jobs(
     """
     # By its UUID: numbers mean another GPU to CUDA than to NVML, and to a job of a cluster.
     seen = {"CUDA_VISIBLE_DEVICES": where.gpus[0]} if where.gpus else {}
-    given: list[Job] = []
     name = run_name(jobs[0]) if len(jobs) else "worker"
     with workspace(project.root, name) as folder:
         target = project.root / folder / RESULT
 
-        def hand_over(new: Sequence[Job], complete: bool) -> None:
-            given.extend(new)
-            stage(project.root, folder, given, more=not complete)
+        def hand_over() -> None:
+            stage(project.root, folder, jobs, more=not jobs.closed)
 
         def moved() -> float:
-            idle = inbox.seen >= len(given)
+            idle = inbox.seen >= len(jobs)
             return time.monotonic() if idle else max(inbox.moved, jobs.grew)
 
         with jobs.watched(hand_over), _Inbox(target, on_result) as inbox:

@@ -3,15 +3,15 @@
 Every GPU has a worker of its own that comes to know all jobs, and whoever makes a job's file does
 it (`Job.claim`); so no GPU waits for another while there is work, and how long a job takes
 need not be known. Each begins with problems of its own, whose inputs and reference it
-computes alone, and when nothing more can follow helps the others from their end. Given the
-longest first, that end is the shortest of them.
+computes alone, and then helps the others from their end. Given the longest first, that end
+is the shortest of them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,7 +41,6 @@ class Crew:
         self._jobs: list[Job] = []
         self._told: set[int] = set()
         self._errors: list[BaseException] = []
-        self._owners: dict[str, int] = {}  # problem -> number of a worker
         # Place in a worker's feed -> place among all jobs; -1: only to make ready.
         self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
         ready = Job(
@@ -66,26 +65,27 @@ class Crew:
 
     def run(
         self,
-        batches: Iterable[Sequence[Job]],
+        jobs: Sequence[Job],
         tell: Tell,
         begin: Callable[[int], None] = lambda _place: None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run jobs, those of the first batch while the next is awaited; once a crew.
+        """Run jobs; once a crew.
 
         A GPU on which no worker can run leaves its share to the others.
 
         Args:
-            batches: Jobs, the longest first.
-            tell: As in `run_batch`, with places that go on from batch to batch.
+            jobs: Those of the most work first.
+            tell: As in `run_batch`.
             begin: As there.
+            meanwhile: Called while the workers are busy.
 
         Raises:
             MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
         """
         self._tell, self._begin = tell, begin
-        for batch in batches:
-            self._add(batch)
-        self._close()
+        self._hand_over(jobs)
+        meanwhile()
         self._wait()
         left = [place for place in range(len(self._jobs)) if place not in self._told]
         for error in self._errors:
@@ -115,28 +115,20 @@ class Crew:
         for over in self._over:
             over.wait()
 
-    def _add(self, batch: Sequence[Job]) -> None:
+    def _hand_over(self, jobs: Sequence[Job]) -> None:
+        """Give each worker all jobs: those of its own problems, then the others from their end."""
         count = len(self._feeds)
-        shares: list[list[int]] = [[] for _ in self._feeds]
-        for job in batch:
-            place = len(self._jobs)
+        owners: dict[str, int] = {}
+        for place, job in enumerate(jobs):
             claim = (self._claims / str(place)).as_posix() if count > 1 else ""
             self._jobs.append(msgspec.structs.replace(job, claim=claim))
-            owner = self._owners.setdefault(job.problem, len(self._owners) % count)
-            shares[owner].append(place)
-        for number, share in enumerate(shares):
-            self._hand(number, share)
-
-    def _close(self) -> None:
-        every = range(len(self._jobs))
-        own = [set(order) for order in self._orders]
-        for number, mine in enumerate(own):
-            self._hand(number, [place for place in reversed(every) if place not in mine], last=True)
-
-    def _hand(self, number: int, places: Sequence[int], *, last: bool = False) -> None:
-        self._orders[number] += places
-        if places or last:
-            self._feeds[number].add([self._jobs[place] for place in places], last=last)
+            owners.setdefault(job.problem, len(owners) % count)
+        for number, (order, feed) in enumerate(zip(self._orders, self._feeds, strict=True)):
+            own = [place for place, job in enumerate(jobs) if owners[job.problem] == number]
+            others = set(range(len(jobs))) - set(own)
+            places = [*own, *sorted(others, reverse=True)]
+            order += places
+            feed.complete([self._jobs[place] for place in places])
 
     def _work(self, number: int) -> None:
         order = self._orders[number]

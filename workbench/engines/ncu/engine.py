@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -121,30 +121,25 @@ class GpuEngine(Engine):
 
     def _carry_out(
         self,
-        study: str,
-        batches: Iterable[Sequence[tuple[Subject, Job]]],
+        jobs: Sequence[tuple[Subject, Job]],
         tell: Callable[[int, Ending], None],
         begin: Callable[[int], None],
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         """Run jobs; on several GPUs those of the most work first, so that all end together."""
-        places: list[int] = []
-
-        def jobs() -> Iterator[list[Job]]:
-            for batch in batches:
-                order = list(range(len(batch)))
-                if len(self.where.gpus) > 1:
-                    order.sort(key=lambda at: _work(batch[at][0]), reverse=True)
-                known = len(places)
-                places.extend(known + at for at in order)
-                yield [batch[at][1] for at in order]
-
-        with self.ready(study):
+        if not jobs:
+            return
+        places = list(range(len(jobs)))
+        if len(self.where.gpus) > 1:
+            places.sort(key=lambda place: _work(jobs[place][0]), reverse=True)
+        with self.ready(jobs[0][0].study.name):
             workers, self._crew = self._crew, None
             assert workers is not None
             workers.run(
-                jobs(),
+                [jobs[place][1] for place in places],
                 lambda at, ending: tell(places[at], ending),
                 lambda at: begin(places[at]),
+                meanwhile,
             )
 
     # --- verify -----------------------------------------------------------------
@@ -161,9 +156,8 @@ class GpuEngine(Engine):
             check = ending.result.check if ending.result else None
             tell(place, Verdict(subjects[place].problem, check, ending.error))
 
-        if subjects:
-            jobs = [(subject, self.job("verify", subject)) for subject in subjects]
-            self._carry_out(subjects[0].study.name, [jobs], one, begin)
+        jobs = [(subject, self.job("verify", subject)) for subject in subjects]
+        self._carry_out(jobs, one, begin)
 
     def verify_under(
         self, subjects: Sequence[Subject], wrapper: Sequence[str]
@@ -177,32 +171,25 @@ class GpuEngine(Engine):
 
     def time(
         self,
-        study: str,
-        batches: Iterable[Sequence[tuple[Subject, Subject | None]]],
+        pairs: Sequence[tuple[Subject, Subject | None]],
         options: TimeOptions,
         tell: Callable[[int, Timing | WorkbenchError], None],
         begin: Callable[[int], None],
+        meanwhile: Callable[[], None],
     ) -> None:
-        """Time versions, each with its baseline (or None) in turns beside it.
+        """Time versions of one study, each with its baseline (or None) in turns beside it.
 
         Args:
-            study: Theirs, by name.
-            batches: Version and baseline on the same problem, in the order of measuring; those
-                of the first batch are measured while the next is awaited.
+            pairs: Version and baseline on the same problem, in the order of measuring.
             options: How long and in what state of the caches.
             tell: Called once for each with its place, as its timing or error comes; from
                 another thread.
             begin: Called with the place of each before it is measured.
+            meanwhile: Called while the workers are busy.
 
         Raises:
             MissingError: no worker can run here.
         """
-        pairs: list[tuple[Subject, Subject | None]] = []
-
-        def known() -> Iterator[Sequence[tuple[Subject, Subject | None]]]:
-            for batch in batches:
-                pairs.extend(batch)
-                yield batch
 
         def one(place: int, outcome: Result | WorkbenchError) -> None:
             if isinstance(outcome, Result):
@@ -210,29 +197,26 @@ class GpuEngine(Engine):
             else:
                 tell(place, outcome)
 
-        self.in_turns(study, known(), options, one, begin)
+        self.in_turns(pairs, options, one, begin, meanwhile)
 
     def in_turns(
         self,
-        study: str,
-        batches: Iterable[Sequence[tuple[Subject, Subject | None]]],
+        pairs: Sequence[tuple[Subject, Subject | None]],
         options: TimeOptions,
         tell: Callable[[int, Result | WorkbenchError], None],
         begin: Callable[[int], None] = lambda _place: None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         """As `time`, with the worker's own results."""
-        jobs = (
-            [
-                (subject, self.job("time", subject, baseline=beside, time=options))
-                for subject, beside in batch
-            ]
-            for batch in batches
-        )
+        jobs = [
+            (subject, self.job("time", subject, baseline=beside, time=options))
+            for subject, beside in pairs
+        ]
 
         def one(place: int, ending: Ending) -> None:
             tell(place, ending.error or ending.result or KernelError("no result"))
 
-        self._carry_out(study, jobs, one, begin)
+        self._carry_out(jobs, one, begin, meanwhile)
 
     def _timing(
         self, subject: Subject, baseline: Subject | None, options: TimeOptions, result: Result
