@@ -25,7 +25,7 @@ _TABLE = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.D
 #: What each study is about, in the README's words.
 JOBS = {
     "conv2d": "float32 NCHW convolution as an implicit GEMM, against cuDNN",
-    "conv2d_int8": "int8 NHWC, from one byte a lane to tensor cores",
+    "conv2d_int8": "int8 NHWC, from one byte per lane to `wgmma` and TMA",
     "conv2d_half": "float16 NHWC, from WMMA over `mma.sync` to `wgmma` and TMA",
     "conv2d_direct": "3 channels to 1, bound by memory: windows, im2col, Winograd",
     "conv2d_tile": "6 channels, 6×6 filters: what a thread should keep",
@@ -49,8 +49,10 @@ RESULTS = (
     Result("scale_add", "n8192", "v2", "1 × (0.98 × copy)"),
     Result("conv2d_direct", "n4096", "v5", "8 ×", rate="byte/s"),
     Result("conv2d_tile", "c6", "v7", "6 ×"),
-    Result("conv2d_int8", "n32_c128", "v15", "300 TOP/s", rate="op/s"),
-    Result("conv2d_half", "n32_c128", "v18", "0.95 ×"),
+    Result("conv2d_int8", "n32_c128", "v20", "1,000 TOP/s", rate="op/s"),
+    Result("conv2d_half", "n32_c128", "v19", "0.95 ×"),
+    *(Result("conv2d_half", each, "v19", "0.9 ×") for each in ("n1_c128", "n32_c64")),
+    Result("conv2d_half", "n32_c256_h50", "v19", "0.9 ×"),
     Result("sgemm", "n4096", "v9", "0.95 ×"),
     Result("sgemm", "n8192", "v9", "0.95 ×"),
     Result("sgemm", "n16384", "v9"),
