@@ -47,7 +47,7 @@ learned = "0.77x: 8.5 to 6.6 M"
 counter = "tensor_utilization"
 change  = "up"
 why     = "with three stages, each copy had the time of one stage's products to arrive, no longer than it takes; twelve are four tiles ahead"
-learned = "71.8% to 69.6%: copies were not what the pipe waited for (fewer stages than twelve were faster), and the loads of the filters, half a sector each, take 8,000 cycles before the first product, v20's copies 3,700"
+learned = "71.8% to 69.6%: copies were not what the pipe waited for (fewer stages than twelve were faster), and the loads of the filters, half a sector each, take 8,000 cycles before the first product, v20's copies 3,100"
 
 [[expect]]
 counter = "duration"
