@@ -21,7 +21,7 @@ from tests.processes import runs, until
 
 #: What the answers to one question may come to.
 MOST = 60_000
-STUDIES = {"broken": "", "hopper": "sm_90a"}
+STUDIES = {"broken": "", "hopper": "sm_90a", "stores": "sm_90a"}
 
 
 # --- what it finds ---------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def wrong_lines(study: str) -> dict[str, tuple[str, int]]:
 def test_a_client_finds_the_line_of_every_broken_kernel(tmp_path: Path) -> None:
     async def one(client: Client, study: str) -> None:
         wrong = wrong_lines(study)
-        assert len(wrong) == len(list((BROKEN / "kernels" / study).glob("v*.cu"))) - 1 >= 8
+        assert len(wrong) == len(list((BROKEN / "kernels" / study).glob("v*.cu"))) - 1 >= 3
         listed = (await client.ask("list", study=study))["answer"]["studies"][0]["versions"]
         ids = [version["id"] for version in listed]
         assert set(ids) - set(wrong) == {"v0"}

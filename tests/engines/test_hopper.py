@@ -17,23 +17,34 @@ from workbench.study.folder import Study, load_study
 
 pytestmark = pytest.mark.nvcc
 
-#: What is said of each.
+#: What is said of each, by study.
 SAID = {
-    "v1": r"wait with the wrong parity: it lets warp 0 .* after 0 phases .* reads what nothing",
-    "v2": r"missing proxy fence: .* reads bs .*, which ordinary stores at .*:3\d wrote",
-    "v3": r"accumulator used before its wait: warp 0 .* reads an accumulator of .*:3\d",
-    "v4": r"warp 4 .* copies to as \+ 0, which the copy at .*:2\d may still be writing",
-    "v5": r"warp 4 .* copies to as \+ 0, which .*:3\d may still be reading",
-    "v6": r"missing wgmma\.fence: warp 0 .* with none since .* wrote its register",
-    "v7": r"mbarrier full \+ 0 never completes: .* 0 of 1 arrivals and 1,024 bytes",
-    "v8": r"warp 0 .* reads as \+ 0, which the copy at .* may still be writing|uninitialized",
+    "hopper": {
+        "v1": r"wait with the wrong parity: it lets warp 0 .* after 0 phases .* reads what nothing",
+        "v2": r"missing proxy fence: .* reads bs .*, which ordinary stores at .*:3\d wrote",
+        "v3": r"accumulator used before its wait: warp 0 .* reads an accumulator of .*:3\d",
+        "v4": r"warp 4 .* copies to as \+ 0, which the copy at .*:2\d may still be writing",
+        "v5": r"warp 4 .* copies to as \+ 0, which .*:3\d may still be reading",
+        "v6": r"missing wgmma\.fence: warp 0 .* with none since .* wrote its register",
+        "v7": r"mbarrier full \+ 0 never completes: .* 0 of 1 arrivals and 1,024 bytes",
+        "v8": r"warp 0 .* reads as \+ 0, which the copy at .* may still be writing|uninitialized",
+    },
+    "stores": {
+        "v1": r"warp 4 .* writes rows \+ 0, which .*:3\d may still be reading",
+        "v2": r"missing proxy fence: warp 0 .* copies from rows .*, which ordinary stores .*:3\d",
+        "v3": r"warp 0 .* writes rows \+ 0, which was written by warp 4 at .* without a barrier",
+    },
 }
 
 
 @pytest.fixture(scope="module")
-def hopper_study() -> tuple[Project, Study]:
-    project = require_project(REPO / "tests" / "data" / "broken")
-    return project, load_study(project, "hopper")
+def broken_project() -> Project:
+    return require_project(REPO / "tests" / "data" / "broken")
+
+
+@pytest.fixture(scope="module")
+def hopper_study(broken_project: Project) -> tuple[Project, Study]:
+    return broken_project, load_study(broken_project, "hopper")
 
 
 def emulated(project: Project, study: Study, name: str, problem: str) -> tuple[Emulation, Subject]:
@@ -43,19 +54,19 @@ def emulated(project: Project, study: Study, name: str, problem: str) -> tuple[E
     return engine.emulate(subject, watch=True), subject
 
 
-@pytest.mark.parametrize("problem", ["k128", "k16"])
-def test_the_right_kernel_is_not_accused(hopper_study: tuple[Project, Study], problem: str) -> None:
-    assert verified(*emulated(*hopper_study, "v0", problem)).ok
+@pytest.mark.parametrize(
+    ("name", "problem"), [("hopper", "k128"), ("hopper", "k16"), ("stores", "n6")]
+)
+def test_the_right_kernel_is_not_accused(broken_project: Project, name: str, problem: str) -> None:
+    assert verified(*emulated(broken_project, load_study(broken_project, name), "v0", problem)).ok
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_a_wrong_kernel_is_caught_at_its_line(
-    hopper_study: tuple[Project, Study], name: str
-) -> None:
-    project, study = hopper_study
-    version = study.version(name)
-    with pytest.raises(KernelError, match=SAID[name]) as caught:
-        verified(*emulated(project, study, name, "k128"))
+@pytest.mark.parametrize(("name", "id_"), [(name, id_) for name in SAID for id_ in SAID[name]])
+def test_a_wrong_kernel_is_caught_at_its_line(broken_project: Project, name: str, id_: str) -> None:
+    study = load_study(broken_project, name)
+    version = study.version(id_)
+    with pytest.raises(KernelError, match=SAID[name][id_]) as caught:
+        verified(*emulated(broken_project, study, id_, study.problem().name))
     lines = version.text.splitlines()
     (wrong,) = [i for i, line in enumerate(lines, 1) if line.endswith("// <- wrong")]
     assert caught.value.message.startswith(f"{version.path}:{wrong}: "), caught.value.message
@@ -79,6 +90,7 @@ def test_what_is_not_known_is_absent(hopper_study: tuple[Project, Study]) -> Non
     assert launch.metrics["ptx__operations"].value == 2 * 64 * 32 * 128
 
 
-def test_every_wrong_version_is_listed_here(hopper_study: tuple[Project, Study]) -> None:
-    assert set(hopper_study[1].versions) == {"v0", *SAID}
-    assert all(re.compile(words) for words in SAID.values())
+@pytest.mark.parametrize("name", SAID)
+def test_every_wrong_version_is_listed_here(broken_project: Project, name: str) -> None:
+    assert set(load_study(broken_project, name).versions) == {"v0", *SAID[name]}
+    assert all(re.compile(words) for words in SAID[name].values())

@@ -259,6 +259,11 @@ def test_v9_loads_each_input_of_a_block_once(study: Study) -> None:
         ("v12", "c48_k33", "in(w[i] + dw, W) && c < C", "in(w[i] + dw, W)", "out of bounds|wrong"),
         ("v13", "c144_k24", "if (c0 > 0) __syncthreads();", "", "race"),
         ("v14", "n140", "copy_input(next, 1 - buffer)", "copy_input(next, buffer)", "race|wrong"),
+        ("v18", "c48_k33", "((group - 1) * 128 + s) * 128", "(group - 1) * 16384", "wrong"),
+        ("v19", "c48_k33", "    wait(&filters_there, 0);\n", "", "may still be writing|uninit"),
+        ("v20", "c16_k132", "arrive(&turns[2 - group]);", ";", "never"),
+        ("v21", "c48_k33", "row<2>(d, &filters[r * 3]", "row<2>(d, filters", "wrong"),
+        ("v22", "c16_k132", '"fence.proxy.async.shared::cta;"', '""', "proxy"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_caught(
