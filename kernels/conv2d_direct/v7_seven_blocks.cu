@@ -21,16 +21,19 @@ STORE  = 1    # 0: plain, 1: evicted first
 counter = "achieved_occupancy"
 change  = "> 1.1x"
 why     = "28 warps on an SM instead of 24"
+learned = "1.17x: 25.6 warps instead of 21.9"
 
 [[expect]]
 counter = "dram_throughput"
 change  = "up"
 why     = "a seventh more loads are on their way"
+learned = "78 to 81%, and the L2 from 91 to 93%"
 
 [[expect]]
 counter = "duration"
 change  = "< 0.98x"
 why     = "95% of the copy's rate are 66.5 µs at n4096, where v5 takes 70.3"
+learned = "0.954x under the profiler and 0.982x outside of it. The hint has no part in it: without it seven blocks are as fast"
 --- */
 
 // Four neighbouring floats of which `left` are in the row, zeros for the rest. If 16 bytes divide
