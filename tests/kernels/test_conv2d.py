@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.ladders import (
     check_library_says_why,
     check_sampled_reference,
     check_story,
+    emulated,
     mutated,
     needs_compiler,
     relative_error,
@@ -20,9 +22,12 @@ from tests.ladders import (
     shipped,
     verdict,
 )
+from workbench.engines import RunOptions
+from workbench.engines.emulated import emulation
+from workbench.engines.host import correctness
 from workbench.errors import UsageError
 from workbench.model import Problem
-from workbench.study.folder import resolve_launches
+from workbench.study.folder import Study, resolve_launches
 
 STUDY = shipped("conv2d")
 LADDER = [version.id for version in rungs(STUDY)]
@@ -205,6 +210,40 @@ def test_one_block_that_stays_takes_a_second_tile() -> None:
     tiles = resolve_launches(STUDY, STUDY.version("v14"), STUDY.problem("second_tile"))[-1].grid
     blocks = resolve_launches(STUDY, version, STUDY.problem("second_tile"))[-1].grid
     assert (tiles, blocks) == ((133, 1, 1), (132, 1, 1))
+
+
+#: Powers of two of images and of filters; the products' are from 2^-210, which is no float32, to
+#: 2^226, which is none either.
+IMAGES, FILTERS = (-110, -90, 0, 99, 100), (126, 80, 3, -60, -100)
+
+
+@needs_compiler
+def test_halves_hold_images_and_filters_of_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each output is as exact as its own image and filter allow, whatever the others are like."""
+    problem = layer(6, 3, 5, 6, 5, 3, 3, 1, 1, 1, 0)
+    inputs = STUDY.inputs(problem, np.random.default_rng(4))
+    inputs["x"][:5] *= np.float32(2) ** np.array(IMAGES)[:, None, None, None]
+    inputs["x"][5] = 0
+    inputs["w"] *= np.float32(2) ** np.array(FILTERS)[:, None, None, None]
+    monkeypatch.setattr(Study, "inputs", lambda *_: inputs)
+    seen: list[np.ndarray] = []
+    original = correctness.compare
+
+    def compare(outputs: dict[str, np.ndarray], *rest: Any) -> Any:
+        seen.append(outputs["y"].copy())
+        return original(outputs, *rest)
+
+    monkeypatch.setattr(emulation, "compare", compare)
+    emulated(STUDY, STUDY.version("v14"), problem, RunOptions(seed=1))
+    exact = STUDY.reference(problem, inputs)["y"]
+    size = STUDY.reference(problem, {name: np.abs(each) for name, each in inputs.items()})["y"]
+    (out,) = seen
+    assert (out[5] == 0).all()
+    held = (size < 2.0**126) & (size > 2.0**-100)
+    assert held.sum() == 15 * exact[0, 0].size
+    assert (np.abs(out - exact)[held] / size[held]).max() < 2.0**-21
+    assert np.isinf(out[np.abs(exact) > 2.0**129]).all()
+    assert (np.abs(out[size < 2.0**-130]) < 2.0**-126).all()
 
 
 def test_truncated_sums_are_refused_beyond_what_the_tolerance_bears() -> None:
