@@ -26,6 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -239,6 +240,38 @@ def test_where_no_study_can_be_read_the_error_alone_is_said(project: Path) -> No
     assert isinstance(result.exception, UsageError)
     assert result.exception.message.startswith("kernels/demo/study.py:1: not valid Python")
     assert result.output == ""
+
+
+# --- the second time --------------------------------------------------------------------------
+
+
+def test_a_second_list_decodes_no_profile_and_says_the_same(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulated = make_profile(
+        engine="emulator",
+        device=Device(name="emulator", slug="emulator-sm90"),
+        captured="2027-01-01T00:00:00Z",
+    )
+    Store(project / "profiles").save(emulated)
+    formats = ("table", "json", "csv", "markdown")
+    first = [run("--format", each) for each in formats]
+    before = sorted(project.joinpath("profiles").rglob("*"))
+    monkeypatch.delattr("workbench.measure.summaries.decode_totals")
+    assert [run("--format", each) for each in formats] == first
+    assert sorted(project.joinpath("profiles").rglob("*")) == before
+    # What became of the source is looked at every time.
+    (source,) = (project / "kernels/demo").glob("v2*.cu")
+    source.write_text(source.read_text() + "// edited\n")
+    assert "stale" in run() and "stale" not in first[0]
+
+
+def test_a_damaged_profile_is_named_every_time(project: Path) -> None:
+    run()
+    path = damage(project, "n1024.ncu.json.zst")
+    for _ in range(2):
+        result = CliRunner().invoke(app, ["list"])
+        assert isinstance(result.exception, DataError) and str(path) in result.exception.message
 
 
 # --- pages ------------------------------------------------------------------------------------

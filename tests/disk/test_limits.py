@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -95,6 +96,32 @@ def test_all_within_the_limit_comes_back_and_nothing_beyond(content: bytes, most
         assert b"".join(inflate(data, "x", ByteLimit("it", most))) == content
 
 
+@given(st.binary(max_size=2000), st.randoms(use_true_random=False), st.booleans())
+def test_a_damaged_frame_is_refused_as_by_the_decoder_in_pieces(
+    content: bytes, rng: random.Random, checked: bool
+) -> None:
+    """Small frames are decoded at once; what is wrong with one is said in the same words."""
+    data = bytearray(zstandard.ZstdCompressor(write_checksum=checked).compress(content))
+    match rng.randrange(4):
+        case 0:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        case 1:
+            del data[rng.randrange(len(data)) :]
+        case 2:
+            data += rng.randbytes(rng.randrange(1, 9))
+
+    def outcome() -> bytes | str:
+        try:
+            return b"".join(inflate(bytes(data), "x", RECORD))
+        except (DataError, ValueError) as error:
+            return str(error)
+
+    quick = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "_at_once", lambda data: None)
+        assert outcome() == quick
+
+
 # --- what is no file -------------------------------------------------------------------------
 
 
@@ -138,6 +165,45 @@ def test_a_file_whose_size_is_not_told_is_read_up_to_the_limit() -> None:
     """Files of ``/proc`` say that they hold nothing."""
     with pytest.raises(DataError, match="the limit for a tiny file"):
         read_regular(Path("/proc/self/status"), ByteLimit("a tiny file", 10))
+
+
+def test_a_file_that_grows_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came meanwhile is read as well, up to the limit."""
+    path = tmp_path / "x"
+    path.write_bytes(bytes(100))
+    real = os.read
+
+    def growing(handle: int, size: int) -> bytes:
+        with path.open("ab") as file:
+            file.write(bytes(300))
+        return real(handle, size)
+
+    monkeypatch.setattr(os, "read", growing)
+    with pytest.raises(DataError, match="x holds more; the limit for a small file"):
+        read_regular(path, SMALL)
+
+
+def test_a_file_that_comes_in_parts_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(range(200)))
+    real = os.read
+    monkeypatch.setattr(os, "read", lambda handle, size: real(handle, min(size, 7)))
+    assert read_regular(path, SMALL) == bytes(range(200))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no list of open files")
+def test_no_file_stays_open_that_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(2000))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(DataError):
+            read_regular(path, SMALL)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 # --- TOML --------------------------------------------------------------------------------------

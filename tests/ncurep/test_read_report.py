@@ -18,7 +18,7 @@ from tests.ncurep.report_builder import report as assemble
 from tests.ncurep.report_builder import whole
 from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 from workbench.model import Launch, Profile, line_counters
-from workbench.ncurep import cache, child, extract
+from workbench.ncurep import child, extract
 from workbench.ncurep.container import DEBUG_SECTION, read_container
 from workbench.ncurep.files import SUFFIXES, read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
@@ -377,13 +377,6 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert read_report(plain).launches
     assert (tmp_path / "home" / ".cache" / "workbench" / "reports").is_dir()
-
-
-def test_the_cache_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_LIMIT", 1000)
-    for i in range(5):
-        cache.save(f"{i}.json", b"x" * 400)
-    assert sum(entry.stat().st_size for entry in cache_folder("reports").iterdir()) <= 1000
 
 
 # --- names ------------------------------------------------------------------------------------

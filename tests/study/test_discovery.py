@@ -101,6 +101,11 @@ def test_a_parent_may_be_named_by_its_file(maker: Maker) -> None:
             "Did you mean `scale`?",
         ),
         (
+            {"v0.cu": VERSION.replace('kernel = "scale"', 'kernel = "sca"') + "int sca1, _sca;\n"},
+            "kernels/s/v0.cu:15: there is no kernel `sca` in this file",
+            "Did you mean `scale`?",
+        ),
+        (
             {"v0.cu": VERSION.replace('"duration"', '"duratoin"')},
             "kernels/s/v0.cu:22: unknown counter `duratoin`",
             "Did you mean `duration`?",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 from hypothesis import given, settings
@@ -337,6 +338,28 @@ def test_lines_of_keys_inside_strings_are_not_keys() -> None:
         'a = \'\'\'\nb = 1\n[c]\n\'\'\'\nd = """x\\"""\ne = 2"""\n[t]\n"q r".s = {u = 1}\nv = 1\n'
     )
     assert key_lines(toml) == {"a": 1, "d": 5, "t": 7, "t.q r.s": 8, "t.v": 9}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"""a""b\\"""c\n[t]\n"""""',  # two of the quotes at its end belong to it
+        "'''a''b\\\n[t]\n''''",
+        '"a\\"[t]"',
+        "'[t]\\'",
+        '[\n"]",\n[1],  # ]\n]',
+        '{u = "}", v = [1]}',
+    ],
+)
+def test_a_key_behind_any_value_is_at_its_line(value: str) -> None:
+    toml = f"a = {value}\nz = 1\n"
+    assert tomllib.loads(toml)["z"] == 1
+    assert key_lines(toml) == {"a": 1, "z": value.count("\n") + 2}
+
+
+def test_quotes_that_nothing_closes_end_no_search() -> None:
+    for quote in ('"', "'", '"""', "'''"):
+        assert key_lines(f"a = {quote}x\nb = 1\n")["a"] == 1
 
 
 def test_a_tolerance_of_ones_own_has_a_reason() -> None:

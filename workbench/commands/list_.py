@@ -119,6 +119,7 @@ def _study_list(
     from workbench.errors import UsageError
     from workbench.measure.ladder import Family, Ladder
     from workbench.measure.recorded import find_ladders
+    from workbench.measure.summaries import Summaries
     from workbench.store import Store, device_slug, means_device
     from workbench.views.sheets.list import StudyList
 
@@ -127,8 +128,12 @@ def _study_list(
         study.problem(problem)
     store = Store(project.profiles)
     damaged: list[DataError] = []
-    ladders = find_ladders(store, project, (name,), loaded=study, damaged=damaged)
+    summaries = Summaries(str(store.root), name)
+    ladders = find_ladders(
+        store, project, (name,), loaded=study, damaged=damaged, summaries=summaries
+    )
     devices = _devices(study, ladders)
+    summaries.keep()
     broken += damaged
     wish = device if device is not None else project.default_device
     meant = [each for each in devices.items() if means_device(wish, device_slug(each[0]))]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -206,6 +204,8 @@ def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
         DataError: a link on the way; links inside are removed, and not followed.
         OSError: it cannot be made or cleared.
     """
+    import shutil  # slow to load, and only a folder that is cleared needs it
+
     with folder(root, parts_of(root, name), create=True) as place:
         for entry in place.names():
             if entry == keep:
@@ -259,7 +259,7 @@ def _at(root: Path, name: str) -> Iterator[tuple[Opened, str]]:
 
 
 def _temporary() -> str:
-    return f"{_BEFORE}{_host()}-{secrets.token_hex(8)}{_AFTER}"
+    return f"{_BEFORE}{_host()}-{os.urandom(8).hex()}{_AFTER}"
 
 
 def _host() -> str:

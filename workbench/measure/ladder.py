@@ -14,8 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from workbench.errors import DataError
 from workbench.measure.records import RecordedProfile, RecordedTime
+from workbench.measure.summaries import Summaries
 from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Expectation, Version
@@ -99,14 +102,15 @@ class Rung:
         out = []
         for entry in self.entries.values():
             try:
-                profile = decode_totals(entry.path)
+                summary = self.ladder.family.summaries.of(entry.path)
             except DataError as error:
                 if self.ladder.damaged is None:
                     raise
                 self.ladder.damaged.append(error)
                 continue
-            stale = self.stale(profile.source_hash)
-            out.append(RecordedProfile.of(profile, entry.problem, stale=stale))
+            stale = self.stale(summary.source_hash)
+            facts = msgspec.structs.asdict(summary)
+            out.append(RecordedProfile(problem=entry.problem, stale=stale, **facts))
         return tuple(out)
 
     @property
@@ -192,6 +196,10 @@ class Family:
     """One study on one device: what its ladders, one for each problem, read once for all.
 
     It holds no ladder, so that the profiles of one that is done can be let go.
+
+    Attributes:
+        damaged: Takes the errors of times that cannot be read; None: they are raised.
+        summaries: Reads what a list says of a profile.
     """
 
     def __init__(
@@ -199,8 +207,8 @@ class Family:
     ) -> None:
         self.store, self.name, self.device = store, name, device
         self._project, self._study = project, study
-        #: Takes the errors of times that cannot be read; None: they are raised.
         self.damaged: list[DataError] | None = None
+        self.summaries = Summaries()
 
     @cached_property
     def study(self) -> StudyInfo:

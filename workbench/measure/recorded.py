@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 from workbench.errors import DataError, MissingError
 from workbench.measure.ladder import Family, Ladder
+from workbench.measure.summaries import Summaries
 from workbench.model import Profile, Timing
 from workbench.project import Project
 from workbench.store import Store, natural_key
@@ -33,6 +33,7 @@ def find_ladders(
     loaded: Study | None = None,
     damaged: list[DataError] | None = None,
     without: Container[Path] = (),
+    summaries: Summaries | None = None,
 ) -> list[Ladder]:
     """The ladders that have anything recorded, in natural order; no studies: all.
 
@@ -43,6 +44,7 @@ def find_ladders(
         loaded: The one study that is asked for, where it is loaded already.
         damaged: Takes the errors of files that cannot be read; None: they are raised.
         without: Files that are passed over, because they are known to be damaged.
+        summaries: Reads what a list says of a profile; None: none is kept for the next one.
     """
     families: dict[tuple[str, str], Family] = {}
     out: dict[tuple[str, str, str], Ladder] = {}
@@ -53,21 +55,16 @@ def find_ladders(
             family = families.setdefault(key[:2], Family(store, project, name, device, loaded))
             if without:
                 family.damaged = []
+            if summaries:
+                family.summaries = summaries
             out[key] = Ladder(family, problem, damaged)
         return out[key]
 
     for name in studies or (None,):
-        for entry in store.find(study=name):
-            if entry.path in without:
-                continue
-            home = ladder(entry.study, entry.device, entry.problem)
-            home.add(entry.version, entry.engine, entry.path, entry)
-        for path in store.root.glob(f"*/{quote(name) if name else '*'}/*/*{_TIME_SUFFIX}"):
-            if path in without:
-                continue
-            device, study, version = (unquote(part.name) for part in reversed(path.parents[:3]))
-            home = ladder(study, device, unquote(path.name[: -len(_TIME_SUFFIX)]))
-            home.add(version, "time", path, None)
+        for file in store.files(study=name):
+            if file.path not in without:
+                home = ladder(file.study, file.device, file.problem)
+                home.add(file.version, file.kind, file.path, file.entry)
     return sorted(
         out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
     )

@@ -14,30 +14,23 @@ COUNTED = {
 }
 
 
-class RecordedProfile(Record, frozen=True):
-    """What a list says of one recorded profile. `stale`: the source was edited after the capture.
+class Summary(Record, frozen=True):
+    """What a profile itself gives for a list, whatever became of its source since.
 
     `duration` is its launches' time under the profiler, in seconds; None: not known.
     `counts` are what the emulator counted instead, by the names of `COUNTED`.
     """
 
-    problem: str
     engine: str
     device: str
     captured: str
-    stale: bool
+    source_hash: str = ""
     duration: float | None = None
     counts: dict[str, float] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def of(cls, profile: Profile, problem: str, *, stale: bool) -> RecordedProfile:
-        """Of a profile that was read.
-
-        Args:
-            profile: What was recorded.
-            problem: The problem's name, as its path has it.
-            stale: The source was edited after the capture.
-        """
+    def of(cls, profile: Profile) -> Summary:
+        """Of a profile that was read."""
         from workbench.analysis.aggregate import kernel_seconds, metric_sum  # slow to load
 
         counts: dict[str, float] = {}
@@ -47,14 +40,23 @@ class RecordedProfile(Record, frozen=True):
                 if total is not None:
                     counts[name] = total
         return cls(
-            problem=problem,
             engine=profile.engine,
             device=profile.device.name,
             captured=profile.captured,
-            stale=stale,
+            source_hash=profile.source_hash,
             duration=kernel_seconds(profile),
             counts=counts,
         )
+
+
+class RecordedProfile(Summary, frozen=True, kw_only=True):
+    """What a list says of one recorded profile.
+
+    `problem` is its name as the path has it; `stale`: the source was edited after the capture.
+    """
+
+    problem: str
+    stale: bool
 
 
 class RecordedTime(Record, frozen=True):

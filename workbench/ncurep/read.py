@@ -7,6 +7,7 @@ reader would take it quietly), the child process extracts, and only then is ther
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 
 import msgspec
 
+from workbench.disk.cache import Cache, entry_name
 from workbench.disk.limits import seconds
 from workbench.errors import DataError, UsageError
-from workbench.model import DEBUG_BUILD, Capture, Launch, Notice, Profile
+from workbench.model import DEBUG_BUILD, SCHEMA_VERSION, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
@@ -24,6 +26,7 @@ from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.files import AGAIN, exists, plain_report
 from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_parts
 from workbench.ncurep.notices import CODES, lacks
+from workbench.project import cache_folder
 
 #: Launches that an error names.
 _SHOWN = 8
@@ -31,6 +34,10 @@ _SHOWN = 8
 _TIMEOUT_S = 120.0
 #: A report that is larger is not kept as a whole: it would take the place of all others.
 _KEPT = 128 << 20
+#: Raised with every change of what `workbench.ncurep.extract` gives for the same file.
+EXTRACTOR = 9
+#: Answers beyond so many bytes go, those first that were kept first.
+_CACHED = 256 << 20
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 
 
@@ -176,10 +183,9 @@ def _extract(
 
     With `keep` the cache gets it; `common` is what launches of several files share.
     """
-    from workbench.ncurep import cache
-
-    key = "" if standby is not None or not keep else cache.key(plain)
-    if key and (known := cache.load(key)) is not None:
+    cache = Cache(cache_folder("reports"), _CACHED)
+    key = "" if standby is not None or not keep else _entry(plain)
+    if key and (known := cache.load(key, Profile)) is not None:
         return known
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         output = Path(folder) / "profile.json"
@@ -194,6 +200,13 @@ def _extract(
     if key:
         cache.save(key, data)
     return profile
+
+
+def _entry(report: Path) -> str:
+    """The name that a report's answer is kept under, by the report's content."""
+    with report.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return entry_name(content, SCHEMA_VERSION, EXTRACTOR)
 
 
 def _option(words: list[str], name: str, default: str) -> str:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from workbench.callers import folded
@@ -28,7 +28,9 @@ from workbench.store.codec import decode, decode_totals, encode, pack_raw
 
 _SUFFIX, _RAW_SUFFIX = ".json.zst", ".ncu-rep.zst"
 _ENGINES: tuple[EngineName, ...] = ("ncu", "emulator")
-_TIME = "time"
+_TIME: Literal["time"] = "time"
+#: What a file's name says of it.
+_KINDS: dict[str, EngineName | Literal["time"]] = {kind: kind for kind in (*_ENGINES, _TIME)}
 #: Longest file name that every common file system takes, less room for our suffixes.
 _MAX_NAME = 200
 
@@ -42,6 +44,27 @@ class Entry(Record, frozen=True):
     version: str
     problem: str
     engine: EngineName
+
+
+class Found(NamedTuple):
+    """A recorded file, as its path tells it; `kind` is an engine, or ``time``."""
+
+    path: Path
+    device: str
+    study: str
+    version: str
+    problem: str
+    kind: EngineName | Literal["time"]
+
+    @property
+    def entry(self) -> Entry | None:
+        """The profile that it is; None for a time."""
+        path, device, study, version, problem, kind = self
+        if kind == "time":
+            return None
+        return Entry(
+            path=path, device=device, study=study, version=version, problem=problem, engine=kind
+        )
 
 
 def _load(path: Path, *_state: int) -> Profile:
@@ -68,6 +91,7 @@ def means_device(wanted: str, slug: str) -> bool:
     return bool(wanted) and (slug == own or slug.startswith(f"{own}-"))
 
 
+@lru_cache(maxsize=4096)
 def natural_key(text: str) -> tuple[tuple[int, str], ...]:
     """Sort key by which ``v2`` comes before ``v10``."""
     parts = re.split(r"(\d+)", text)
@@ -203,10 +227,17 @@ class Store:
         Cheap: reads folder names only.
         """
         return [
-            Entry(path=path, device=dev, study=s, version=v, problem=p, engine=kind)
-            for path, dev, s, v, p, kind in self._walk(device, study, version, problem)
-            if kind != _TIME and engine in (None, kind)
+            entry
+            for found in self._walk(device, study, version, problem)
+            if engine in (None, found.kind) and (entry := found.entry) is not None
         ]
+
+    def files(self, *, study: str | None = None) -> list[Found]:
+        """All recorded profiles and times, of one study or of all, in natural order.
+
+        Cheap: reads folder names only.
+        """
+        return self._walk(None, study, None, None)
 
     def profiles(
         self,
@@ -307,11 +338,11 @@ class Store:
             DataError: a matching file is damaged, and there is no `damaged` to take it.
         """
         found = []
-        for path, *_, kind in self._walk(device, study, version, problem):
-            if kind != _TIME:
+        for file in self._walk(device, study, version, problem):
+            if file.kind != _TIME:
                 continue
             try:
-                found.append(decode(path, Timing))
+                found.append(decode(file.path, Timing))
             except DataError as error:
                 if damaged is None:
                     raise
@@ -320,27 +351,27 @@ class Store:
 
     def has_timings(self, study: str) -> bool:
         """Whether any time of a study is recorded, on whatever device; reads none of them."""
-        return any(kind == _TIME for *_, kind in self._walk(None, study, None, None))
+        return any(file.kind == _TIME for file in self.files(study=study))
 
     # --- the walk -------------------------------------------------------------------
 
     def _walk(
         self, device: str | None, study: str | None, version: str | None, problem: str | None
-    ) -> Iterator[tuple[Path, str, str, str, str, Any]]:
+    ) -> list[Found]:
         found = []
         for dev in _folders(self.root, device):
             for stu in _folders(dev, study):
                 for ver in _folders(stu, version):
                     for path in ver.glob(f"*{_SUFFIX}"):
-                        name, _, kind = path.name[: -len(_SUFFIX)].rpartition(".")
-                        if not name or name.startswith(".") or kind not in (*_ENGINES, _TIME):
+                        name, _, suffix = path.name[: -len(_SUFFIX)].rpartition(".")
+                        kind = _KINDS.get(suffix)
+                        if not name or name.startswith(".") or kind is None:
                             continue
                         if problem is not None and unquote(name) != problem:
                             continue
                         names = [unquote(part) for part in (dev.name, stu.name, ver.name, name)]
-                        found.append((path, names[0], names[1], names[2], names[3], kind))
-        found.sort(key=lambda row: [natural_key(part) for part in row[1:]])
-        return iter(found)
+                        found.append(Found(path, names[0], names[1], names[2], names[3], kind))
+        return sorted(found, key=lambda file: [natural_key(part) for part in file[1:]])
 
 
 def _folders(parent: Path, name: str | None) -> list[Path]:

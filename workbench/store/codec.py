@@ -113,21 +113,36 @@ def _damaged(path: Path, why: str) -> DataError:
     )
 
 
-def decode(path: Path, type_: type[T]) -> T:
-    """Read one record.
+def read_record(path: Path) -> bytes:
+    """A recorded file's bytes, still compressed.
 
     Raises:
         MissingError: there is no such file, or it may not be read.
-        DataError: the file is damaged, foreign, too large, or of a newer schema.
+        DataError: it is no file, damaged where it lies, or too large.
     """
     try:
-        data = read_regular(path, RECORD)
+        return read_regular(path, RECORD)
     except OSError as error:
         if error.errno in (errno.EIO, errno.EISDIR):
             raise _damaged(path, str(error.strerror)) from error
         if path.is_symlink():
             raise _damaged(path, "a link that leads to no file") from error
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+
+
+def decode(path: Path, type_: type[T], data: bytes | None = None) -> T:
+    """Read one record.
+
+    Args:
+        path: Its file.
+        type_: What it is.
+        data: What `read_record` gave for the file; None: it is read.
+
+    Raises:
+        MissingError: there is no such file, or it may not be read.
+        DataError: the file is damaged, foreign, too large, or of a newer schema.
+    """
+    data = read_record(path) if data is None else data
     try:
         record = _open(path, unpack(data, path), type_)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -160,22 +175,26 @@ def _totals_envelope() -> type[Any]:
     return _part(_Envelope, set(), record=record)
 
 
-def decode_totals(path: Path) -> Profile:
+def decode_totals(path: Path, data: bytes | None = None) -> Profile:
     """A profile without its instructions, sources, rules and build: in half of the time.
 
     Damage of what is passed over is found where it breaks the file's checksum or its JSON.
 
+    Args:
+        path: Its file.
+        data: What `read_record` gave for the file; None: it is read.
+
     Raises:
         MissingError, DataError: as `decode`.
     """
-    with contextlib.suppress(OSError, ValueError):  # whatever it is, `decode` says it
-        plain = unpack(read_regular(path, RECORD), path)
-        envelope = msgspec.json.decode(plain, type=_totals_envelope())
+    data = read_record(path) if data is None else data
+    with contextlib.suppress(ValueError):  # whatever it is, `decode` says it
+        envelope = msgspec.json.decode(unpack(data, path), type=_totals_envelope())
         if (envelope.format, envelope.schema_version) == (_format(Profile), SCHEMA_VERSION):
             profile = _of_totals(envelope.record)
             if not contradiction(profile):
                 return profile
-    return decode(path, Profile)
+    return decode(path, Profile, data)
 
 
 def _of_totals(record: Any) -> Profile:

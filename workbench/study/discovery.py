@@ -182,12 +182,23 @@ def _check_kernels(project: Project, version: Version) -> None:
     texts = [code, *(each.text or "" for each in local_sources(project, version)[1:])]
     plain = _COMMENT.sub(" ", "\n".join(texts))
     for index, launch in enumerate(version.launches):
-        if not re.search(rf"\b{launch.kernel}\b", plain):
+        if not _mentions(plain, launch.kernel):
             raise UsageError(
                 f"{place(version, f'launch[{index}].kernel')}: there is no kernel "
                 f"`{launch.kernel}` in this file",
                 did_you_mean(launch.kernel, kernel_names(plain), "kernels"),
             )
+
+
+def _mentions(code: str, name: str) -> bool:
+    """Whether a name stands in code as a word; a pattern of each would have to be compiled."""
+    at = code.find(name)
+    while at >= 0:
+        around = code[max(0, at - 1) : at] + code[at + len(name) : at + len(name) + 1]
+        if not any(letter.isalnum() or letter == "_" for letter in around):
+            return True
+        at = code.find(name, at + 1)
+    return False
 
 
 def _check_counters(version: Version) -> None:

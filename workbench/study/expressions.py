@@ -178,11 +178,9 @@ def _check(node: ast.expr, expression: str) -> None:
 @lru_cache(maxsize=4096)
 def _names(expression: str) -> tuple[str, ...]:
     """Kept, since thousands of versions write the same few expressions."""
-    tree = _parse(expression)
-    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    used = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions
-    ]
+    nodes = list(ast.walk(_parse(expression)))
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    used = [each for each in nodes if isinstance(each, ast.Name) and id(each) not in functions]
     used.sort(key=lambda node: (node.lineno, node.col_offset))
     return tuple(dict.fromkeys(node.id for node in used))
 

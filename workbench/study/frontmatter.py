@@ -88,6 +88,7 @@ def _cuda_block(text: str, path: str) -> _Header | None:
     )
 
 
+@lru_cache(maxsize=256)
 def _docstring(text: str, path: str) -> ast.Expr | None:
     try:
         with warnings.catch_warnings():

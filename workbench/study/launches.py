@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -85,6 +86,7 @@ def is_float(text: str) -> bool:
     return _FLOAT.match(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def split_cast(text: str) -> tuple[str, str]:
     """An argument's C type and the expression in it: ``long(M*N)`` -> ("long", "M*N")."""
     if is_float(text):

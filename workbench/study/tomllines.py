@@ -12,17 +12,21 @@ import re
 _HEADER = re.compile(r"[ \t]*(\[\[?)[ \t]*([^\]\n]+?)[ \t]*\]\]?")
 _KEY = re.compile(r"[ \t]*((?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')(?:[ \t]*\.[ \t]*[\w-]+)*)[ \t]*=")
 _TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}'  # multi-line basic string; may end in up to five quotes
-    r"|'''.*?'{3,5}"
-    r'|"(?:\\.|[^"\\\n])*"'
+    r"""[^"'#\[\]{}\n]*+("""
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}'  # multi-line basic string; may end in up to five quotes
+    r"|'''(?:[^']++|'(?!''))*+'{3,5}"
+    r'|"(?:[^"\\\n]++|\\.)*+"'
     r"|'[^'\n]*'"
     r"|#[^\n]*"
-    r"|[\[\]{}\n]",
+    r"|[\[\]{}\n]"
+    r"""|["'])""",  # one that nothing closes: not a valid document
     re.DOTALL,
 )
 
 
 def _plain(key: str) -> str:
+    if key.isidentifier():
+        return key
     return ".".join(part.strip().strip("\"'") for part in key.split("."))
 
 
@@ -62,9 +66,9 @@ def key_lines(toml: str) -> dict[str, int]:
 def _statement_end(toml: str, offset: int) -> int:
     """The offset after the line end that closes the statement around `offset`."""
     depth = 0
-    while (token := _TOKEN.search(toml, offset)) is not None:
+    while (token := _TOKEN.match(toml, offset)) is not None:
         offset = token.end()
-        first = token[0]
+        first = token[1]
         if first in "[{":
             depth += 1
         elif first in "]}":

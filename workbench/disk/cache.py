@@ -1,0 +1,67 @@
+"""What a user's programs keep to answer sooner: it may be lost at any time, and is never needed.
+
+Whatever goes wrong here is a miss, and never an error: a folder that cannot be made or read, a
+full disk, an entry that is damaged or gone. Entries are replaced whole, so two processes at once
+read the one's or the other's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from workbench.disk.limits import ByteLimit, read_regular
+from workbench.disk.writing import remove_file, replace_file
+from workbench.errors import WorkbenchError
+
+T = TypeVar("T")
+
+
+def entry_name(digest: str, *editions: int) -> str:
+    """The name of an entry, as JSON.
+
+    Args:
+        digest: A hash of what it is made from.
+        *editions: What else decides on its content: of its records, and of what makes it.
+    """
+    return f"{digest[:40]}-{'.'.join(map(str, editions))}.json"
+
+
+class Cache(NamedTuple):
+    """A folder of entries by name.
+
+    `root` need not exist. Beyond `most` bytes the entries that were written longest ago go.
+    """
+
+    root: Path
+    most: int
+
+    def load(self, name: str, type_: type[T]) -> T | None:
+        """An entry, checked to be of its type; None where there is none that can be read."""
+        with contextlib.suppress(OSError, ValueError, RecursionError, WorkbenchError):
+            data = read_regular(self.root / name, ByteLimit("what is kept", self.most))
+            return msgspec.json.decode(data, type=type_)
+        return None
+
+    def save(self, name: str, data: bytes) -> None:
+        """Keep an entry, in place of an earlier one; quietly does nothing where that fails.
+
+        Args:
+            name: As `entry_name` gives it.
+            data: JSON, which `load` checks when it reads it.
+        """
+        with contextlib.suppress(OSError, WorkbenchError):
+            replace_file(self.root, name, data)
+            self._trim()
+
+    def _trim(self) -> None:
+        entries = sorted((e.stat().st_mtime, e.stat().st_size, e) for e in self.root.iterdir())
+        total = sum(size for _, size, _ in entries)
+        for _, size, entry in entries:
+            if total <= self.most:
+                break
+            remove_file(self.root, entry.name)
+            total -= size
