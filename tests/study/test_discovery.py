@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.study_maker import BASELINE, STUDY, VERSION, Maker
+from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.specs import Version
-from workbench.study.discovery import _check_cycles
+from workbench.study.discovery import _check_cycles, _counter_ids
 
 
 def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> None:
@@ -148,6 +149,10 @@ def test_a_wrong_version_is_named_with_its_line(
     for name, text in files.items():
         maker.write(name, text)
     maker.fails(message, hint)
+
+
+def test_the_names_of_counters_are_those_of_the_catalog() -> None:
+    assert _counter_ids() == {counter.id for counter in catalog()}
 
 
 def test_a_kernel_may_come_from_an_include_or_a_macro(maker: Maker) -> None:
