@@ -246,7 +246,8 @@ def _limits(comparison: Comparison, cause: Cause) -> list[str]:
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, _ in known}) == 1 < len(known):
         return [f"The limit is {known[0][0]} on both."]
-    return [f"The limit is {words} on {label}." for words, label in known]
+    told = [f"{words}, on {label}" for words, label in known]
+    return [f"The limit is {'; it is '.join(told)}."] if told else []
 
 
 def _limit(old: Limit | None, new: Limit | None) -> str:

@@ -56,6 +56,10 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
+#: What is said of an amount that is linked to no change.
+_ELSEWHERE = {"no-line": "instructions of no source line", "device": "another device"}
+
+
 class Linked(Record, frozen=True):
     """What a part is linked to.
 
@@ -75,6 +79,11 @@ class Linked(Record, frozen=True):
         """What makes the part the same one in every counter and in the time."""
         symbol = self.symbol if len(self.hunks) < 2 else None
         return PartKey(self.link, self.hunks, symbol or "", self.note)
+
+    @property
+    def elsewhere(self) -> str:
+        """Why it may have changed, where it is linked to no edit: by its `note`."""
+        return _ELSEWHERE.get(self.note, "the compiler, or noise")
 
     @property
     def hunk(self) -> int | None:

@@ -158,6 +158,8 @@ class Placing:
         self, old: Profile, new: Profile, diff: SourceDiff, launches: Sequence[LaunchPair]
     ) -> None:
         self.old, self.new, self.diff = old, new, diff
+        apart = old.device.name != new.device.name
+        self.unlinked = PartKey("elsewhere", note="device" if apart else "")
         self.back = {b: a for a, b in diff.twin.items()}
         self.file_back = {b: a for a, b in diff.files.items()}
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
@@ -266,7 +268,7 @@ class Placing:
         if (side, launch) in self.changed:
             front = self.diff.front_matter
             return Placed(unit, PartKey("launch", (front,) if front is not None else ()))
-        return Placed(unit, PartKey("elsewhere", note=note))
+        return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
 
     def _unknown(self, a: Line | None, b: Line | None) -> bool:
         """Whether no text shows the line: then nobody can say that it did not change."""

@@ -26,7 +26,6 @@ from workbench.views.text.tables import more
 _HUNKS = 3
 #: Rows of code that a hunk has at least, and at most.
 _LEAST, _MOST = 2, 8
-_ELSEWHERE = {"no-line": "instructions of no source line"}
 _SHARE = 0.005  # of a counter's change that is worth a percentage
 _SYMBOLS = 3  # of one link
 
@@ -91,7 +90,7 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
             "launch": _launch(tie),
             "symbol": f"Shared by {tie.together}, linked by {_names(tie)}",
             "unknown": f"Source unknown{', ' if tie.places else ''}{tie.places}",
-        }.get(tie.link, f"Elsewhere ({_ELSEWHERE.get(tie.note, 'the compiler, or noise')})")
+        }.get(tie.link, f"Elsewhere ({tie.elsewhere})")
         out.append(_link(title, tie, detail.counters))
     words = [f"{more(hidden, 'hunk')}: --all shows every hunk with all its links."] * bool(hidden)
     words += [quiet_words(story.quiet)] * bool(story.quiet and not story.chapters)

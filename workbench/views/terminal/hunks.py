@@ -223,9 +223,7 @@ def _rest(story: Story) -> list[RenderableType]:
         elif tie.link == "unknown":
             title, note = "Source unknown", f"  {clean(tie.places)}"
         else:
-            title, note = "Elsewhere", "  (the compiler, or noise)"
-            if tie.note == "no-line":
-                note = "  (instructions of no source line)"
+            title, note = "Elsewhere", f"  ({tie.elsewhere})"
         head = Text(title, style="bold")
         lines += [head.append(note, style="not bold dim"), *_tie(tie), Text()]
     small = _left_out(story.rest.left_out)

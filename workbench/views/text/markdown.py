@@ -300,9 +300,7 @@ def _rest(story: Story) -> str:
         if tie.link == "unknown":
             words = f"source unknown {tie.places}".strip()
         if tie.link == "elsewhere":
-            words = "elsewhere (the compiler, or noise)"
-            if tie.note == "no-line":
-                words = "elsewhere (instructions of no source line)"
+            words = f"elsewhere ({tie.elsewhere})"
         items.append(f"- {words}: {_facts(tie)}")
     if story.rest.ties and story.rest.left_out.words:
         items.append(f"- {story.rest.left_out.words}")

@@ -48,7 +48,7 @@ class LinkGroup(Record, frozen=True):
     """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere.
 
     `together`: the hunks, in words, where several share it; `places`: the lines, by number,
-    of a source that is not known.
+    of a source that is not known; `elsewhere`: why what no edit explains may have changed.
     """
 
     link: str
@@ -56,6 +56,7 @@ class LinkGroup(Record, frozen=True):
     rows: tuple[LinkRow, ...]
     together: str = ""
     places: str = ""
+    elsewhere: str = ""
 
 
 def tone_of(counter: str, delta: Number) -> Tone:
@@ -85,6 +86,7 @@ class Links:
                 rows=(*self._time(tie), *map(self._counter, tie.facts)),
                 together=tie.together,
                 places=tie.places,
+                elsewhere=tie.elsewhere,
             )
             for tie in passage.ties
         )
