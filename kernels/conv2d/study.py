@@ -63,6 +63,8 @@ problems = {
     "even_taps_strided": _any(3, 32, (7, 11), 21, (1, 3), (2, 1), (0, 0)),
     # 257 filters of four taps: a weight row of 16 bytes, three tiles of filters.
     "many_filters": _any(1, 4, (3, 6), 257, (1, 1), (1, 1), (0, 0)),
+    # Tiles of 256 outputs that begin within a row, in steps of two and three.
+    "strided_tiles": _any(3, 2, (41, 53), 5, (2, 3), (2, 3), (1, 0)),
     # 133 tiles of 256 outputs: one of 132 blocks that stay takes a second tile.
     "second_tile": _any(2, 1, (130, 130), 3, (1, 1), (1, 1), (0, 0)),
 }

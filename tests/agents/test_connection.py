@@ -123,7 +123,8 @@ def test_a_client_finds_the_hunk_of_ten_recorded_steps() -> None:
 @pytest.mark.slow
 def test_a_version_is_started_found_wrong_and_mended(tmp_path: Path) -> None:
     root = broken_project(tmp_path)
-    shutil.rmtree(root / "kernels" / "hopper")
+    for other in ("hopper", "windows"):
+        shutil.rmtree(root / "kernels" / other)
     wrong = (root / "kernels/broken/v5_one_too_many.cu").read_text()
     code = wrong.partition("--- */\n")[2]
 

@@ -34,6 +34,11 @@ SAID = {
         "v2": r"missing proxy fence: warp 0 .* copies from rows .*, which ordinary stores .*:3\d",
         "v3": r"warp 0 .* writes rows \+ 0, which was written by warp 4 at .* without a barrier",
     },
+    # Blocks that stay and copy windows of images.
+    "windows": {
+        "v1": r"race: warp 1 .* writes place \+ \d+, which was read by warp 0 at .*:57 without",
+        "v2": r"warp 0 .* reads ring \+ 0, which (no thread .* has written|the copy at .* may still)",
+    },
 }
 
 
@@ -55,7 +60,14 @@ def emulated(project: Project, study: Study, name: str, problem: str) -> tuple[E
 
 
 @pytest.mark.parametrize(
-    ("name", "problem"), [("hopper", "k128"), ("hopper", "k16"), ("stores", "n6")]
+    ("name", "problem"),
+    [
+        ("hopper", "k128"),
+        ("hopper", "k16"),
+        ("stores", "n6"),
+        ("windows", "steps"),
+        ("windows", "plain"),
+    ],
 )
 def test_the_right_kernel_is_not_accused(broken_project: Project, name: str, problem: str) -> None:
     assert verified(*emulated(broken_project, load_study(broken_project, name), "v0", problem)).ok

@@ -212,6 +212,31 @@ def test_one_block_that_stays_takes_a_second_tile() -> None:
     assert (tiles, blocks) == ((133, 1, 1), (132, 1, 1))
 
 
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "problem", "right", "wrong", "symptom"),
+    [
+        # The small term of the filters left out, and sums used before they are there.
+        ("v13", "moat", "part, A + 4, B, false", "part, A, B, false", "wrong result"),
+        ("v13", "moat", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait"),
+        # A stage filled again while products read it.
+        ("v13", "moat", "wait(&empty[stage], phase);", "", "race"),
+        # The first window starts without its padding, or where no step leads.
+        ("v13", "moat", "/ OW * U - P", "/ OW * U", "wrong result"),
+        ("v13", "strided_tiles", "first % OW * V - Q", "first % OW - Q", "wrong result"),
+        # Powers of two that are never taken back.
+        ("v14", "moat", "K, plane, w_power);", "K, plane);", "wrong result"),
+    ],
+)
+def test_the_emulator_finds_what_is_wrong_with_copies_and_warpgroups(
+    name: str, problem: str, right: str, wrong: str, symptom: str
+) -> None:
+    said = verdict(STUDY, mutated(STUDY.version(name), right, wrong), STUDY.problem(problem))
+    assert said
+    assert symptom in said
+
+
 #: Powers of two of images and of filters; the products' are from 2^-210, which is no float32, to
 #: 2^226, which is none either.
 IMAGES, FILTERS = (-110, -90, 0, 99, 100), (126, 80, 3, -60, -100)
