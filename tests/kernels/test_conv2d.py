@@ -246,10 +246,11 @@ IMAGES, FILTERS = (-110, -90, 0, 99, 100), (126, 80, 3, -60, -100)
 def test_halves_hold_images_and_filters_of_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each output is as exact as its own image and filter allow, whatever the others are like."""
     problem = layer(6, 3, 5, 6, 5, 3, 3, 1, 1, 1, 0)
-    inputs = STUDY.inputs(problem, np.random.default_rng(4))
-    inputs["x"][:5] *= np.float32(2) ** np.array(IMAGES)[:, None, None, None]
-    inputs["x"][5] = 0
-    inputs["w"] *= np.float32(2) ** np.array(FILTERS)[:, None, None, None]
+    drawn = STUDY.inputs(problem, np.random.default_rng(4))
+    images = np.array([*(2.0**power for power in IMAGES), 0], "float32")
+    filters = np.array([2.0**power for power in FILTERS], "float32")
+    scales = {"x": images, "w": filters}
+    inputs = {name: drawn[name] * scales[name].reshape(-1, 1, 1, 1) for name in ("x", "w")}
     monkeypatch.setattr(Study, "inputs", lambda *_: inputs)
     seen: list[np.ndarray] = []
     original = correctness.compare
