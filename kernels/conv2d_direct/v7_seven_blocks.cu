@@ -33,7 +33,7 @@ learned = "78 to 81%, and the L2 from 91 to 93%"
 counter = "duration"
 change  = "< 0.98x"
 why     = "95% of the copy's rate are 66.5 µs at n4096, where v5 takes 70.3"
-learned = "0.954x under the profiler and 0.982x outside of it. The hint has no part in it: without it seven blocks are as fast"
+learned = "0.954x under the profiler and 0.982x outside of it. The hint has no part in it: with six blocks it changes nothing. v5's own code differs by 3.6% between two places of one run, so that little of this is certain"
 --- */
 
 // Four neighbouring floats of which `left` are in the row, zeros for the rest. If 16 bytes divide
