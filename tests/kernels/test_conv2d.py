@@ -237,6 +237,12 @@ def test_the_emulator_finds_what_is_wrong_with_copies_and_warpgroups(
     assert symptom in said
 
 
+@needs_compiler
+@pytest.mark.parametrize("name", ["v13", "v15"])
+def test_windows_in_steps_with_padding_are_right(name: str) -> None:
+    assert verdict(STUDY, STUDY.version(name), STUDY.problem("moat")) == ""
+
+
 #: Powers of two of images and of filters; the products' are from 2^-210, which is no float32, to
 #: 2^226, which is none either.
 IMAGES, FILTERS = (-110, -90, 0, 99, 100), (126, 80, 3, -60, -100)
