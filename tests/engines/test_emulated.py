@@ -71,9 +71,9 @@ def shipped() -> list[tuple[str, str]]:
     ]
 
 
-#: Problems for a second tile of blocks that stay: to other versions they are five to 25 seconds of
-#: what the smaller ones show as well.
-SECOND_TILE = {("conv2d_int8", "n140_h10"): ("v21", "v22")}
+#: Five to 25 seconds a version, to give 132 blocks that stay a second tile: what a GPU does in no
+#: time, `tests/kernels/test_conv2d_int8.py` does here with a single block.
+TOO_LONG = {("conv2d_int8", "n140_h10")}
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_every_shipped_version_is_right_on_every_verify_problem(
     chosen = loaded.version(version)
     ran = 0
     for problem in loaded.problems_for("verify"):
-        if version not in SECOND_TILE.get((study, problem.name), version):
+        if (study, problem.name) in TOO_LONG:
             continue
         try:
             done = emulated(loaded, chosen, problem, RunOptions(seed=7))
