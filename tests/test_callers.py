@@ -124,7 +124,7 @@ def test_every_recorded_header_line_has_a_caller_and_nothing_is_lost() -> None:
     """Steps on an H200, as they were recorded and as they are read."""
     store = Store(REPO / "profiles")
     moved = 0
-    for entry in store.find(study="conv2d_half", engine="ncu"):
+    for entry in store.find(study="conv2d_half", engine="ncu", device="h200"):
         raw, read = decode(entry.path, Profile), store.load(entry.path)
         for before, after in zip(raw.launches, read.launches, strict=True):
             moved += before.instructions != after.instructions

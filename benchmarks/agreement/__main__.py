@@ -111,7 +111,7 @@ def main() -> int:
     begin = time.perf_counter()
     entries = [
         entry
-        for entry in store.find(engine="ncu")
+        for entry in store.find(engine="ncu", device=project.default_device or None)
         if not options.studies
         or {entry.study, f"{entry.study}/{entry.version}"} & set(options.studies)
     ]

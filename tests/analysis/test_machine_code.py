@@ -88,7 +88,7 @@ def test_shapes_and_roles(text: str, named: str, job: str) -> None:
 
 def test_recorded_step_narrows_its_shared_loads() -> None:
     old, new = (
-        STORE.load(STORE.find(study="sgemm", version=v, problem="n4096", engine="ncu")[0].path)
+        STORE.load(STORE.find(study="sgemm", version=v, problem="n4096", device="h200")[0].path)
         for v in ("v4", "v5")
     )
     codes = hunk_codes(old, new)

@@ -40,7 +40,8 @@ MISREAD = {"v5": 58, "v9": 10}
 
 
 def recorded(project: Project, study: str | None = None) -> list[Entry]:
-    entries = Store(project.profiles).find(engine="ncu", study=study)
+    device = project.default_device or None
+    entries = Store(project.profiles).find(engine="ncu", study=study, device=device)
     studies = {name: load_study(project, name) for name in {entry.study for entry in entries}}
     return [e for e in entries if studies[e.study].version(e.version).kind != "python"]
 

@@ -80,7 +80,7 @@ def test_a_rewrite_of_thousands_of_instructions_stays_small(old: str, new: str) 
     sides = [
         STORE.load(entry.path)
         for version in (old, new)
-        for entry in STORE.find(engine="ncu")
+        for entry in STORE.find(engine="ncu", device="h200")
         if (entry.study, entry.version, entry.problem) == ("conv2d", version, "c64_h128_k256")
     ]
     step = Step(sides[0], sides[1], (old, new))
