@@ -259,6 +259,10 @@ FOLLOWED = {
 #: of whom they wait for.
 NOT_FOLLOWED = {("conv2d_int8", "v17", "long_scoreboard")}
 
+#: Half of these waits are for registers that a store in one arm of a condition still reads, and are
+#: met behind the condition, where nothing follows them.
+FOLLOWED_LESS = {("conv2d_int8/v17/n32_c128", "long_scoreboard"): 0.6}
+
 
 def waits_for_a_phase(text: Sequence[str], row: int) -> bool:
     """Whether it is the branch of a loop that tries an mbarrier until its phase is over."""
@@ -301,6 +305,7 @@ def test_every_recorded_launch_keeps_its_samples_and_is_followed(entry: Entry) -
             text = launch.instructions.text
             phases = [samples for row, samples in rows.items() if waits_for_a_phase(text, row)]
             count = sum(rows.values()) - sum(phases)
+            least = FOLLOWED_LESS.get((name_of(entry), state), least)
             # A handful of samples may lie anywhere.
             assert (
                 (entry.study, entry.version, state) in NOT_FOLLOWED
