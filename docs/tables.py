@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from workbench.analysis.limit import Limit, limit_of
 from workbench.measure.plan import sweep_problems
 from workbench.model import Timing
 from workbench.project import require_project
@@ -20,6 +21,7 @@ from workbench.units import digits3, quantity
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVICE = "h200"
+SECOND = "h100-80gb-hbm3"
 _TABLE = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 #: What each study is about, in the README's words.
@@ -76,8 +78,8 @@ def _study(name: str) -> Study:
     return load_study(require_project(ROOT), name)
 
 
-def _timings(study: str) -> dict[tuple[str, str], Timing]:
-    found = Store(ROOT / "profiles").timings(study=study, device=DEVICE)
+def _timings(study: str, device: str = DEVICE) -> dict[tuple[str, str], Timing]:
+    found = Store(ROOT / "profiles").timings(study=study, device=device)
     return {(timing.version, timing.problem): timing for timing in found}
 
 
@@ -139,10 +141,53 @@ def times(study: str, *, problems_down: bool) -> str:
     return _table(("", *problems), rows)
 
 
+def _limits(study: str, version: str, problem: str) -> list[Limit]:
+    """What limits a version on either chip; nothing where one of them was not profiled."""
+    store = Store(ROOT / "profiles")
+    found = [
+        limit_of(store.load(entry.path))
+        for device in (DEVICE, SECOND)
+        for entry in store.find(study=study, version=version, problem=problem, device=device)
+    ]
+    known = [limit for limit in found if limit is not None]
+    return known if len(known) == 2 else []
+
+
+def chips() -> str:
+    """Per ladder and problem the fastest version, and all that something else limits."""
+    rows = []
+    for study in JOBS:
+        first, second = _timings(study), _timings(study, SECOND)
+        own = [each.id for each in _study(study).versions.values() if not each.baseline]
+        for problem in dict.fromkeys(problem for _, problem in second):
+            known = [v for v in own if (v, problem) in first and (v, problem) in second]
+            fastest = min(known, key=lambda v: first[v, problem].time.value)
+            for version in known:
+                a, b = first[version, problem], second[version, problem]
+                limits = _limits(study, version, problem)
+                if version != fastest and len({limit.id for limit in limits}) < 2:
+                    continue
+                ratios = [f"{digits3(t.ratio.value)} ×" if t.ratio else "" for t in (a, b)]
+                rows.append(
+                    (
+                        f"`{study}` {version}",
+                        problem,
+                        quantity(a.time.value, "s"),
+                        quantity(b.time.value, "s"),
+                        f"{digits3(b.time.value / a.time.value)} ×",
+                        *ratios,
+                        *((limit.words for limit in limits) if limits else ("", "")),
+                    )
+                )
+    header = ("version", "problem", "H200", "H100", "takes", "of the library", "there")
+    return _table((*header, "limit on the H200", "on the H100"), rows)
+
+
 #: Name between the marks -> what stands there.
 TABLES: Mapping[str, Callable[[], str]] = {
     "studies": studies,
     "results": results,
+    "chips": chips,
     **{
         f"times of {study}": lambda study=study, down=down: times(study, problems_down=down)
         for study, down in {
