@@ -24,7 +24,7 @@ from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.noise import noise_of
 from workbench.analysis.remarks import misread_words
 from workbench.analysis.timing import TimeChange, time_change
-from workbench.counters import Missing, catalog
+from workbench.counters import Counter, Missing, Reading, catalog, read
 from workbench.errors import InconclusiveError
 from workbench.model import (
     Capture,
@@ -491,3 +491,20 @@ def test_times_that_disagree_with_the_profiler_are_warned_of(
     comparison = compare(old, new, old_time=times[0], new_time=times[1])
     told = [warning for warning in comparison.warnings if "disagree" in warning]
     assert (said in told[0]) if said else not told
+
+
+def test_every_counter_of_a_launch_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(launch: Launch, counter: Counter | str) -> Reading | Missing:
+        asked.append(counter if isinstance(counter, str) else counter.id)
+        return read(launch, counter)
+
+    monkeypatch.setattr("workbench.analysis.aggregate.read", counted)
+    profile = make_profile()
+    first = combine(profile)
+    assert len(asked) >= len(first)
+    asked.clear()
+    assert combine(profile) == first and set(asked) == {"duration"}
+    slower = with_metrics(profile, **{"gpu__time_duration.sum": 1e-3})
+    assert combine(slower)["duration"] != first["duration"]

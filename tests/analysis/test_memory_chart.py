@@ -220,3 +220,11 @@ def test_nothing_measured_has_no_chart() -> None:
 )
 def test_what_an_instruction_does_with_memory(text: str, access: str) -> None:
     assert access_of(text) == access
+
+
+def test_a_profile_is_looked_at_once_and_told_from_one_that_equals_it() -> None:
+    profile = make_profile()
+    chart = memory(profile)
+    assert chart is not None and memory(profile) is chart
+    same = replace(profile)
+    assert memory(same) == chart and memory(same) is not chart

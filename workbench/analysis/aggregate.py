@@ -136,7 +136,7 @@ def combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined 
 
 
 def _of_one(counter: Counter, launch: Launch, rule: str) -> Combined | Missing:
-    one = read(launch, counter)
+    one = _readings(launch)[counter.id]
     if isinstance(one, Missing):
         return one
     return Combined(*one, rule=rule, spread=spread(launch, counter))
@@ -308,37 +308,46 @@ def _mix(launch: Launch) -> Bag[str]:
     return Bag(name.split(".")[0] for name in operations if name)
 
 
-# --- what was found of a launch ---------------------------------------------------------
+# --- what was found of a launch or a profile ----------------------------------------------
 
+_Of = TypeVar("_Of", bound=Record)
 _Found = TypeVar("_Found")
 
 
-class Recent(Generic[_Found]):
-    """A function of a launch that remembers its last results: pages ask the same many times.
+class Recent(Generic[_Of, _Found]):
+    """A function of a launch, or profile, that remembers its last results for whoever asks again.
 
     A page of a step asks for both sides, its neighbours for one of them again, a version's page
-    for the launch alone. Launches are told apart by identity: comparing two of them by value
+    for the launch alone. Records are told apart by identity: comparing two of them by value
     costs as much as what is saved. Only the last few are held, so that memory does not grow.
 
     Args:
-        find: The function; a launch is never changed, so its result holds.
-        most: Launches that are remembered.
+        find: The function; a record is never changed, so its result holds. Nor is the result.
+        most: Records that are remembered.
     """
 
-    def __init__(self, find: Callable[[Launch], _Found], most: int) -> None:
+    def __init__(self, find: Callable[[_Of], _Found], most: int) -> None:
         self._find = find
-        self._known: deque[tuple[Launch, _Found]] = deque(maxlen=most)
+        self._known: deque[tuple[_Of, _Found]] = deque(maxlen=most)
 
-    def __call__(self, launch: Launch) -> _Found:
-        """What the function finds of a launch."""
+    def __call__(self, record: _Of) -> _Found:
+        """What the function finds of a record."""
         # A copy: another thread may add to it meanwhile.
         for known, found in tuple(self._known):
-            if known is launch:
+            if known is record:
                 return found
-        found = self._find(launch)
-        self._known.append((launch, found))
+        found = self._find(record)
+        self._known.append((record, found))
         return found
 
     def forget(self) -> None:
         """Drop what was found, so that a measurement begins afresh."""
         self._known.clear()
+
+
+def _read_all(launch: Launch) -> dict[str, Reading | Missing]:
+    return {counter.id: read(launch, counter) for counter in catalog()}
+
+
+#: Every counter of one launch.
+_readings = Recent(_read_all, most=16)

@@ -123,6 +123,7 @@ def shape(operation: MachineOp) -> str:
     return operation.opcode
 
 
+@lru_cache(maxsize=1 << 14)
 def role(operation: MachineOp) -> str:
     """What an instruction is there for: ``shared load``, ``product``, ``integer`` or another."""
     if operation.name.startswith(("IMAD.MOV", "HFMA2.MMA")) and "RZ" in operation.operands:

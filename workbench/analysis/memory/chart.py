@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from workbench.analysis.aggregate import Combined, combine, metric_sum, weights_of
+from workbench.analysis.aggregate import Combined, Recent, combine, metric_sum, weights_of
 from workbench.analysis.memory.kinds import (
     GLOBAL,
     KINDS,
@@ -106,6 +106,10 @@ def memory(profile: Profile) -> MemoryChart | None:
     Returns:
         None where no launch was measured, or no amount of any flow is known.
     """
+    return _recent(profile)
+
+
+def _memory(profile: Profile) -> MemoryChart | None:
     if not any(launch.profiled for launch in profile.launches):
         return None
     reader = _Counted(profile)
@@ -126,6 +130,9 @@ def memory(profile: Profile) -> MemoryChart | None:
             for place, title, hits, busy in LEVELS
         ),
     )
+
+
+_recent = Recent(_memory, most=8)
 
 
 class _Counted:

@@ -225,9 +225,10 @@ class Placing:
         rows = self.of_rows.get((side, launch))
         if rows is None:
             table = (self.new if side else self.old).launches[launch].instructions
-            lines = zip(table.file, table.line, strict=True)
-            rows = [self.place(side, launch, line) for line in lines]
-            self.of_rows[side, launch] = rows
+            lines = list(zip(table.file, table.line, strict=True))
+            # A line has ten instructions and more.
+            places = {line: self.place(side, launch, line) for line in dict.fromkeys(lines)}
+            rows = self.of_rows[side, launch] = [places[line] for line in lines]
         return rows
 
     def sums(self, name: str, side: int) -> dict[int, Exact]:
