@@ -40,10 +40,11 @@ def recorded(label: Label, store: Store) -> Step:
     problem = label.problem or None
 
     def profile(version: str) -> Profile:
-        return store.get(study=label.study, version=version, problem=problem, engine="ncu")
+        return store.get(study=label.study, version=version, problem=problem, device="h200")
 
     def time(version: str) -> Timing | None:
-        return next(iter(store.timings(study=label.study, version=version, problem=problem)), None)
+        found = store.timings(study=label.study, version=version, problem=problem, device="h200")
+        return next(iter(found), None)
 
     return Step(profile(old), profile(new), (old, new), (time(old), time(new)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +58,16 @@ def side(
 
 def first(found: tuple[Hypothesis, ...]) -> tuple[str, float]:
     return (found[0].counter, round(found[0].score, 2)) if found else ("", 0.0)
+
+
+@pytest.mark.parametrize(("roles", "named"), [(False, True), (True, False)])
+def test_more_warps_of_another_kind_hide_nothing(roles: bool, named: bool) -> None:
+    """A warpgroup that copies for two others makes half as many warps more, and no more work."""
+    occupied = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    comparison = compared({DURATION: 1e-3, occupied: 10.0}, {DURATION: 0.7e-3, occupied: 15.0})
+    before, after = side(1e-3), side(0.7e-3)
+    found = rank(comparison, before, msgspec.structs.replace(after, roles=roles))
+    assert ("achieved_occupancy" in {each.counter for each in found}) is named
 
 
 @pytest.mark.parametrize("ratio", [0.5, 2.0])

@@ -118,7 +118,6 @@ def test_the_ladders_are_told_as_the_labels_have_it() -> None:
     assert all(each.limit and not each.contradictions for each in blind)
     worse = [each for each in verdicts if each.pair in BLIND_WORSE]
     assert len(worse) == len(BLIND_WORSE)
-    assert sum(each.top for each in worse) >= 4 and sum(each.first for each in worse) >= 5
+    assert sum(each.top for each in worse) >= 5 and sum(each.first for each in worse) >= 5
     assert sum(each.limit for each in worse) >= 5
-    false = [(each.pair, each.contradictions) for each in worse if each.contradictions]
-    assert false in ([], [("conv2d_int8/v16..v17", ("achieved_occupancy",))])
+    assert not any(each.contradictions for each in worse)

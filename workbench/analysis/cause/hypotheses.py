@@ -79,12 +79,20 @@ class Hypothesis(Record, frozen=True):
     score: float
 
 
+#: The machine instruction of ``setmaxnreg``.
+_HAND_OVER = "USETMAXREG"
+
+
 class Behaviour(Record, frozen=True):
-    """What is known of one version: counters' values, seconds by warp state, busy resources."""
+    """What is known of one version: counters' values, seconds by warp state, busy resources.
+
+    `roles`: its warps have work of different kinds, as those do that hand registers to others.
+    """
 
     values: Mapping[str, float]
     waits: Mapping[str, float]
     busy: Mapping[str, Load]
+    roles: bool = False
 
     @property
     def seconds(self) -> float:
@@ -112,7 +120,9 @@ def behaviour_of(
     busy: dict[str, Load] = {}
     for load in loads(launch) if launch is not None else ():
         busy[load.resource.id] = load
-    return Behaviour(values=values, waits=waits, busy=busy)
+    texts = launch.instructions.text if launch is not None else ()
+    roles = any(_HAND_OVER in text for text in texts)
+    return Behaviour(values=values, waits=waits, busy=busy, roles=roles)
 
 
 def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypothesis, ...]:
@@ -266,7 +276,8 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
     """Occupancy, the grid, and the clock."""
     out: list[_Found] = []
     occupied = comparison["achieved_occupancy"]
-    if occupied.old and occupied.new and occupied.moved:
+    # Warps that copy for the others hide nothing by being more.
+    if occupied.old and occupied.new and occupied.moved and old.roles == new.roles:
         less = old if occupied.new > occupied.old else new
         idle = 1.0 - less.share("issue") / 100.0
         hidden = idle * (1.0 - _fullest(less, frozenset({"issue"})))
