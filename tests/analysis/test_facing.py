@@ -38,7 +38,7 @@ def test_every_line_is_shown_once_and_in_order(old: list[str], new: list[str]) -
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_what_is_not_marked_as_different_is_equal(old: str, new: str) -> None:
-    def rest(text: str, spans: list[Characters]) -> str:
+    def rest(text: str, spans: tuple[Characters, ...]) -> str:
         kept = [c for n, c in enumerate(text) if not any(a <= n < b for a, b in spans)]
         return "".join("".join(kept).split())
 

@@ -29,13 +29,13 @@ _ACCESSES: tuple[tuple[str, Access], ...] = (
 )
 
 
+@lru_cache(maxsize=1 << 14)  # a kernel's code is asked for once a flow, on every problem
 def access_of(text: str) -> Access:
     """What an instruction does with memory, by its opcode in SASS or PTX; "" for nothing."""
     found = _OPERATION.match(text)
     return _access(found[1]) if found else ""
 
 
-@lru_cache(maxsize=1024)
 def _access(opcode: str) -> Access:
     return next((access for pattern, access in _ACCESSES if re.match(pattern, opcode)), "")
 

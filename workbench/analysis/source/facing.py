@@ -163,7 +163,8 @@ def _alike(old: str, new: str) -> float:
     return ratio * min(len(a), len(b)) if ratio >= _ALIKE else 0.0
 
 
-def differences(old: str, new: str) -> tuple[list[Characters], list[Characters]]:
+@lru_cache(maxsize=1 << 13)  # likewise
+def differences(old: str, new: str) -> tuple[tuple[Characters, ...], tuple[Characters, ...]]:
     """What differs between two versions of a line, on either side."""
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
     starts = [[0, *accumulate(map(len, tokens))] for tokens in (a, b)]
@@ -174,4 +175,4 @@ def differences(old: str, new: str) -> tuple[list[Characters], list[Characters]]
         for side, tokens, first, last in ((0, a, i1, i2), (1, b, j1, j2)):
             if any(not token.isspace() for token in tokens[first:last]):
                 found[side].append((starts[side][first], starts[side][last]))
-    return found
+    return tuple(found[0]), tuple(found[1])
