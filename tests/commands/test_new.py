@@ -212,6 +212,7 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
         (["v1", "--study", "vad"], "there is no study `vad`", "Did you mean `vadd`?"),
         (["other/v1", "--study", "vadd"], "lies in study other, not in vadd", "one study"),
         (["a/b/c"], "`a/b/c` is not a version", "sgemm/v3"),
+        (["v9@h100"], "`v9@h100` names a device", "Leave out @h100"),
         (["--study", "vadd"], "study `vadd` already exists", "workbench new v1 --study vadd"),
         (["--study", "a b"], "`a b` cannot be a study's name", "a letter first"),
         (["--study", "../a"], "`../a` cannot be a study's name", "a letter first"),

@@ -115,6 +115,18 @@ def test_a_ladder_of_the_emulator_does_not_stand_before_the_hardwares(project: P
     assert "-emulator-sm90.html" in chosen
 
 
+def test_a_page_is_of_one_device_which_may_be_named_with_the_version(project: Path) -> None:
+    store = Store(project / "profiles")
+    other = Device(name="NVIDIA H100 80GB HBM3", slug="h100-80gb-hbm3")
+    for entry in store.find(study="demo"):
+        store.save(msgspec.structs.replace(store.load(entry.path), device=other))
+    assert run("--single-file", "v3@h100").output == "demo-v3-n1024-h100-80gb-hbm3.html\n"
+    (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "h200"\n')
+    assert "-h200.html" in run("--single-file", "demo").output
+    error = refused("--single-file", "v2@h200", "v3@h100")
+    assert error.exit_code == 2 and "`workbench diff` compares two devices" in error.hint
+
+
 def test_a_broken_study_hides_no_page(project: Path) -> None:
     (project / "kernels" / "demo" / "study.py").write_text("this is no Python")
     assert run("--single-file", "demo").exit_code == 0

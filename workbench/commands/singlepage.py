@@ -141,7 +141,8 @@ def _step(folder: Path, ladder: Ladder, found: list[Target]) -> FoundPage:
     if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):
         raise UsageError(
             f"{found[0].label} and {found[1].label} were not recorded alike",
-            "Use --problem and --device to choose what both are recorded for.",
+            "A page has one problem and one device: --problem and --device choose them. "
+            "`workbench diff` compares two devices.",
         )
     file = step_page(old.version, new.version, new.engine)
     label = f"{old.version}-{new.version}"

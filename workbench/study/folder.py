@@ -307,6 +307,11 @@ def parse_target(text: str, default_study: str) -> tuple[str, str]:
     study, slash, version = text.strip().rpartition("/")
     if not version or "/" in study or (slash and not study):
         raise UsageError(f"`{text}` is not a version", "Write v3, or sgemm/v3 with its study.")
+    if "@" in version:
+        raise UsageError(
+            f"`{text}` names a device, which is not taken here",
+            f"Leave out @{version.partition('@')[2]}; where the command has --device, use that.",
+        )
     if not study and not default_study:
         raise UsageError(
             f"`{text}` names no study, and the project has no default study",
