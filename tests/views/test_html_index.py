@@ -55,6 +55,17 @@ def test_the_order_is_the_studys_and_not_the_manifests() -> None:
         assert [other.summary.problem for other in studies[-1].others] == ["n512", "n8192"]
 
 
+def test_the_projects_own_device_stands_before_others_of_a_study() -> None:
+    found = [
+        ladder("sgemm", "n512", device="NVIDIA A100"),
+        ladder("sgemm", "n512", own_device=True),
+        ladder("conv2", "small", device="NVIDIA A100"),
+    ]
+    lines = [line.summary for line in index_view(found, ()).studies]
+    told = [(one.study, one.device) for one in lines]
+    assert told == [("conv2", "NVIDIA A100"), ("sgemm", "NVIDIA H200"), ("sgemm", "NVIDIA A100")]
+
+
 def test_the_problem_with_most_work_stands_for_a_study_where_as_much_is_profiled() -> None:
     small = ladder("sgemm", "n1024", place=0, work=2e9)
     large = ladder("sgemm", "n4096", place=1, work=1e11)

@@ -24,6 +24,7 @@ class StudyInfo:
         problem: Why the study could not be loaded; "" where it was, or is not there.
         work: What a job's work is counted in: ``flop``, or ``op`` where results are integers.
         default: Whether a command that names no study means this one.
+        device: The project's default device; "" where it has none.
     """
 
     def __init__(self, project: Project | None, name: str, study: Study | None = None) -> None:
@@ -32,6 +33,7 @@ class StudyInfo:
         self.problem = ""
         self.work = "flop"
         self.default = project is not None and project.default_study == name
+        self.device = project.default_device if project is not None else ""
         self._project = project
         self._hashes: dict[str, str] = {}
         if (

@@ -280,8 +280,8 @@ def _study_key(project: Project, name: str) -> str:
         with suppress(DataError):  # too large for a source, which is told where it is read
             parts += [str(path.relative_to(folder)), read_regular(path, SOURCE)]
     record = project.facts(name)
-    default = str(project.default_study == name)
-    return digest(default, *parts, record.read_bytes() if record.is_file() else b"")
+    settings = f"{project.default_study == name} {project.default_device}"
+    return digest(settings, *parts, record.read_bytes() if record.is_file() else b"")
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:

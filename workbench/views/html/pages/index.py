@@ -20,7 +20,7 @@ from workbench.analysis.program.difference import ProgramDifference, total
 from workbench.captures.records import ProgramCapture
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
-from workbench.store import natural_key
+from workbench.store import means_device, natural_key
 from workbench.views.html.addresses import ladder_folder
 from workbench.views.html.pages.ladder import LadderView
 from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled, width
@@ -67,6 +67,7 @@ class LadderSummary(Record, frozen=True):
     fastest_speed: float = 0.0  # the baseline's is 1; 0: not compared
     place: int = 0  # of the problem among its study's
     default: bool = False  # whether its study is the project's default
+    own_device: bool = False  # whether it was recorded on the project's default device
     untimed: bool = False  # every duration is one under the profiler
 
 
@@ -190,6 +191,7 @@ def summarize(ladder: Ladder, view: LadderView) -> LadderSummary:
         fastest_speed=(best.of_baseline or 0.0) if best else 0.0,
         place=known.index(ladder.problem) if ladder.problem in known else len(known),
         default=ladder.study.default,
+        own_device=means_device(ladder.study.device, ladder.device),
         untimed=not view.timed,
     )
 
@@ -339,9 +341,10 @@ def _href(number: int) -> str:
 
 
 def _order(summary: LadderSummary) -> tuple[object, ...]:
-    """The default study first, then by name; problems as their study lists them."""
+    """The default study first, then by name, device and problem; the default device first."""
     study, name = natural_key(summary.study), natural_key(summary.folder)
-    return (not summary.default, study, natural_key(summary.device), summary.place, name)
+    device = not summary.own_device, natural_key(summary.device)
+    return (not summary.default, study, *device, summary.place, name)
 
 
 def _lines(found: list[LadderSummary]) -> Iterable[StudyLine]:
