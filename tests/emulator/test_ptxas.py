@@ -44,7 +44,7 @@ class Kernel:
         return found
 
     def weights(self, target: str = "sm_90") -> Weights:
-        return Weights(self.graph, {}, self.flat.params, {}, target)
+        return Weights(self.graph, {}, self.flat.params, {}, target, self.flat.registers)
 
     def hosts(self) -> dict[int, int]:
         return self.weights().host
@@ -391,6 +391,59 @@ def test_each_part_of_a_warp_comes_to_the_end_of_its_fence(bound: int, parted: i
     (issued,) = (issued for row, issued in rows if row.instr.op == "bra")
     # BSSY, the branch and BSYNC for each of the twelve warps.
     assert issued == 12 * 3 + parted
+
+
+_OUT = "cp.async.bulk.global.shared::cta.bulk_group"
+_IN = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+_TILE_OUT = "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group"
+_TILE_IN = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+_ADD = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32"
+
+
+@pytest.mark.parametrize(
+    ("copy", "turn"),
+    [
+        (f"{_OUT} [%rd2], [%r2], %r1;", 0),
+        (f"{_OUT} [%rd2], [%r4], %r1;", 5),
+        (f"{_OUT} [%rd4], [%r2], %r1;", 7),
+        (f"{_OUT} [%rd4], [%r4], %r1;", 9),
+        (f"{_OUT} [%rd4], [%r4], %r4;", 11),
+        (f"{_TILE_OUT} [%rd2, {{%r4, %r1}}], [%r2];", 5),
+        (f"{_IN} [%r2], [%rd4], %r1, [%r2];", 7),
+        (f"{_IN} [%r4], [%rd4], %r1, [%r4];", 9),
+        (f"{_TILE_IN} [%r4], [%rd2, {{%r1, %r4}}], [%r2];", 7),
+        (f"{_ADD} [%rd4], [%r4], %r1;", 8),
+    ],
+)
+def test_bulk_copies_of_lanes_are_a_loop_over_them(copy: str, turn: float) -> None:
+    kernel = Kernel(
+        f"""{START} mul.wide.u32 %rd3, %r3, 16; add.s64 %rd4, %rd2, %rd3; shl.b32 %r4, %r3, 4;
+        setp.lt.u32 %p1, %r3, 9; @%p1 bra E; {copy} E: st.global.u32 [%rd4], %r1; ret;"""
+    )
+    weights = kernel.weights()
+    assert weights.by_lane.get(id(kernel.at(copy)), 0) == turn
+    # A loop cannot be predicated.
+    assert bool(weights.host) == (turn == 0)
+
+
+@pytest.mark.parametrize("guard", ["", "@%p1"])
+def test_a_bulk_copy_is_issued_for_each_lane(guard: str) -> None:
+    """Two blocks of two warps; with a guard, of the second one nine lanes."""
+    module = module_of(
+        f"""
+        .shared .align 16 .b8 tile[1024];
+        {START} mov.u32 %r5, tile; shl.b32 %r4, %r3, 4; add.s32 %r6, %r5, %r4;
+        st.shared.v4.u32 [%r6], {{%r3, %r3, %r3, %r3}};
+        mul.wide.u32 %rd3, %r3, 16; add.s64 %rd4, %rd2, %rd3; setp.lt.u32 %p1, %r3, 41;
+        {guard} {_OUT} [%rd4], [%r6], 16; ret;
+        """
+    )
+    buffers = {"p": np.zeros(256, np.uint32)}
+    _, outcome = execute(module, "k", buffers, ["p", 0, 0], grid=2, block=64)
+    rows = zip(outcome.rows, outcome.machine_code().issued, strict=True)
+    (issued,) = (issued for row, issued in rows if row.instr.op == "cp")
+    # The predicates are set once a warp; then each lane has its turn of nine.
+    assert issued == 4 + 9 * 2 * (41 if guard else 64)
 
 
 def test_three_loads_that_are_never_made_stand_before_the_copies_of_a_block() -> None:

@@ -78,7 +78,7 @@ class Outcome:
 
     def machine_code(self) -> MachineCode:
         """An estimate of the machine instructions that warps issued, row by row."""
-        rows = ((row.instr, row.block, row.warps, row.site.divergent) for row in self.rows)
+        rows = ((row.instr, row.block, row.warps, row.on, row.site.divergent) for row in self.rows)
         return estimate(self.program, rows)
 
 

@@ -44,17 +44,17 @@ def in_pieces(program: Program) -> None:
             program.codes[loop.block].turns = turns_of(loop, program)
 
 
-def estimate(program: Program, executed: Iterable[tuple[Instr, int, int, int]]) -> MachineCode:
+def estimate(program: Program, executed: Iterable[tuple[Instr, int, int, int, int]]) -> MachineCode:
     """The machine instructions of a launch.
 
     Args:
         program: The kernel as it was compiled for the launch.
-        executed: (instruction, its block's index, warps that ran it, how often it parted one)
-            for every row.
+        executed: (instruction, its block's index, warps that ran it, lanes whose guard was
+            true, how often it parted a warp) for every row.
     """
     weights = Weights.of(program)
     rows = list(executed)
-    ran = {block: warps for _, block, warps, _ in rows}
+    ran = {block: warps for _, block, warps, _, _ in rows}
     factor: dict[int, float] = {}
     extra: dict[int, float] = {}
     for loop in weights.unrolled:
@@ -68,6 +68,7 @@ def estimate(program: Program, executed: Iterable[tuple[Instr, int, int, int]]) 
             * ran.get(weights.host.get(block, block), warps)
             # Each part of a warp comes to the BSYNC where they meet.
             + (parted if id(instr) in weights.parting else 0)
-            for instr, block, warps, parted in rows
+            + weights.by_lane.get(id(instr), 0.0) * lanes
+            for instr, block, warps, lanes, parted in rows
         )
     )

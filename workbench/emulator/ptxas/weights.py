@@ -11,6 +11,7 @@ is counted without them.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -65,6 +66,7 @@ class Weights:
         params: Its parameters, in order; none: their loads are not counted.
         spaces: State space of each variable that it names.
         target: The architecture that the PTX names, such as ``sm_90``.
+        registers: PTX type of each register; of one that is not there: 32 bits.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Weights:
         params: Sequence[Variable] = (),
         spaces: Mapping[str, str] | None = None,
         target: str = "sm_90",
+        registers: Mapping[str, str] | None = None,
     ) -> None:
         digits = "".join(c for c in target if c.isdigit())
         #: Since compute capability 9.0 constants are loaded before they are used.
@@ -90,8 +93,16 @@ class Weights:
         self._of: dict[int, float] = {
             id(instr): self._plain(instr, block) for block, instr in walk(blocks)
         }
+        #: Machine instructions for each lane that comes to an instruction, by ``id``: a loop's.
+        self.by_lane = _lane_loops(blocks, self._differing, registers or {})
         predicated = dict(
-            hammocks(graph, lambda block: sum(self._of[id(each)] for each in block.instrs))
+            hammocks(
+                graph,
+                lambda block: sum(
+                    math.inf if id(each) in self.by_lane else self._of[id(each)]
+                    for each in block.instrs
+                ),
+            )
         )
         #: Block -> the block whose warps issue its instructions.
         self.host = {inner: outer for outer, inner in predicated.items()}
@@ -133,7 +144,8 @@ class Weights:
         """Those of a kernel as it was compiled for a launch."""
         spaces = {name: space for name, (space, _) in program.ctx.symbols.items()}
         flat = program.flat
-        return cls(program.graph, program.ctx.merged, flat.params, spaces, flat.target)
+        merged = program.ctx.merged
+        return cls(program.graph, merged, flat.params, spaces, flat.target, flat.registers)
 
     def __getitem__(self, instr: Instr) -> float:
         """The weight of one instruction of the graph."""
@@ -346,3 +358,25 @@ def _first_copies(graph: ControlFlow, host: Mapping[int, int]) -> list[int]:
         ):
             out.setdefault(first[host.get(block.index, block.index)], id(instr))
     return list(out.values())
+
+
+def _lane_loops(
+    blocks: list[BasicBlock], differing: set[str], registers: Mapping[str, str]
+) -> dict[int, float]:
+    """Bulk copies whose operands may differ between lanes: instructions of one lane's turn.
+
+    Such a copy takes its operands from uniform registers, so ptxas puts a loop over the lanes
+    around it (read off ptxas 13.0). What may be done once for equal lanes compares each word
+    (PLOP3, R2UR) and closes with PLOP3, the copy and BRA.U.ANY; reductions, and copies that an
+    mbarrier counts, elect one lane after another (ELECT, R2UR of each word, two PLOP3).
+    """
+    out: dict[int, float] = {}
+    for _, instr in walk(blocks):
+        if instr.op != "cp" or "bulk" not in instr.parts:
+            continue
+        kinds = [registers.get(name, "b32") for name in arguments(instr) if name in differing]
+        words = sum(max(1, SIZES[kind] // 4) for kind in kinds if kind != "pred")
+        if words:
+            counted = "reduce" in instr.parts or "mbarrier::complete_tx::bytes" in instr.parts
+            out[id(instr)] = 5.0 + words if counted else 3.0 + 2.0 * words
+    return out
