@@ -19,7 +19,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from workbench.project import find_project
+from workbench.project import find_project, require_project
 from workbench.views.html.build import build_report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,8 +37,9 @@ HEIGHTS = {
 
 
 def pages(site: Path, study: str, step: str, version: str) -> dict[str, Path]:
-    """One page of each kind; the ladder is the first one that has the step."""
-    found = sorted(site.glob(f"studies/{study}/*/*/{step}.html"))
+    """One page of each kind; the ladder is the first one on the own device that has the step."""
+    device = require_project(ROOT).default_device
+    found = sorted(site.glob(f"studies/{study}/{device}*/*/{step}.html"))
     if not found:
         raise SystemExit(f"no recorded step {step} of {study}: name another with --step")
     folder = found[0].parent
