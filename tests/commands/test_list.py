@@ -169,6 +169,21 @@ def test_the_newest_device_is_shown(project: Path) -> None:
     assert "n1024 on NVIDIA A100" in run("--device", "a100")
 
 
+def test_the_projects_device_is_shown_with_the_problems_recorded_on_it(project: Path) -> None:
+    import msgspec
+
+    store = Store(project / "profiles")
+    (entry,) = store.find(study="demo", version="v2")
+    profile = store.load(entry.path)
+    device = msgspec.structs.replace(profile.device, name="NVIDIA A100 80GB", slug="a100-80gb")
+    changes = {"device": device, "problem": "n64", "captured": "2027-01-01T00:00:00Z"}
+    store.save(msgspec.structs.replace(profile, **changes))
+    assert "n64 on NVIDIA A100 80GB" in run("--device", "a100") and "also" not in run()
+    (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "h200"\n')
+    assert "n1024 on NVIDIA H200" in run() and "also recorded" not in run()
+    assert "n64 on NVIDIA A100 80GB" in run("--device", "a100")
+
+
 def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
     """Newer or not: times and steps are the hardware's, and they are what a ladder shows."""
     emulated = make_profile(

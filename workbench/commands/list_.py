@@ -120,7 +120,7 @@ def _study_list(
     from workbench.measure.ladder import Family, Ladder
     from workbench.measure.recorded import find_ladders
     from workbench.measure.summaries import Summaries
-    from workbench.store import Store, device_slug, means_device
+    from workbench.store import Store, means_device
     from workbench.views.sheets.list import StudyList
 
     name = study.name
@@ -132,19 +132,20 @@ def _study_list(
     ladders = find_ladders(
         store, project, (name,), loaded=study, damaged=damaged, summaries=summaries
     )
-    devices = _devices(study, ladders)
+    wish = device if device is not None else project.default_device
+    meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
+    # Where the device is known, what was recorded on others is not read to find the newest.
+    devices = _devices(study, meant or ladders)
     summaries.keep()
     broken += damaged
-    wish = device if device is not None else project.default_device
-    meant = [each for each in devices.items() if means_device(wish, device_slug(each[0]))]
     if device is not None and not meant:
         there = ", ".join(devices) or "none"
         raise UsageError(
             f"nothing of {name} is recorded on a device {device!r}",
             f"Recorded devices: {there}.",
         )
-    where, slug = next(iter([*meant, *devices.items()]), ("", ""))
-    recorded = _problems(study, ladders)
+    where, slug = next(iter(devices.items()), ("", ""))
+    recorded = _problems(study, [ladder for ladder in ladders if ladder.device == slug])
     first = [p.name for p in study.problems_for("profile") if p.name in recorded]
     wanted = problem or next(iter([*first, *recorded]), "")
     here = (each for each in ladders if (each.device, each.problem) == (slug, wanted))
@@ -155,7 +156,7 @@ def _study_list(
 
 
 def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
-    """Problems that anything is recorded on, in the study's order; lost ones come last."""
+    """Problems of a device that anything is recorded on, in their order; lost ones come last."""
     names = {
         ladder.problem
         for ladder in ladders
