@@ -253,6 +253,7 @@ def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
 ) -> None:
     store = Store(project / "profiles")
     profile = store.load(store.find(study="demo", version="v3")[0].path)
+    recorded = store.load(store.find(study="demo", version="v2")[0].path)
     (timing,) = store.timings(study="demo", version="v3")
     half = msgspec.structs.replace(profile.device, name="NVIDIA H100", slug="h100")
     store.save(msgspec.structs.replace(profile, device=half))
@@ -265,6 +266,14 @@ def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
         text.split()
     )
     assert "the sources are the same" in text and "compiler" not in text
+    # What the author of v3 predicted was of one chip.
+    source = project / "kernels" / "demo" / "v3_padded.cu"
+    expected = '[[expect]]\ncounter = "shared_wavefronts"\nchange = "down"\n--- */'
+    source.write_text(source.read_text().replace("--- */", expected, 1))
+    store.save(msgspec.structs.replace(recorded, device=half))
+    judged = json.loads(run("v2", "v3", "--device", "h200", "--format", "json"))["expectations"]
+    across = json.loads(run("v2@h100", "v3@h200", "--format", "json"))["expectations"]
+    assert judged and not across
     arguments = ["diff", "v2", "v3@h100", "--device", "h200"]  # of one side it may be a slip
     with pytest.raises(InconclusiveError) as error:
         CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -83,8 +83,9 @@ def command(
         return
     from workbench.analysis.story import explain
 
-    # What an author predicted speaks of the step from the parent, and of no other.
-    author = after.version if _is_step(before.version, after.version) else None
+    # What an author predicted speaks of the step from the parent on one chip, and of no other.
+    one_device = before.profile.device.name == after.profile.device.name
+    author = after.version if one_device and _is_step(before.version, after.version) else None
     expected = author.expectations if author else ()
     story = explain(before.profile, after.profile, comparison, expected)
     codes = None
