@@ -62,7 +62,8 @@ problem_option = click.option(
 device_option = click.option(
     "--device",
     metavar="NAME",
-    help="Use the profiles of this device (default: that of the newest profile).",
+    help="Use the profiles of this device (default: the project's default_device, "
+    "or that of the newest profile).",
 )
 engine_option = click.option(
     "--engine",

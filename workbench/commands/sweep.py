@@ -62,7 +62,8 @@ class SweepScope(NamedTuple):
 @click.option(
     "--device",
     metavar="NAME",
-    help="With --recorded: show this device's times (default: that of the newest time).",
+    help="With --recorded: show this device's times (default: the project's "
+    "default_device, or that of the newest time).",
 )
 @time_options
 @shared_run_options
