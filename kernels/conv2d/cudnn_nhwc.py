@@ -5,8 +5,10 @@ input and filters are reordered before, and the output, which fills the study's 
 N×OH×OW×K order, is reordered after it.
 
 ---
-title    = "cuDNN through PyTorch, channels last (reordering not timed), float32 without TF32"
-baseline = true
+title        = "cuDNN through PyTorch, channels last (reordering not timed), float32 without TF32"
+baseline     = true
+requires     = "C > 1"
+requires_why = "with one channel PyTorch takes one order for the other, and a plan of it"
 ---
 """
 

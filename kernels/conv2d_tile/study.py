@@ -51,6 +51,8 @@ problems = {
     "c5_k7_w33": _awkward(5, 7, 21, 33),
     "c4_k13_w38": _awkward(4, 13, 18, 38),
     "c7_k5_w43": _awkward(7, 5, 14, 43),
+    # More channels than six, in rows that 16 bytes divide.
+    "c13_k7_w28": _awkward(13, 7, 19, 28),
     # Outputs one less than, exactly and one more than 128 columns and 8 rows.
     "c2_k6_w132": _awkward(2, 6, 12, 132),
     "c3_k6_w133": _awkward(3, 6, 13, 133),

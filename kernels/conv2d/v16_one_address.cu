@@ -1,0 +1,248 @@
+/* ---
+title  = "Where outputs go, worked out once (from v10)"
+parent = "v10"
+change = "A thread divides once for four neighbouring outputs to find their image and place, and goes on from filter to filter by a plane; v10's code does so anew for each of its 64 sums, in 2,800 instructions that a block executes once."
+requires     = "max(N*C*H*W, (K + 127)*(D + 15), N*K*OH*OW) < 2**31 and N*OH*OW < 2**31 - 128"
+requires_why = "its indices are 32-bit integers, up to the end of the last tile"
+
+[defines]
+BK = 16
+STAGES = 3
+
+[[scratch]]
+name  = "turned"
+dtype = "float32"
+shape = ["cdiv(D, BK) * BK", "cdiv(K, 128) * 128"]
+
+[[launch]]
+kernel = "turn"
+grid   = ["cdiv(K, 128) * 4", "cdiv(D, 32)"]
+block  = [32, 8]
+args   = ["w", "turned", "K", "D", "cdiv(K, 128) * 128", "cdiv(D, BK) * BK"]
+
+[[launch]]
+kernel = "conv2d"
+grid   = ["cdiv(N * OH * OW, 64)", "cdiv(K, 128)"]
+block  = [128]
+args   = ["x", "turned", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"]
+
+[[expect]]
+counter = "instructions"
+change  = "down"
+why     = "what is left of the way out are 16 stores, and two divisions for them"
+
+[[expect]]
+counter = "ffma_threads"
+change  = "same"
+why     = "the arithmetic is the same"
+
+[[expect]]
+counter = "no_instruction"
+change  = "down"
+why     = "all blocks of the first wave come to code that nobody has fetched before at the same time, and it was 45 KB"
+learned = "0.108 → 0.057 cycles per instruction in the largest layer, and 0.747 → 0.313 in the smallest, which it was said of: 16.8% of its samples became 8.1%"
+
+[[expect]]
+counter = "duration"
+change  = "down"
+why     = "it weighs most where a block does little else: some percent of the smallest layer, hardly any of the largest"
+--- */
+#define BM 128  // filters a block
+#define BN 64   // outputs a block
+#define TM 8    // filters a thread
+#define TN 8    // outputs a thread
+
+// What a block shares.
+struct Tiles {
+    __align__(16) float ws[STAGES][BK][BM];  // ws[stage][tap][filter]
+    __align__(16) float xs[STAGES][BK][BN];  // xs[stage][tap][output]
+    int4 windows[BN];  // of the outputs: offset of the corner in x, its row and column
+};
+
+// Copies one float from global to shared memory, or writes a zero where it lies outside.
+__device__ __forceinline__ void copy_float(float* to, const float* from, bool inside) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(inside ? 4 : 0)
+                 : "memory");
+}
+
+// The same for one that is known to lie inside.
+__device__ __forceinline__ void copy_float(float* to, const float* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+}
+
+// The same for four neighbouring floats, aligned to 16 bytes on both sides.
+__device__ __forceinline__ void copy_float4(float* to, const float* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+}
+
+// The filters as tap × filter, with zeros up to whole tiles of both: read and written in rows of
+// 128 bytes, by way of a tile in shared memory that is turned there.
+extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__ turned, int K,
+                                int depth, int filters, int taps) {
+    __shared__ float tile[32][33];  // tile[filter][tap]
+    const int k = blockIdx.x * 32, d = blockIdx.y * 32;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+#pragma unroll
+    for (int e = ty; e < 32; e += 8)
+        tile[e][tx] = k + e < K && d + tx < depth ? w[(k + e) * depth + d + tx] : 0.0f;
+    __syncthreads();
+#pragma unroll
+    for (int e = ty; e < 32; e += 8)
+        if (k + tx < filters && d + e < taps) turned[(d + e) * filters + k + tx] = tile[tx][e];
+}
+
+// INSIDE: there is no padding, and BK divides the depth. Then every tap of every output lies in
+// x, and what a tile has too many, behind the last output, repeats the last one and is never
+// stored: nothing has to be checked.
+template <bool INSIDE>
+__device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__ x,
+                                         const float* __restrict__ turned, float* __restrict__ y,
+                                         int N, int C, int H, int W, int K, int R, int S, int U,
+                                         int V, int P, int Q, int OH, int OW, int next_r,
+                                         int next_s, int next) {
+    auto& ws = tiles.ws;
+    auto& xs = tiles.xs;
+    int4* windows = tiles.windows;
+    const int depth = C * R * S, outputs = N * OH * OW;
+    const int first_row = blockIdx.y * BM, first_col = blockIdx.x * BN;
+    const int tid = threadIdx.x;
+    const int warp = tid / 32, lane = tid % 32;
+
+    // Loading: four taps, each of four filters and of two outputs; every fourth tap is a warp's.
+    const int filters = gridDim.y * BM;
+    int corner[BN / 32];  // offsets of the windows' corners in x
+    if (INSIDE) {
+#pragma unroll
+        for (int e = 0; e < BN / 32; ++e) {
+            const int o = min(first_col + lane + 32 * e, outputs - 1), at = o % (OH * OW);
+            corner[e] = (o / (OH * OW) * C * H + at / OW * U) * W + at % OW * V;
+        }
+    } else if (tid < BN) {
+        const int o = first_col + tid, at = o % (OH * OW);
+        // Behind the last output: a window that lies below every image.
+        const int top = o < outputs ? at / OW * U - P : H, left = at % OW * V - Q;
+        windows[tid] = make_int4((o / (OH * OW) * C * H + top) * W + left, top, left, 0);
+    }
+    if (!INSIDE) __syncthreads();
+    // The warp's tap as a number of three digits, channel, row and column, and as an offset from
+    // the window's corner. The next one is four further: digits are added, and carried.
+    int r = warp % (R * S) / S, s = warp % S, offset = (warp / (R * S) * H + r) * W + s;
+
+    auto fetch = [&](int t, int stage) {
+#pragma unroll
+        for (int q = 0; q < BK; q += 4) {
+            const int tap = q + warp;
+            copy_float4(&ws[stage][tap][lane * 4],
+                        &turned[(t + tap) * filters + first_row + lane * 4]);
+#pragma unroll
+            for (int e = 0; e < BN; e += 32) {
+                float* to = &xs[stage][tap][lane + e];
+                if (INSIDE) {
+                    copy_float(to, x + (corner[e / 32] + offset));
+                } else {
+                    const int4 window = windows[lane + e];
+                    copy_float(to, x + (window.x + offset),
+                               t + tap < depth && unsigned(window.y + r) < unsigned(H) &&
+                                   unsigned(window.z + s) < unsigned(W));
+                }
+            }
+            r += next_r, s += next_s, offset += next;
+            if (s >= S) s -= S, ++r, offset += W - S;
+            if (r >= R) r -= R, offset += (H - R) * W;
+        }
+    };
+
+    // Computing: four warps of 32×64 outputs, the lanes of each 4×8. A thread has
+    // four filters and the four that are 16 further, four outputs and the four that are 32
+    // further: so lanes read neighbouring float4. Lanes that differ in bit 0 alone want the same
+    // outputs, in bit 1 alone the same filters: such pairs share a pass over shared memory.
+    const int row = warp * 32 + (lane % 2 + lane / 16 * 2) * 4;
+    const int col = lane / 2 % 8 * 4;
+    float sum[TM][TN] = {};
+
+    // A group of copies a tile, also where none is left: so that the group of a tile is always
+    // the one that all but the STAGES - 2 newest have.
+#pragma unroll
+    for (int e = 0; e < STAGES - 1; ++e) {
+        if (e * BK < depth) fetch(e * BK, e);
+        asm volatile("cp.async.commit_group;\n" ::: "memory");
+    }
+    int stage = 0, next_stage = STAGES - 1;
+    for (int t = 0; t < depth; t += BK) {
+        asm volatile("cp.async.wait_group %0;\n" ::"n"(STAGES - 2) : "memory");
+        __syncthreads();  // everybody's copies have come, and nobody reads the stage before
+        if (t + (STAGES - 1) * BK < depth) fetch(t + (STAGES - 1) * BK, next_stage);
+        asm volatile("cp.async.commit_group;\n" ::: "memory");
+#pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            float a[TM], b[TN];
+#pragma unroll
+            for (int i = 0; i < TM; i += 4)
+                *reinterpret_cast<float4*>(&a[i]) =
+                    *reinterpret_cast<const float4*>(&ws[stage][k][row + i * 4]);
+#pragma unroll
+            for (int j = 0; j < TN; j += 4)
+                *reinterpret_cast<float4*>(&b[j]) =
+                    *reinterpret_cast<const float4*>(&xs[stage][k][col + j * 8]);
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) sum[i][j] += a[i] * b[j];
+        }
+        if (++stage == STAGES) stage = 0;
+        if (++next_stage == STAGES) next_stage = 0;
+    }
+
+    // Where the thread's first filter has its outputs; the others are planes further.
+    const int plane = OH * OW, k = first_row + row;
+#pragma unroll
+    for (int j = 0; j < TN; j += 4) {
+        const int o = first_col + col + j * 8;
+        // Four outputs at once need an address of 16 bytes: a plane that four divides keeps it,
+        // and no four of them then belong to two images.
+        if (plane % 4 == 0) {
+            if (o >= outputs) continue;
+            float* const to = &y[(o / plane * K + k) * plane + o % plane];
+#pragma unroll
+            for (int i = 0; i < TM; ++i) {
+                const int f = i / 4 * 16 + i % 4;
+                if (k + f < K)
+                    *reinterpret_cast<float4*>(to + f * plane) =
+                        make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            }
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                if (o + e >= outputs) continue;
+                float* const to = &y[((o + e) / plane * K + k) * plane + (o + e) % plane];
+#pragma unroll
+                for (int i = 0; i < TM; ++i) {
+                    const int f = i / 4 * 16 + i % 4;
+                    if (k + f < K) to[f * plane] = sum[i][j + e];
+                }
+            }
+        }
+    }
+}
+
+// Four blocks of 128 threads on an SM leave 128 registers a thread: enough for 64 sums.
+extern "C" __global__ void __launch_bounds__(128, 4)
+conv2d(const float* __restrict__ x, const float* __restrict__ turned, float* __restrict__ y,
+       int N, int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
+       int next_r, int next_s, int next) {
+    __shared__ Tiles tiles;
+    if (P == 0 && Q == 0 && C * R * S % BK == 0)
+        convolve<true>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
+                       next_s, next);
+    else
+        convolve<false>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
+                        next_s, next);
+}
