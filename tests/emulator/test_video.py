@@ -87,6 +87,19 @@ def slow(opcode: str, operands: list[str], values: tuple[int, int, int]) -> int:
     return out & 0xFFFF_FFFF
 
 
+def cut_wrongly(op: str, kinds: list[str]) -> bool:
+    """Whether its saturation is one that GPUs leave out: into `u32`, of what may be beyond it."""
+    most = {"u32": 2**32 - 1, "s32": 2**31 - 1}
+    least = {"u32": 0, "s32": -(2**31)}
+    to, one, two = kinds if len(kinds) == 3 else ["s32", *kinds]
+    top = {
+        "vadd": most[one] + most[two],
+        "vsub": most[one] - least[two],
+        "vabsdiff": max(most[one] - least[two], most[two] - least[one]),
+    }
+    return to == "u32" and top.get(op, 0) >= 2**32
+
+
 def scalar(rng: random.Random, op: str) -> tuple[str, list[str]]:
     kinds = [rng.choice(("u32", "s32")) for _ in range(2 if op == "vset" else 3)]
     if op in ("vshl", "vshr"):
@@ -94,7 +107,7 @@ def scalar(rng: random.Random, op: str) -> tuple[str, list[str]]:
     selectors = ["", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"]
     operands = ["%r4", f"%r1{rng.choice(selectors)}", f"%r2{rng.choice(selectors)}"]
     opcode = ".".join([op, *kinds])
-    if op not in ("vset", "vshl") and rng.random() < 0.5:
+    if op not in ("vset", "vshl") and not cut_wrongly(op, kinds) and rng.random() < 0.5:
         opcode += ".sat"
     if op in ("vshl", "vshr"):
         opcode += rng.choice((".clamp", ".wrap"))
@@ -216,6 +229,11 @@ def test_types_that_are_none_are_refused_with_their_line() -> None:
         ("vadd.u32.u32.u32", ["%r4.h1", "%r1", "%r2", "%r3"]),
         ("vsub.s32.s32.s32.max", ["%r4", "%r1", "%r2", "%r3"]),
         ("vshl.u32.u32.u32.sat.wrap", ["%r4", "%r1", "%r2"]),
+        ("vadd.u32.u32.u32.sat", ["%r4", "%r1", "%r2"]),
+        ("vadd.u32.u32.s32.sat", ["%r4", "%r1", "%r2.b3"]),
+        ("vsub.u32.u32.s32.sat", ["%r4", "%r1", "%r2"]),
+        ("vabsdiff.u32.u32.s32.sat.add", ["%r4", "%r1", "%r2.b0", "%r3"]),
+        ("vabsdiff.u32.s32.u32.sat", ["%r4", "%r1", "%r2"]),
         ("vmad.u32.u32.u32.shr7", ["%r4", "%r1", "%r2", "%r3"]),
         ("vmad.s32.s32.s32.sat", ["%r4", "%r1", "%r2", "%r3"]),
     ],

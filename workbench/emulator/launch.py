@@ -6,6 +6,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -213,41 +214,32 @@ def prepare(
         KernelError: an unsupported instruction, with file and line.
         UsageError: grid, block or arguments do not fit the kernel.
     """
-    flat, graph = _flat(module, launch.kernel)
+    kernel = _kernel(module, launch.kernel)
+    flat, graph = kernel.flat, kernel.graph
     launch = clustered(module, launch)
     _check(launch, module.functions[launch.kernel])
     params, base = _pack(flat.params, launch, arena), arena.address(PARAMETERS)
     arena.bytes[base - GLOBAL_BASE :][: len(params)] = np.frombuffer(params, np.uint8)
-    every = [*module.variables.values(), *flat.variables]
-    used = _used(flat)
-    fixed = [v for v in every if v.space == "shared" and v.size and v.name in used]
-    dynamic = [v for v in every if v.space == "shared" and not v.size]
-    places, end = layout(fixed)
-    places = {name: RESERVED + at for name, at in places.items()}
-    align = max([v.align for v in dynamic], default=1)
-    start = RESERVED + -(-end // align) * align
-    shared_bytes = start - RESERVED + launch.dynamic_shared
+    shared_bytes = kernel.dynamic - RESERVED + launch.dynamic_shared
     if shared_bytes > _SHARED_LIMIT:
         raise KernelError(
             f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
             f"A block has at most {_SHARED_LIMIT:,} bytes.",
         )
-    local, local_bytes = layout(v for v in flat.variables if v.space == "local")
-    symbols = {name: ("shared", at) for name, at in places.items()}
-    symbols |= {v.name: ("shared", start) for v in dynamic}
-    symbols |= {name: ("local", at) for name, at in local.items()}
-    own = {name: at for name, (_, at) in symbols.items()}
+    every = [*module.variables.values(), *flat.variables]
+    symbols = dict(kernel.places)
     symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in _OF_MODULE}
     symbols |= {name: ("param", base + at) for name, at in layout(flat.params)[0].items()}
-    named = [(_plain(v.name), places[v.name], v.size) for v in fixed]
-    named += [(_plain(v.name), start, launch.dynamic_shared) for v in dynamic]
+    named = [
+        (_plain(v.name), symbols[v.name][1], v.size or launch.dynamic_shared) for v in kernel.shared
+    ]
     ctx = Context(
         flat,
         graph,
-        merged(graph, own.get),
+        kernel.joined,
         Placement(symbols, tuple(named), params, base, _environment(launch, arena)),
         lambda instr: module.where(instr.loc),
-        Runtime(arena, shared_bytes, local_bytes, check=check, origins=origins),
+        Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
     )
     return Program(flat, graph, ctx, launch.limits)
 
@@ -263,13 +255,48 @@ def _environment(launch: KernelLaunch, arena: Arena) -> dict[str, int]:
     return out
 
 
+class _Kernel(NamedTuple):
+    """What of a kernel does not depend on the launch.
+
+    Attributes:
+        flat: It without calls.
+        graph: Its control flow.
+        shared: Its variables in shared memory, those of a size of their own first.
+        places: Variable -> (space, address) in shared and local memory.
+        dynamic: Where dynamic shared memory begins.
+        local_bytes: Local memory of a thread.
+        joined: `workbench.emulator.cost.joined.merged` of it.
+    """
+
+    flat: FlatKernel
+    graph: ControlFlow
+    shared: tuple[Variable, ...]
+    places: dict[str, tuple[str, int]]
+    dynamic: int
+    local_bytes: int
+    joined: dict[int, int]
+
+
 @lru_cache(maxsize=8)
-def _flat(module: Module, kernel: str) -> tuple[FlatKernel, ControlFlow]:
-    """A kernel without calls and its control flow; neither depends on the launch."""
-    flat = flatten(module, kernel)
+def _kernel(module: Module, name: str) -> _Kernel:
+    """One problem after another is run with it."""
+    flat = flatten(module, name)
     instrs = (item for item in flat.body if isinstance(item, Instr))
-    check_shapes(kernel, instrs, flat.registers, lambda instr: module.where(instr.loc))
-    return flat, control_flow(flat)
+    check_shapes(name, instrs, flat.registers, lambda instr: module.where(instr.loc))
+    graph = control_flow(flat)
+    every = [*module.variables.values(), *flat.variables]
+    used = _used(flat)
+    fixed = [v for v in every if v.space == "shared" and v.size and v.name in used]
+    dynamic = [v for v in every if v.space == "shared" and not v.size]
+    places, end = layout(fixed)
+    align = max([v.align for v in dynamic], default=1)
+    start = RESERVED + -(-end // align) * align
+    local, local_bytes = layout(v for v in flat.variables if v.space == "local")
+    symbols = {name: ("shared", RESERVED + at) for name, at in places.items()}
+    symbols |= {v.name: ("shared", start) for v in dynamic}
+    symbols |= {name: ("local", at) for name, at in local.items()}
+    joined = merged(graph, {name: at for name, (_, at) in symbols.items()}.get)
+    return _Kernel(flat, graph, (*fixed, *dynamic), symbols, start, local_bytes, joined)
 
 
 def _used(flat: FlatKernel) -> set[str]:

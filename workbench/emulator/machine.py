@@ -72,8 +72,7 @@ class Batch:
     """A batch of blocks as far as it has come. One at a time is the runtime's."""
 
     def __init__(self, program: Program, lanes: Lanes) -> None:
-        self.program, self.lanes = program, lanes
-        rt = program.rt
+        self.program, self.lanes, rt = program, lanes, program.rt
         rt.start(lanes, program.slots)
         rt.watcher = rt.order = rt.stores = None
         if program.ledger is not None:
@@ -91,8 +90,7 @@ class Batch:
         self.heap: list[int] = []
         self.waiting: dict[int, Mask] = {}
         self.parked: list[_Parked] = []
-        self.suspended = Suspended(lanes, self.R, rt)
-        self.alive: Mask = lanes.start
+        self.suspended, self.alive = Suspended(lanes, self.R, rt), lanes.start
         self.steps = self.look = 0
         rt.alive = lambda: self.alive
         self.push(program.graph.order[0], lanes.start)
@@ -174,8 +172,10 @@ class Batch:
         self.parked = [parked for parked in self.parked if not parked.passing]
         if self.parked:
             self.stuck()
-        if program.rt.finding is not None:
-            raise program.rt.finding
+        order = program.rt.order
+        finding = program.rt.finding or (order.bulk.unread() if order is not None else None)
+        if finding is not None:
+            raise finding
         return True
 
     def check_limits(self, code: Code, limits: Limits) -> None:

@@ -47,6 +47,12 @@ class _Committed:
         self._clocks.waited(warps, self.agents, over)
 
 
+def _one_of(lanes: Lanes, warps: NDArray[np.bool_]) -> str:
+    """The first of these warps (blocks, warps), in words."""
+    row, warp = (int(axis[0]) for axis in np.nonzero(warps))
+    return f"warp {warp} (from {who(lanes, row, warp * WARP)})"
+
+
 def _agents(lanes: Lanes, clocks: Clocks, *, products: bool) -> Ints:
     row, warp = np.indices((lanes.B, lanes.W))
     if not products:
@@ -63,6 +69,8 @@ class BulkOrder(_Committed):
         self._watcher: OrderWatcher = proxy(watcher)  # whose part this is
         lanes, clocks = watcher.lanes, watcher.clocks
         super().__init__(lanes, clocks, _agents(lanes, clocks, products=False))
+        #: Copies out of shared memory, and each warp's newest group with one.
+        self._out: dict[int, tuple[Instr, Ints]] = {}
 
     def _granules(self, address: Ints, unit: int) -> Ints:
         grain = self._watcher.grain
@@ -93,6 +101,27 @@ class BulkOrder(_Committed):
         watcher.check_read(site, touched, "copies from", defined=True, proxy=True)
         agents, steps = self.agents[row, warp], self.groups[row, warp] + 1
         watcher.mark_read(site, touched, agents[:, None], steps[:, None])
+        if "bulk_group" in site.instr.parts:
+            empty = np.zeros_like(self.groups)
+            _, newest = self._out.setdefault(id(site.instr), (site.instr, empty))
+            np.maximum.at(newest, (row, warp), steps)
+
+    def unread(self) -> KernelError | None:
+        """The error for a copy that nobody waited for, where all threads of the batch have ended.
+
+        The shared memory of a block goes to another when its last thread ends.
+        """
+        for instr, newest in self._out.values():
+            early = newest > self.done
+            if early.any():
+                return KernelError(
+                    f"{self._watcher.ctx.where(instr)}: block ended under its own copy: "
+                    f"{_one_of(self._watcher.lanes, early)} has not waited for this bulk copy, "
+                    "which may still be reading the shared memory of its block",
+                    "Run cp.async.bulk.commit_group after it, and cp.async.bulk.wait_group.read 0 "
+                    "in the same thread before it ends.",
+                )
+        return None
 
 
 class ProductOrder(_Committed):
@@ -216,8 +245,7 @@ class ProductOrder(_Committed):
         )  # fmt: skip
 
     def _who(self, warps: NDArray[np.bool_]) -> str:
-        row, warp = (int(axis[0]) for axis in np.nonzero(warps))
-        return f"warp {warp} (from {who(self._lanes, row, warp * WARP)})"
+        return _one_of(self._lanes, warps)
 
 
 class AsyncWatcher(OrderWatcher):

@@ -6,7 +6,8 @@ a modifier ``place:part``, and the sign of a negated operand as ``place:-``.
 
 Forms of which an H200 (by ptxas 13.0) makes something else than the manual says are refused:
 merges into a part of a register, a smaller or larger of two as second operation, saturated
-shifts to the left, and products that are saturated or shifted.
+shifts to the left, products that are saturated or shifted, and sums and differences that are
+saturated into `u32` and may be beyond it: only what is below 0 is cut off.
 """
 
 from __future__ import annotations
@@ -50,8 +51,19 @@ class _Form(NamedTuple):
         words = set(self.words)
         if self.name == "vmad":
             return bool(words & {"sat", "shr7", "shr15"})
-        shifted = self.name == "vshl" and "sat" in words
-        return self.lanes == 1 and (0 in self.parts or shifted or bool(words & {"min", "max"}))
+        cut = "sat" in words and (self.name == "vshl" or (not self.into and self._beyond))
+        return self.lanes == 1 and (0 in self.parts or cut or bool(words & {"min", "max"}))
+
+    @property
+    def _beyond(self) -> bool:
+        """Whether the result of two whole words may be 2³² or more."""
+        match self.name:
+            case "vadd":
+                return not (self.first and self.second)
+            case "vsub":
+                return self.second and not self.first
+            case _:
+                return self.name == "vabsdiff" and self.first != self.second
 
     @classmethod
     def of(cls, instr: Instr) -> _Form:
