@@ -16,7 +16,7 @@ from workbench.ncurep.wire import fields
 _METRIC, _SECTIONS, _RULES = 13, 17, 19
 #: An instance with a number under 128 that is not nought; a number with a fraction.
 _SAMPLED = re.compile(
-    rb"(\x1a.\x0a.\x28[\x80-\xff]{7}[\x00-\x7f]\x12\x02\x28)[\x01-\x7f]", re.DOTALL
+    rb"(\x1a.\x0a.\x28[\x80-\xff]{5,8}[\x00-\x7f]\x12\x02\x28)[\x01-\x7f]", re.DOTALL
 )
 _FRACTION = re.compile(rb"(\x12\x09\x19)..(.{4}[^\x00].)", re.DOTALL)
 #: A metric of one number is no longer than this; one of every instruction is.
@@ -59,14 +59,14 @@ def enlarge(
         small: The report.
         times: How often it holds each of its results afterwards.
         path: Where the large one goes.
-        change: What is done to the results that are added.
+        change: What is done to the results that are added, to each as it was added before.
     """
-    blocks = list(read_blocks(small, path))
+    blocks = [(block.header, list(block.results)) for block in read_blocks(small, path)]
     with path.open("wb") as file:
         file.write(small)
         for _ in range(times - 1):
-            for block in blocks:
-                if block.results:
-                    header = tuple(x for x in block.header if x[0] not in (METRIC_NAMES, SESSION))
-                    again = FileBlock(0, 0, header, (), ())
-                    file.write(packed(again, [change(result) for result in block.results]))
+            for fields_, results in blocks:
+                if results:
+                    header = tuple(x for x in fields_ if x[0] not in (METRIC_NAMES, SESSION))
+                    results[:] = map(change, results)
+                    file.write(packed(FileBlock(0, 0, header, (), ()), results))

@@ -6,12 +6,13 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from workbench.errors import DataError
+from workbench.errors import DataError, MissingError
 from workbench.ncurep import child
-from workbench.ncurep.child import Standby
+from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.read import read_report
 from workbench.project import cache_folder
 from workbench.store.codec import unpack
@@ -113,3 +114,50 @@ def test_a_child_that_is_ended_while_it_warms_up_leaves_no_file(
             time.sleep(0.001)
     assert waiting.poll() is not None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_child_reads_one_report_after_the_other(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[str, ...]] = []
+    start = child._start
+
+    def counted(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(arguments)
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(child, "_start", counted)
+    alone = tmp_path / "alone.json"
+    child.extract(plain, plain, alone, 100)
+    with Readers() as readers:
+        for number in range(3):
+            output = tmp_path / f"{number}.json"
+            readers.extract(plain, plain, output, 100)
+            assert output.read_bytes() == alone.read_bytes()
+        (reader,) = readers._all
+    assert started[1:] == [(child.ORDERS,)] and reader._child.poll() is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds", "why"),
+    [
+        ("import time; time.sleep(600)", 1, "did not end within 1 s"),
+        ("import os; os.abort()", 100, "crashed on it [(]SIGABRT[)]"),
+        ("raise ValueError('no such thing')", 100, "failed on it [(]ValueError: no such thing"),
+        ("", 100, "gave no answer"),
+    ],
+)
+def test_what_becomes_of_a_child_is_told(
+    code: str, seconds: float, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_CHILD", ("-c", code))
+    with Readers() as readers, pytest.raises(DataError, match=f"x.ncu-rep: .*{why}"):
+        readers.extract(tmp_path / "part", Path("x.ncu-rep"), tmp_path / "out.json", seconds)
+
+
+def test_without_nvidias_reader_it_says_how_to_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_CHILD", ("-c", f"import sys; sys.exit({child._NO_READER})"))
+    with Readers() as readers, pytest.raises(MissingError, match="cannot be loaded"):
+        readers.extract(tmp_path / "part", Path("x.ncu-rep"), tmp_path / "out.json", 100)

@@ -16,8 +16,9 @@ from tests.ncurep.enlarged import enlarge, stirred
 from tests.ncurep.fake_reader import FakeAction, FakeMetric
 from workbench.ncurep import direct, extract
 from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED
-from workbench.ncurep.direct import DirectReport, UnsureError, direct_report
+from workbench.ncurep.direct import DirectReport, direct_report
 from workbench.ncurep.excerpt import METRIC, METRIC_NAMES
+from workbench.ncurep.series import UnsureError
 
 Report = Callable[[str], Path]
 

@@ -3,7 +3,7 @@
 Of the half second that a first extraction takes, most is the same for every report:
 starting Python, loading the reader, and the reader's first disassembly. `Standby`
 starts a child that does all this beforehand, while there is something else to wait
-for, and then takes one report.
+for, and then takes one report. `Readers` reads many with one start.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from workbench.disk.limits import TIME_VARIABLE
 from workbench.errors import DataError, MissingError
@@ -25,15 +27,23 @@ from workbench.ncurep.files import AGAIN
 #: What the child process runs; it gets the report and the output file as arguments.
 _CHILD = ("-m", "workbench.ncurep.extract")
 _STANDBY = "--standby"
+#: Instead: it takes reports from standard input until that ends, and writes this line for each.
+ORDERS, DONE = "--orders", b"the report is read"
 #: Its exit code where NVIDIA's reader cannot be imported (`extract.NO_READER`).
 _NO_READER = 77
 
 
 def _start(
-    *arguments: str, stdin: int = subprocess.DEVNULL, folder: str = ""
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    folder: str = "",
 ) -> subprocess.Popen[bytes]:
     """Start the child; its temporary files go to `folder`, if one is named."""
     environment = dict(os.environ)
+    # NumPy's library would start a thread a core, each with memory of its own, for nothing.
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     if folder:
         environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)
     # The child must find the same package, installed or not.
@@ -44,8 +54,8 @@ def _start(
     return subprocess.Popen(
         [sys.executable, *_CHILD, *arguments],
         stdin=stdin,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
         env=environment,
     )
 
@@ -96,14 +106,95 @@ class Standby:
         child, self._child = self._child, None
         if child is None or child.poll() is not None:
             return False
-        order = json.dumps([str(report), str(output)]).encode() + b"\n"
         try:
-            child.communicate(order, timeout=timeout_s)
+            child.communicate(_order(report, output), timeout=timeout_s)
         except OSError:
             return False
         finally:
             _end(child)
         return child.returncode == 0
+
+
+class Readers:
+    """Children that read one report after the other. Use as a context manager.
+
+    Threads may share them: each has a child of its own while it waits for a report. The half
+    second that a child takes to start is a third of what a part of a large report takes.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[_Child] = []
+        self._idle: list[_Child] = []
+
+    def __enter__(self) -> Readers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for reader in self._all:
+            reader.end()
+
+    def extract(self, report: Path, shown: Path, output: Path, timeout_s: float) -> None:
+        """As `extract` does.
+
+        Raises:
+            DataError, MissingError: as `extract`.
+        """
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            self._all.append(reader := _Child())
+        reader.extract(report.resolve(), shown, output, timeout_s)
+        self._idle.append(reader)
+
+
+class _Child:
+    """A child that reads one report after the other, and says of each when it is done."""
+
+    def __init__(self) -> None:
+        # What it says of itself is read when it has ended; a pipe would fill up before.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self._child = _start(
+            ORDERS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
+
+    def extract(self, report: Path, shown: Path, output: Path, timeout_s: float) -> None:
+        child, late = self._child, threading.Event()
+        assert child.stdin is not None and child.stdout is not None
+
+        def stop() -> None:
+            late.set()
+            child.kill()
+
+        limit = threading.Timer(timeout_s, stop)
+        limit.start()
+        try:
+            with contextlib.suppress(OSError):  # it has ended, and `_check` tells why
+                child.stdin.write(_order(report, output))
+                child.stdin.flush()
+            if any(line.rstrip() == DONE for line in child.stdout):
+                return
+            child.wait()
+        finally:
+            limit.cancel()
+        if late.is_set():
+            raise _too_late(shown, timeout_s)
+        self._errors.seek(0)
+        _check(child.returncode, self._errors.read(), shown)
+        raise DataError(f"{shown}: the native reader gave no answer", AGAIN)
+
+    def end(self) -> None:
+        _end(self._child)
+        self._errors.close()
+
+
+def _order(report: Path, output: Path) -> bytes:
+    """What a child that waits for orders is told."""
+    return json.dumps([str(report), str(output)]).encode() + b"\n"
 
 
 def extract(
@@ -130,21 +221,34 @@ def extract(
         child = _start(str(path), str(output))
         _, errors = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise DataError(
-            f"{shown}: the native reader did not end within {timeout_s:g} s",
-            f"The file is damaged, or very large: {TIME_VARIABLE}=N gives it N seconds.",
-        ) from error
+        raise _too_late(shown, timeout_s) from error
     finally:
         if child is not None:
             _end(child)
-    if child.returncode < 0:
+    _check(child.returncode, errors, shown)
+
+
+def _too_late(shown: Path, timeout_s: float) -> DataError:
+    return DataError(
+        f"{shown}: the native reader did not end within {timeout_s:g} s",
+        f"The file is damaged, or very large: {TIME_VARIABLE}=N gives it N seconds.",
+    )
+
+
+def _check(code: int, errors: bytes, shown: Path) -> None:
+    """What became of a child that has ended.
+
+    Raises:
+        DataError, MissingError: as `extract`.
+    """
+    if code < 0:
         with contextlib.suppress(ValueError):
-            name = signal.Signals(-child.returncode).name
+            name = signal.Signals(-code).name
             raise DataError(f"{shown}: the native reader crashed on it ({name})", AGAIN)
-    if child.returncode:
+    if code:
         lines = errors.decode("utf-8", "replace").strip().splitlines()
-        why = lines[-1] if lines else f"exit code {child.returncode}"
-        if child.returncode == _NO_READER:
+        why = lines[-1] if lines else f"exit code {code}"
+        if code == _NO_READER:
             raise MissingError(
                 f"NVIDIA's report reader cannot be loaded ({why[:300]})",
                 "Install it: `pip install ncu-report`. Recorded profiles are shown without it.",

@@ -63,6 +63,8 @@ DEBUG_SECTION = b".nv_debug_info_reg_sass"
 _NCU = "Nsight Compute Target"
 #: Real reports are looked through in less than a second, those of ten thousand kernels too.
 _TIMEOUT_S = 20.0
+#: Bytes of a file that are kept in memory behind where it is read.
+_HELD = 16 << 20
 #: From this year on the command line is the last session record.
 _COMMAND_SINCE = 2022
 
@@ -72,6 +74,11 @@ class Entries(Sequence[bytes]):
 
     def __init__(self, data: bytes | mmap.mmap, places: Sequence[slice]) -> None:
         self._data, self._places = data, places
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where each begins in the file."""
+        return tuple(place.start for place in self._places)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -291,9 +298,14 @@ def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
         WireError: a block contradicts itself.
     """
     at = _sized(data, len(MAGIC), path, "in the file header").stop
+    held = 0
     for number in itertools.count():
         if at >= len(data):
             return
+        if at - held > _HELD and isinstance(data, mmap.mmap) and hasattr(data, "madvise"):
+            # What was looked at is no longer wanted; who does want it gets it from the file again.
+            data.madvise(mmap.MADV_DONTNEED, 0, at - at % mmap.PAGESIZE)
+            held = at
         if number > MOST:
             raise WireError(f"more than {MOST:,} blocks")
         start = at

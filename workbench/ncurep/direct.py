@@ -9,8 +9,8 @@ to the reader. Runs in the child process only.
 Of a result (`workbench.ncurep.container` has the frame) this is read::
 
     13  metric    1 number of its name   2 value   3 instance*   4 number
-        instance  1 id                   2 value
-        value     1 text   3 double   5 unsigned number
+
+Values and instances are the matter of `workbench.ncurep.series`.
 """
 
 from __future__ import annotations
@@ -20,55 +20,65 @@ import mmap
 import re
 import struct
 import tempfile
+from array import array
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import DataError
-from workbench.ncurep.container import MAGIC, RESULT_FUNCTION, RESULT_MANGLED, SIZE, read_blocks
+from workbench.model import Metric
+from workbench.ncurep.container import (
+    MAGIC,
+    RESULT_FUNCTION,
+    RESULT_MANGLED,
+    SIZE,
+    Entries,
+    read_blocks,
+)
 from workbench.ncurep.excerpt import METRIC, METRIC_NAMES, packed
+from workbench.ncurep.series import (
+    INSTANCE,
+    LAST,
+    Ids,
+    InstanceReader,
+    Instances,
+    Scalar,
+    Series,
+    UnsureError,
+    scalar_of,
+)
 from workbench.ncurep.wire import WireError, divide, messages, read_varint, text
 
 #: Of a result: what ncu-ui lays its pages out by; nothing that is read here comes from it.
 _SECTIONS = 17
-#: How fields begin on the wire: number shifted by three, and the kind of what follows.
-_NUMBER, _VALUE, _INSTANCE, _LAST = 0x08, 0x12, 0x1A, 0x20  # of a metric
-_ID = 0x0A  # of an instance, whose value is tagged as that of a metric
-_TEXT, _DOUBLE, _UNSIGNED = 0x0A, 0x19, 0x28  # of a value
+#: How the fields of a metric begin on the wire: number shifted by three, and the kind.
+_NUMBER, _VALUE = 0x08, 0x12
 _FLOAT64 = struct.Struct("<d")
-#: A metric of one number without instances; and one instance, which counts something, or many
-#: of them to the end of the metric. A thousand and some ten thousand of them are in a launch.
+#: A metric of one number without instances, of which a launch has a thousand.
 _VARINT = rb"([\x80-\xff]{0,9}[\x00-\x7f])"
 _SINGLE = re.compile(
     rb"\x08%b\x12(?:\x09\x19(.{8})|[\x02-\x0b]\x28%b)(?:\x20[\x00-\x7f])?" % (_VARINT, _VARINT),
     re.DOTALL,
 ).fullmatch
-_COUNT = re.compile(
-    rb"\x1a[\x06-\x1a]\x0a[\x02-\x0b]\x28%b\x12[\x02-\x0b]\x28%b" % (_VARINT, _VARINT)
-)
-_COUNTS = re.compile(rb"(?:%b)+(?:\x20[\x00-\x7f])?" % _COUNT.pattern).fullmatch
-
-Scalar = int | float | str | None
-
-
-class UnsureError(Exception):
-    """The bytes hold something that is not known here, or that the reader gives otherwise."""
-
-
-@dataclass(frozen=True, eq=False)
-class Instances:
-    """A metric's instances: what each belongs to, and its value."""
-
-    ids: tuple[Scalar, ...]
-    values: tuple[Scalar, ...]
+#: Metrics that are remembered by their bytes, for launches have most in common: those of one
+#: number, and longer ones, of which a launch with all its counters has a hundred.
+_SINGLES, _LONGS = 100_000, 2000
 
 
 class DirectMetric:
-    """A metric as ``ncu_report.IMetric`` gives it; `series` where it has instances."""
+    """A metric as ``ncu_report.IMetric`` gives it.
 
-    def __init__(self, value: Scalar, unit: str = "", series: Instances | None = None) -> None:
+    Attributes:
+        series: Its instances, where it has some.
+        reading: What its value was read as; launches with the same bytes share the metric.
+    """
+
+    __slots__ = ("_unit", "_value", "reading", "series")
+
+    def __init__(self, value: Scalar, unit: str = "", series: Series | None = None) -> None:
         self._value, self._unit, self.series = value, unit, series
+        self.reading: Metric | str | None = None
 
     def value(self, i: int | None = None) -> Scalar:
         """The metric's own value, or that of an instance."""
@@ -90,8 +100,11 @@ class DirectMetric:
 
     def correlation_ids(self) -> DirectMetric:
         """What the instances belong to, as the instances of a metric."""
-        ids = () if self.series is None else self.series.ids
-        return DirectMetric(None, series=Instances(ids, ids))
+        ids = Ids(()) if self.series is None else self.series.ids
+        return DirectMetric(None, series=Instances(ids, ids.each))
+
+
+_Named = tuple[str, DirectMetric]
 
 
 class DirectAction:
@@ -99,6 +112,7 @@ class DirectAction:
 
     def __init__(self, native: Any, metrics: dict[str, DirectMetric]) -> None:
         self._native, self._metrics = native, metrics
+        self.metric_by_name = metrics.get
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._native, name)
@@ -106,10 +120,6 @@ class DirectAction:
     def metric_names(self) -> tuple[str, ...]:
         """The names of all metrics."""
         return tuple(self._metrics)
-
-    def metric_by_name(self, name: str) -> DirectMetric | None:
-        """The metric of a name; None where the launch has none."""
-        return self._metrics.get(name)
 
 
 class DirectReport:
@@ -122,13 +132,15 @@ class DirectReport:
 
     def __init__(self, data: bytes | mmap.mmap, path: Path, bare: Path) -> None:
         self.bare = bare
+        self._data = data
         self._names: list[str] = []
-        self._metrics: dict[int, list[bytes]] = {}
+        self._places: list[tuple[int, array[int]]] = []
         self._symbols: set[str] = set()
         self._units: dict[str, str] = {}
-        self._singles: dict[bytes, tuple[str, DirectMetric]] = {}
+        self._singles: dict[bytes, _Named] = {}
+        self._longs: dict[bytes, _Named] = {}
         self._numbers = _NumberOf()
-        self._series: dict[bytes, Instances] = {}
+        self._series = InstanceReader()
         self.first: set[int] = set()
         with bare.open("wb") as file:
             file.write(data[: len(MAGIC) + SIZE.size + SIZE.unpack_from(data, len(MAGIC))[0]])
@@ -136,16 +148,18 @@ class DirectReport:
                 for key, table in block.header:
                     if key == METRIC_NAMES and isinstance(table, bytes):
                         self._names += [name.decode("utf-8") for name in messages(table, 1)]
-                file.write(packed(block, [self._taken(result) for result in block.results]))
-        if len(self.first) == len(self._metrics):
+                starts = block.results.starts if isinstance(block.results, Entries) else ()
+                each = zip(block.results, starts, strict=True)
+                file.write(packed(block, [self._taken(*result) for result in each]))
+        if len(self.first) == len(self._places):
             raise UnsureError("no kernel was launched twice")
 
-    def _taken(self, result: bytes) -> bytes:
-        """The result as the reader is given it; its metrics are kept here."""
+    def _taken(self, result: bytes, start: int) -> bytes:
+        """The result as the reader is given it; where its metrics lie is kept here."""
         symbol = text(result, RESULT_MANGLED) or text(result, RESULT_FUNCTION)
-        place = len(self._metrics)
-        rest, taken = divide(result, (METRIC, _SECTIONS))
-        self._metrics[place] = [x for key, x in taken if key == METRIC and isinstance(x, bytes)]
+        place = len(self._places)
+        rest, bounds = divide(result, METRIC, without=_SECTIONS)
+        self._places.append((start, array("Q", bounds)))
         if symbol in self._symbols:
             return rest
         self._symbols.add(symbol)
@@ -163,74 +177,82 @@ class DirectReport:
         Raises:
             UnsureError: they cannot be read here.
         """
-        metrics: dict[str, DirectMetric] = {}
+        for known, most in ((self._singles, _SINGLES), (self._longs, _LONGS)):
+            if len(known) > most:
+                known.clear()
+        single, long = self._singles.get, self._longs.get
+        fresh: list[bytes] = []
         try:
             # ncu writes some metrics twice, in the same words.
-            for message in dict.fromkeys(self._metrics.pop(place)):
-                name, metric = self._metric(message)
-                if name in metrics:
-                    raise UnsureError(f"two values of {name}")
-                metrics[name] = metric
+            messages = dict.fromkeys(self._messages(place))
+            found: list[_Named] = []
+            for message in messages:
+                if named := single(message) or long(message) or self._single(message):
+                    found.append(named)
+                else:
+                    fresh.append(message)
+            found += self._long(fresh)
         except (WireError, IndexError, UnicodeDecodeError) as error:
             raise UnsureError(str(error)) from error
+        metrics = dict(found)
+        if len(metrics) != len(messages):
+            names = Counter(name for name, _ in found)
+            raise UnsureError(f"two values of {names.most_common(1)[0][0]}")
         return DirectAction(native, metrics)
 
-    def _metric(self, message: bytes) -> tuple[str, DirectMetric]:
-        known = self._singles.get(message)
-        if known is not None:
-            return known
+    def _messages(self, place: int) -> list[bytes]:
+        """The metrics of a launch, as they stand in the report."""
+        start, bounds = self._places[place]
+        result = self._data[start : start + max(bounds, default=0)]
+        return [result[a:b] for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
+
+    def _single(self, message: bytes) -> _Named | None:
+        """A metric of one number; None for any other."""
         single = _SINGLE(message)
         if single is None:
-            return self._long_metric(message)
+            return None
         number, double, whole = single.groups()
         value = self._numbers[whole] if double is None else _FLOAT64.unpack(double)[0]
-        named = self._named(self._numbers[number], value, None)
-        self._singles[message] = named
-        return named
+        name = self._names[self._numbers[number]]
+        self._singles[message] = found = name, self._metric(name, value, None)
+        return found
 
-    def _long_metric(self, message: bytes) -> tuple[str, DirectMetric]:
-        """A metric with a text, without a value, or with instances."""
-        number, value, series, at = 0, b"", None, 0
-        while at < len(message):
-            tag = message[at]
-            if tag == _INSTANCE:
-                run = message[at:]
-                series = self._series.get(run) or self._remember(run)
-                break
-            found, at = read_varint(message, at + 1)
-            if tag == _NUMBER:
-                number = found
-            elif tag == _VALUE:
-                value = message[at : at + found]
-                at += found
-            elif tag != _LAST:
-                raise UnsureError(f"tag {tag} of a metric")
-        single = _scalar(value) if value else None if series is None else 0.0
-        named = self._named(number, single, series)
-        if series is None:
-            self._singles[message] = named
-        return named
+    def _long(self, messages: list[bytes]) -> list[_Named]:
+        """Metrics with a text, without a value, or with instances."""
+        parted = [_parted(message) for message in messages]
+        series = iter(self._series.read([run for _, _, run in parted if run]))
+        found = []
+        for message, (number, value, run) in zip(messages, parted, strict=True):
+            name = self._names[number]
+            named = name, self._metric(name, value, next(series) if run else None)
+            self._longs[message] = named
+            found.append(named)
+        return found
 
-    def _named(
-        self, number: int, value: Scalar, series: Instances | None
-    ) -> tuple[str, DirectMetric]:
-        name = self._names[number]
+    def _metric(self, name: str, value: Scalar, series: Series | None) -> DirectMetric:
         unit = self._units.get(name)
         if unit is None:
             raise UnsureError(f"{name} is no metric of the first launches")
-        return name, DirectMetric(value, unit, series)
+        return DirectMetric(value, unit, series)
 
-    def _remember(self, run: bytes) -> Instances:
-        if _COUNTS(run):
-            pairs = _COUNT.findall(run)
-            series = Instances(
-                tuple([self._numbers[x] for x, _ in pairs]),
-                tuple([self._numbers[x] for _, x in pairs]),
-            )
-        else:
-            series = _series(run)
-        self._series[run] = series
-        return series
+
+def _parted(message: bytes) -> tuple[int, Scalar, bytes]:
+    """A metric's number in the table of names, its value, and its bytes from its instances on."""
+    number, value, run, at = 0, b"", b"", 0
+    while at < len(message):
+        tag = message[at]
+        if tag == INSTANCE:
+            run = message[at:]
+            break
+        found, at = read_varint(message, at + 1)
+        if tag == _NUMBER:
+            number = found
+        elif tag == _VALUE:
+            value = message[at : at + found]
+            at += found
+        elif tag != LAST:
+            raise UnsureError(f"tag {tag} of a metric")
+    return number, scalar_of(value) if value else 0.0 if run else None, run
 
 
 class _NumberOf(dict[bytes, int]):
@@ -257,38 +279,3 @@ def direct_report(path: Path) -> Iterator[DirectReport]:
         except (OSError, ValueError, DataError) as error:
             raise UnsureError(str(error)) from error
         yield report
-
-
-def _series(run: bytes) -> Instances:
-    """The instances of a metric, of any kind."""
-    ids: list[Scalar] = []
-    values: list[Scalar] = []
-    at = 0
-    while at < len(run) and run[at] == _INSTANCE:
-        length, at = read_varint(run, at + 1)
-        end = at + length
-        for tag, into in ((_ID, ids), (_VALUE, values)):
-            if run[at] != tag:
-                raise UnsureError(f"tag {run[at]} of an instance")
-            length, at = read_varint(run, at + 1)
-            into.append(_scalar(run[at : at + length]))
-            at += length
-        if at != end:
-            raise UnsureError("an instance of another length")
-    if at < len(run) and (run[at] != _LAST or read_varint(run, at + 1)[1] != len(run)):
-        raise UnsureError("something behind the instances of a metric")
-    return Instances(tuple(ids), tuple(values))
-
-
-def _scalar(value: bytes) -> Scalar:
-    tag = value[0]
-    if tag == _DOUBLE and len(value) == 1 + _FLOAT64.size:
-        number: float = _FLOAT64.unpack_from(value, 1)[0]
-        return number
-    if tag in (_UNSIGNED, _TEXT):
-        content, at = read_varint(value, 1)
-        if tag == _TEXT and at + content == len(value):
-            return value[at:].decode("utf-8")
-        if tag == _UNSIGNED and at == len(value):
-            return content
-    raise UnsureError(f"a value with tag {tag}")

@@ -1,7 +1,8 @@
 """From a report to a `Profile`, with NVIDIA's native reader; run as a child process.
 
 ``python -m workbench.ncurep.extract REPORT OUTPUT`` writes the profile as JSON; with
-``--standby`` it warms the reader up first and takes both from standard input. The
+``--orders`` it takes both from standard input, again and again, and with ``--standby`` it
+warms the reader up before. The
 reader is native code that takes damaged files at their word; it must be able to
 crash, hang or eat memory without taking the program with it, so nothing but
 `workbench.ncurep.child` calls it, and only across a process border.
@@ -13,6 +14,7 @@ report lacks, `Launch.absent` for single metrics.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import math
@@ -39,17 +41,18 @@ from workbench.model import (
     RuleFocus,
     SourceFile,
 )
-from workbench.ncurep.direct import DirectReport, UnsureError, direct_report
+from workbench.ncurep.child import DONE, ORDERS
+from workbench.ncurep.direct import DirectReport, direct_report
 from workbench.ncurep.instructions import FunctionCodes, read_table
 from workbench.ncurep.names import kernel_name
 from workbench.ncurep.notices import lacks
+from workbench.ncurep.series import UnsureError
 from workbench.ncurep.timeline import read_timeline
 from workbench.ncurep.values import clean, is_static, read_metrics
 from workbench.processes.following import follow_parent
 from workbench.store import device_slug
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
-
 
 #: Exit code of the child process where NVIDIA's reader cannot be imported.
 NO_READER = 77
@@ -174,7 +177,7 @@ def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) ->
             sources.add_all(_or_nothing(action.source_files))
     else:
         instructions = None
-    measured = [name for name in metrics if not is_static(name)]
+    measured = any(not is_static(name) for name in metrics)
     grid = _dim3(metrics, "launch__grid_dim_", "launch__grid_size")
     return Launch(
         kernel=kernel,
@@ -191,7 +194,7 @@ def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) ->
         rules=_or_nothing(lambda: _rules(action)) or (),
         nvtx=_or_nothing(lambda: _nvtx(action)) or (),
         # Listed, but nothing was measured and nothing was even launched: ncu gave up before.
-        profiled=bool(measured) or any(reason == "NaN" for reason in absent.values()),
+        profiled=measured or any(reason == "NaN" for reason in absent.values()),
     )
 
 
@@ -335,7 +338,8 @@ def _limit_memory(size: int) -> None:
         import resource  # POSIX only
 
         limit = (4 << 30) + 100 * size
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        # The next report may be larger: only what holds now is lowered.
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -361,7 +365,7 @@ def _order() -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Extract ``argv[0]`` to the JSON file ``argv[1]``; see `workbench.ncurep.child`."""
+    """Extract ``argv[0]`` to the JSON file ``argv[1]``, or as standard input says."""
     try:
         import ncu_report  # noqa: F401 - told apart from a report that cannot be read
     except ImportError as error:
@@ -369,13 +373,22 @@ def main(argv: list[str]) -> int:
         return NO_READER
     if argv == ["--standby"]:
         _warm_up()
-        argv = _order()
-        if not argv:
-            return 0
-    report, output = argv
-    _limit_memory(Path(report).stat().st_size)
-    Path(output).write_bytes(msgspec.json.encode(extract(report)))
+    elif argv != [ORDERS]:
+        _answer(*argv)
+        return 0
+    while order := _order():
+        _answer(*order)
+        sys.stdout.buffer.write(DONE + b"\n")
+        sys.stdout.buffer.flush()
     return 0
+
+
+def _answer(report: str, output: str) -> None:
+    _limit_memory(Path(report).stat().st_size)
+    # Millions of records that nothing refers back to: looking for circles took a fifth of the time.
+    gc.disable()
+    Path(output).write_bytes(msgspec.json.encode(extract(report)))
+    gc.collect()
 
 
 if __name__ == "__main__":

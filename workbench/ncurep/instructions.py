@@ -9,12 +9,16 @@ sure anchor is needed: the metrics which are per instruction by definition.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from workbench.model import Column, InstructionTable, Number
-from workbench.ncurep.direct import DirectMetric, Instances
+from workbench.ncurep.direct import DirectMetric
+from workbench.ncurep.series import Ids, Instances, NamedInstances, Series
 from workbench.ncurep.values import (
     base_unit,
     clean,
@@ -24,6 +28,11 @@ from workbench.ncurep.values import (
     known_name,
     to_base,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Rows = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 #: Per instruction by definition, in ncu 2021 to 2026; they tell where the function lies.
 _ANCHORS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
@@ -51,68 +60,100 @@ def _is_anchor(name: str) -> bool:
     return name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)
 
 
-def _instances(native: Any) -> dict[int, Number]:
-    """Correlation id -> value; empty where the ids are no integers."""
+def _instances(native: Any) -> Instances | None:
+    """The values by ascending correlation ids; None where these are no integers."""
     if native is None or not native.has_correlation_ids():
-        return {}
+        return None
+    if isinstance(native, DirectMetric) and native.series is not None:
+        return _ordered(native.series)
     count = native.num_instances()
     ids = native.correlation_ids()
     if not count or ids.num_instances() != count or not isinstance(ids.value(0), int):
-        return {}
-    if isinstance(native, DirectMetric) and native.series is not None:
-        return _of_series(native.series)
+        return None
     return _added(instances(ids, count), instances(native, count))
 
 
 # Launches of one kernel have most columns in common: what was counted, and zeros.
-@lru_cache(maxsize=4096)
-def _of_series(series: Instances) -> dict[int, Number]:
-    return _added(series.ids, series.values)
+@lru_cache(maxsize=1024)
+def _ordered(series: Series) -> Instances | None:
+    if isinstance(series, NamedInstances):
+        return None
+    ids = series.ids
+    if series.counts is not None and ids.ascending:
+        return series
+    return _added(ids.each, series.values) if ids.each and isinstance(ids.each[0], int) else None
 
 
-def _added(pcs: Sequence[Any], values: Sequence[Any]) -> dict[int, Number]:
-    """Program counter -> value; what is no number is left out."""
-    plain = all(isinstance(value, int) for value in values)
-    if plain and len(found := dict(zip(pcs, values, strict=True))) == len(pcs):
-        return found
-    found = {}
+def _added(pcs: Sequence[Any], values: Sequence[Any]) -> Instances | None:
+    """Values by program counter; what is no number is left out."""
+    found: dict[int, Number] = {}
     for pc, value in zip(pcs, values, strict=True):
         if isinstance(value, (int, float)) and math.isfinite(value):
             # The same PC twice: an instruction that was reported in parts.
             found[pc] = found.get(pc, 0) + value
-    return found
+    if not found:
+        return None
+    ordered = sorted(found)
+    return Instances(Ids(tuple(ordered)), tuple(found[pc] for pc in ordered))
 
 
-def _columns(action: Any) -> dict[str, tuple[dict[int, Number], str]]:
-    """Ncu name -> (PC -> value, unit) of the metrics that are per instruction."""
-    found: dict[str, tuple[dict[int, Number], str]] = {}
-    names = set(action.metric_names())
-    for name in sorted(names):
-        if not _is_candidate(name):
-            continue
+# Launches of one kernel have the same metrics.
+@lru_cache(maxsize=64)
+def _candidates(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The metrics that may be per instruction: the reader's name and ours."""
+    kept = set(names)
+    return tuple((raw, known_name(raw, kept)) for raw in sorted(kept) if _is_candidate(raw))
+
+
+def _columns(action: Any) -> dict[str, tuple[Instances, str]]:
+    """Ncu name -> (values by PC, unit) of the metrics that are per instruction."""
+    found: dict[str, tuple[Instances, str]] = {}
+    by_name = action.metric_by_name
+    for raw, name in _candidates(tuple(action.metric_names())):
         try:
-            native = action.metric_by_name(name)
-            if per_pc := _instances(native):
-                found[known_name(name, names)] = (per_pc, native.unit() or "")
+            native = by_name(raw)
+            if type(native) is DirectMetric and native.series is None:
+                continue
+            if (per_pc := _instances(native)) is not None:
+                found[name] = (per_pc, native.unit() or "")
         except Exception:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue
+    anchors = [name for name in found if _is_anchor(name)]
     # Samples that fell outside of any code come under small ids.
-    if any(pc >= _LOWEST_PC for name in found if _is_anchor(name) for pc in found[name][0]):
-        for name, (per_pc, unit) in found.items():
-            if _is_anchor(name) and min(per_pc) < _LOWEST_PC:
-                code = {pc: value for pc, value in per_pc.items() if pc >= _LOWEST_PC}
-                found[name] = (code, unit)
-    anchor: set[int] = set()
-    for name, (per_pc, _) in found.items():
-        if _is_anchor(name):
-            anchor.update(per_pc)
-    return {
-        name: entry
-        for name, entry in found.items()
-        if entry[0].keys() <= anchor
-        or (min(entry[0]) >= _LOWEST_PC and all(_sass(action, pc) is not None for pc in entry[0]))
-    }
+    if any(found[name][0].ids.each[-1] >= _LOWEST_PC for name in anchors):
+        for name in anchors:
+            per_pc, unit = found[name]
+            if per_pc.ids.each[0] < _LOWEST_PC:
+                found[name] = _within_code(per_pc), unit
+    anchor = _united(frozenset(found[name][0].ids for name in anchors))
+    inside: dict[Ids, bool] = {}
+    for per_pc, _ in found.values():
+        if (ids := per_pc.ids) not in inside:
+            inside[ids] = ids.held <= anchor or (
+                ids.each[0] >= _LOWEST_PC and all(_sass(action, pc) is not None for pc in ids.each)
+            )
+    return {name: entry for name, entry in found.items() if inside[entry[0].ids]}
+
+
+@lru_cache(maxsize=1024)
+def _within_code(series: Instances) -> Instances:
+    """The values of what may be an instruction."""
+    ids, start = _code_of(series.ids)
+    counts = series.counts
+    return Instances(ids, series.values[start:] if counts is None else counts[start:])
+
+
+@lru_cache(maxsize=256)
+def _code_of(ids: Ids) -> tuple[Ids, int]:
+    start = bisect_left(ids.each, _LOWEST_PC)
+    return Ids(ids.each[start:]), start
+
+
+# Launches of one kernel share them.
+@lru_cache(maxsize=256)
+def _united(several: frozenset[Ids]) -> frozenset[int]:
+    return frozenset(chain.from_iterable(ids.each for ids in several))
 
 
 def _sass(action: Any, pc: int) -> str | None:
@@ -173,7 +214,8 @@ def _integral(values: list[Number]) -> list[Number]:
     return values
 
 
-class FunctionCode(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FunctionCode:
     """The code of a function as launches of it have in common: what no counter changes.
 
     `pcs` are all instructions, `files` and `lines` where each comes from.
@@ -184,6 +226,16 @@ class FunctionCode(NamedTuple):
     files: tuple[int, ...]
     lines: tuple[int, ...]
     ptx: tuple[str, ...]
+
+    @cached_property
+    def address(self) -> tuple[int, ...]:
+        """Where each instruction lies, in bytes from the lowest one."""
+        return tuple(pc - self.pcs[0] for pc in self.pcs)
+
+    @cached_property
+    def row(self) -> dict[int, int]:
+        """The place of each instruction."""
+        return {pc: place for place, pc in enumerate(self.pcs)}
 
 
 #: Function and its instructions that counted something -> its code. The reader disassembles anew
@@ -219,27 +271,46 @@ def read_table(
         known: The code of functions that were read before, which this one's is added to.
     """
     columns = _columns(action)
-    seen = {pc for per_pc, _ in columns.values() for pc in per_pc}
+    seen = _united(frozenset(per_pc.ids for per_pc, _ in columns.values()))
     if not seen:
         return InstructionTable()
     known = {} if known is None else known
-    function = action.name(action.NameBase_MANGLED), frozenset(seen)
+    function = action.name(action.NameBase_MANGLED), seen
     code = known.get(function)
     if code is None:
-        code = known[function] = _listing(action, seen, source)
-    pcs = code.pcs
-    row = {pc: i for i, pc in enumerate(pcs)}
-    table: dict[str, Column] = {}
-    for name, (per_pc, native_unit) in columns.items():
-        unit, divisor, multiplier = base_unit(native_unit)
-        kept = sorted((row[pc], value) for pc, value in per_pc.items() if value != 0)
-        values = _integral([to_base(value, divisor, multiplier) for _, value in kept])
-        table[name] = Column(rows=tuple(r for r, _ in kept), values=tuple(values), unit=unit)
+        code = known[function] = _listing(action, set(seen), source)
     return InstructionTable(
-        address=tuple(pc - pcs[0] for pc in pcs),
+        address=code.address,
         text=code.text,
         file=code.files,
         line=code.lines,
         ptx=code.ptx,
-        columns=table,
+        columns={name: _column(code, *column) for name, column in columns.items()},
     )
+
+
+@lru_cache(maxsize=1024)
+def _column(code: FunctionCode, series: Instances, native_unit: str) -> Column:
+    """What is not nought of a metric, by the rows of the table."""
+    unit, divisor, multiplier = base_unit(native_unit)
+    counts = series.counts
+    if counts is not None:
+        kept = counts.nonzero()[0]
+        rows, values = _rows(code, series.ids)[kept].tolist(), counts[kept].tolist()
+    else:
+        pairs = zip(series.ids.each, series.values, strict=True)
+        rows, values = [], []
+        for pc, value in pairs:
+            if value:
+                rows.append(code.row[pc])
+                values.append(value)
+    scaled = _integral([to_base(value, divisor, multiplier) for value in values])
+    return Column(rows=tuple(rows), values=tuple(scaled), unit=unit)
+
+
+@lru_cache(maxsize=256)
+def _rows(code: FunctionCode, ids: Ids) -> Rows:
+    """The rows of some instructions."""
+    import numpy as np  # where a report is small, the child does without
+
+    return np.array([code.row[pc] for pc in ids.each], np.intp)

@@ -32,7 +32,7 @@ def _listed(launches: Sequence[Launch]) -> str:
 
 def _mostly_nan(launch: Launch) -> bool:
     nan = sum(reason == "NaN" for reason in launch.absent.values())
-    return nan > sum(not is_static(name) for name in launch.metrics)
+    return nan > 0 and nan > sum(not is_static(name) for name in launch.metrics)
 
 
 def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[Notice, ...]:

@@ -20,7 +20,7 @@ from workbench.disk.limits import seconds
 from workbench.errors import DataError, UsageError
 from workbench.model import DEBUG_BUILD, SCHEMA_VERSION, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
-from workbench.ncurep.child import Standby
+from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.files import AGAIN, exists, plain_report
@@ -141,14 +141,17 @@ def read_report(
         else:
             keep = choose is not None or size < _KEPT
             common: dict[Any, Any] = {}
-            profile = read_parts(
-                plain,
-                lambda part: _extract(
-                    part, path, timeout_s, standby if part == plain else None, keep, common
-                ),
-                progress,
-                choose,
-            )
+            with Readers() as readers:
+                profile = read_parts(
+                    plain,
+                    lambda part: (
+                        _extract(part, path, timeout_s, standby, keep, common)
+                        if part == plain
+                        else _extract(part, path, timeout_s, readers, keep, common)
+                    ),
+                    progress,
+                    choose,
+                )
             chosen = choose is not None
     if not any(launch.profiled for launch in profile.launches):
         names = ", ".join(launch.kernel[:60] for launch in profile.launches[:3])
@@ -175,7 +178,7 @@ def _extract(
     plain: Path,
     shown: Path,
     timeout_s: float,
-    standby: Standby | None,
+    standby: Standby | Readers | None,
     keep: bool = True,
     common: dict[Any, Any] | None = None,
 ) -> Profile:
@@ -184,12 +187,15 @@ def _extract(
     With `keep` the cache gets it; `common` is what launches of several files share.
     """
     cache = Cache(cache_folder("reports"), _CACHED)
-    key = "" if standby is not None or not keep else _entry(plain)
+    key = "" if isinstance(standby, Standby) or not keep else _entry(plain)
     if key and (known := cache.load(key, Profile)) is not None:
         return known
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         output = Path(folder) / "profile.json"
-        child.extract(plain, shown, output, timeout_s, standby)
+        if isinstance(standby, Readers):
+            standby.extract(plain, shown, output, timeout_s)
+        else:
+            child.extract(plain, shown, output, timeout_s, standby)
         try:
             data = output.read_bytes()
             profile = decoded(data, {} if common is None else common)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -41,11 +42,10 @@ def read_timeline(action: Any) -> Timeline | None:
     """
     # Metrics of one pass share their time stamps.
     passes: dict[tuple[int, ...], dict[str, _Series]] = defaultdict(dict)
-    for raw in sorted(action.metric_names()):
-        found = _SAMPLED.match(raw)
-        series = _samples(action.metric_by_name(raw)) if found else {}
-        if found and len(series) > 1:
-            passes[tuple(series)][clean(found["name"])] = series
+    for raw, name in _sampled(tuple(action.metric_names())):
+        series = _samples(action.metric_by_name(raw))
+        if len(series) > 1:
+            passes[tuple(series)][name] = series
     runs = [run for one in passes.values() if (run := _run(one))]
     if not runs:
         return None
@@ -61,6 +61,14 @@ def read_timeline(action: Any) -> Timeline | None:
     if not columns:
         return None
     return Timeline(interval=length / samples * _NS, samples=samples, columns=columns)
+
+
+# Launches of one kernel have the same metrics.
+@lru_cache(maxsize=64)
+def _sampled(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The metrics that are sampled over time: ncu's name, and without what names the pass."""
+    found = (_SAMPLED.match(raw) for raw in sorted(names))
+    return tuple((match[0], clean(match["name"])) for match in found if match)
 
 
 def _step(times: list[int]) -> int:

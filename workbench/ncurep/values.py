@@ -118,7 +118,7 @@ def instances(native: Any, count: int) -> list[Any]:
     if not count:
         return []
     if isinstance(native, DirectMetric) and native.series is not None:
-        return list(native.series.values[:count])
+        return list(native.series.values)[:count]
     kind = native.kind(0)
     if kind == native.kind(count - 1):
         if kind in (native.ValueKind_UINT64, native.ValueKind_UINT32):
@@ -140,8 +140,6 @@ def read_metric(name: str, native: Any) -> Metric | str:
     return _read(name, native.value(), native.unit() or "")
 
 
-# Most numbers of a launch are those of the launch before.
-@lru_cache(maxsize=1 << 16, typed=True)
 def _read(name: str, value: Any, native_unit: str) -> Metric | str:
     if value is None or value == "":
         return "no value"
@@ -149,15 +147,20 @@ def _read(name: str, value: Any, native_unit: str) -> Metric | str:
     if isinstance(value, str):
         return Metric(value=clean(value), unit=unit)
     if isinstance(value, float):
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "infinite"
-        # Up to 2022 the launch's integers (registers, block size) came as doubles.
-        if name.startswith(("launch__", "device__")) and value.is_integer():
-            fraction = "waves" in name or "pct" in name
-            value = value if fraction else int(value)
+        if not math.isfinite(value):
+            return "infinite" if math.isinf(value) else "NaN"
+        if _is_whole(name) and value.is_integer():
+            value = int(value)
+    if divisor == 1 == multiplier:
+        return Metric(value=value, unit=unit)
     return Metric(value=to_base(value, divisor, multiplier), unit=unit)
+
+
+@cache
+def _is_whole(name: str) -> bool:
+    """Whether a metric is a whole number: up to 2022 those of the launch came as doubles."""
+    of_launch = name.startswith(("launch__", "device__"))
+    return of_launch and "waves" not in name and "pct" not in name
 
 
 def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
@@ -168,17 +171,28 @@ def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
     """
     metrics: dict[str, Metric] = {}
     absent: dict[str, str] = {}
-    names = set(action.metric_names())
-    for raw in sorted(names):
-        if is_dropped(raw):
-            continue
-        name = known_name(raw, names)
+    by_name = action.metric_by_name
+    for raw, name in _measurements(tuple(action.metric_names())):
         try:
-            found = read_metric(name, action.metric_by_name(raw))
+            native = by_name(raw)
+            if type(native) is not DirectMetric:
+                found = read_metric(name, native)
+            elif native.reading is None:
+                found = native.reading = read_metric(name, native)
+            else:
+                found = native.reading
         except Exception as error:
             found = f"unreadable: {clean(str(error))[:200]}"
-        if isinstance(found, Metric):
-            metrics[clean(name)] = found
+        if isinstance(found, str):
+            absent[name] = found
         else:
-            absent[clean(name)] = found
+            metrics[name] = found
     return metrics, absent
+
+
+# Launches of one kernel have the same metrics.
+@lru_cache(maxsize=64)
+def _measurements(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Of the metrics of a launch those that are measurements: the reader's name and ours."""
+    kept = set(names)
+    return tuple((raw, clean(known_name(raw, kept))) for raw in sorted(kept) if not is_dropped(raw))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+import tomli
 
 from workbench.counters import catalog
 from workbench.model import Record
@@ -19,7 +20,7 @@ ReplayMode = Literal["kernel", "application", "range", "app-range"]
 def _data() -> tuple[tuple[str, ...], frozenset[str]]:
     # Not importlib.resources, which costs 15 ms of start-up for reading one file.
     path = Path(__file__).resolve().parents[2] / "data" / "ncu_sections.toml"
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    table = tomli.loads(path.read_text(encoding="utf-8"))
     return tuple(table["sections"]), frozenset(table["delivers"])
 
 
