@@ -161,6 +161,17 @@ def test_a_barrier_keeps_its_wait_and_says_what_came_before_it() -> None:
     assert sum(cause.units for cause in debt.passed) == 100 * UNITS
 
 
+def test_warps_of_a_group_that_wait_for_one_another_do_not_wait_at_the_blocks_barrier() -> None:
+    text = (
+        "LDG.E R5, [R2]\nBAR.SYNC.DEFER_BLOCKING 0x0\nHGMMA.64x64x16.F32 R24, gdesc[UR4], R24\n"
+        "WARPGROUP.DEPBAR.LE gsb0, 0x0\nLDS R2, [R13]\nEXIT"
+    )
+    assert blamed(text, "barrier", 3) == {3: 1.0}
+    assert not blame_launch(kernel(text, {"barrier": {3: 100}})).debts
+    (debt,) = blame_launch(kernel(text, {"barrier": {2: 100}})).debts
+    assert debt.kind == "barrier"
+
+
 def test_fixed_latency_branches_and_fences() -> None:
     assert blamed(LOOP, "wait", 8) == {8: 1.0}  # P0 is written nowhere
     text = "FADD R1, R2, R3\nFADD R4, R1, R1\nEXIT"

@@ -128,6 +128,18 @@ def test_what_is_measured_outside_of_the_profiler_is_explained() -> None:
     assert not rank(compared(*metrics, outside=(1e-3, 0.995e-3)), *sides)
 
 
+@pytest.mark.parametrize(("outside", "named"), [(None, True), ((1e-3, 0.9e-3), False)])
+def test_the_profilers_clock_explains_no_time_outside(
+    outside: tuple[float, float] | None, named: bool
+) -> None:
+    clock = "smsp__cycles_elapsed.avg.per_second"
+    comparison = compared(
+        {DURATION: 1e-3, clock: 1.6e9}, {DURATION: 0.9e-3, clock: 1.78e9}, outside
+    )
+    found = rank(comparison, side(1e-3), side(0.9e-3))
+    assert ("sm_clock" in {one.counter for one in found}) is named
+
+
 def test_a_count_that_explains_a_wait_is_the_better_proof() -> None:
     conflicts = "memory_l1_wavefronts_shared"
     comparison = compared({DURATION: 1e-3, conflicts: 8e6}, {DURATION: 0.4e-3, conflicts: 1e6})

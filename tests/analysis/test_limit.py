@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec import structs
 
 from tests.factories import make_instructions, make_launch
 from workbench.analysis.limit import FULL, FULL_L2, Limit, limit_of_launch, loads
@@ -12,6 +13,7 @@ from workbench.model import Device, InstructionTable, Launch, Metric
 
 H200 = Device(name="NVIDIA H200", slug="h200", compute_capability=(9, 0), sms=132)
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 STATE = "smsp__pcsamp_warps_issue_stalled_"
 
 
@@ -97,3 +99,23 @@ def test_a_grid_that_leaves_sms_idle_comes_first() -> None:
 
 def test_nothing_is_said_of_a_launch_of_which_nothing_is_known() -> None:
     assert limit_of_launch(launch(), H200) is None
+
+
+@pytest.mark.parametrize(
+    ("share", "mio", "loads", "limits"),
+    [
+        (70.0, 5, 0.0, "latency"),  # products and the copy engine keep it busy, and nobody queues
+        (70.0, 15, 0.0, "l1_data"),
+        (70.0, 5, 1000.0, "l1_data"),  # who waits for loads waits for it
+        (85.0, 5, 0.0, "l1_data"),
+    ],
+)
+def test_a_data_stage_that_nobody_queues_for_limits_nothing(
+    share: float, mio: int, loads: float, limits: str
+) -> None:
+    one = launch(
+        {"l1tex__data_pipe_lsu_wavefronts": share},
+        table=waits(long_scoreboard=60, mio_throttle=mio, selected=40 - mio),
+    )
+    metrics = {**one.metrics, LOADS: Metric(value=loads)}
+    assert limit(structs.replace(one, metrics=metrics)).id == limits

@@ -16,6 +16,8 @@ from tests.factories import (
     make_profile,
     make_timing,
 )
+from workbench.analysis.cause.places import Origin
+from workbench.analysis.cause.strip import strip
 from workbench.analysis.compare import compare
 from workbench.analysis.story import Story, explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
@@ -218,13 +220,42 @@ def test_a_warp_that_issues_is_no_stall() -> None:
     assert "elected" not in text
 
 
+def test_a_time_that_the_profiler_did_not_see_is_told_as_such() -> None:
+    old = at(1e-3, 50_000.0, make_instructions(inst_executed={1: 50_000}))
+    words = "Under the profiler they are equally fast within the noise."
+    for seconds, said in ((1.001e-3, True), (0.8e-3, False)):
+        new = at(seconds, 60_000.0, make_instructions(inst_executed={1: 60_000}))
+        text = story(
+            old,
+            edited(new, "in[threadIdx.y", "in[1 + threadIdx.y"),
+            old_time=make_timing(1e-3),
+            new_time=make_timing(0.9e-3),
+        ).sentence
+        assert (words in text) is said and text.startswith("v3 is 1.11× faster than v2.")
+
+
+def test_a_time_that_only_the_profiler_saw_is_told_as_such() -> None:
+    table = make_instructions(inst_executed={1: 50_000})
+    told = story(
+        at(1e-3, 50_000.0, table),
+        edited(at(1.1e-3, 60_000.0, table), "in[threadIdx.y", "in[1 + threadIdx.y"),
+        old_time=make_timing(1e-3),
+        new_time=make_timing(1e-3),
+    )
+    assert told.sentence.startswith(
+        "v3 and v2 are equally fast within their intervals. Under the profiler v3 is 1.10× slower."
+    )
+
+
 def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
-    """Half of a loop's edits lost the wait, the other half its code: none is the edit."""
     recorded = Store(Path(__file__).parents[2] / "profiles")
     pick = {"study": "conv2d_half", "problem": "n32_c128", "device": "h200"}
     old, new = (recorded.get(version=version, **pick) for version in ("v17", "v18"))
-    told = explain(old, new, compare(old, new))
-    edit, stall, *_ = told.strip
+    comparison = compare(old, new)
+    told = explain(old, new, comparison)
+    nobody = structs.replace(told.cause.proofs[0], place=Origin(link="elsewhere"), beside=None)
+    cause = structs.replace(told.cause, proofs=(nobody,))
+    edit, stall, *_ = strip(comparison, told.attribution, cause)
     assert (edit.text, edit.kind, edit.hunk) == ("no single hunk", "edit", None)
     assert stall.text.startswith("barrier stalls −")
 

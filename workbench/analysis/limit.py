@@ -35,6 +35,12 @@ _IDLE = 0.25
 #: States in which warps stand for global memory, and the least part of their time in them.
 _MEMORY = frozenset({"long_scoreboard", "lg_throttle", "drain_stall", "membar", "barrier_stall"})
 _WAITED = 0.10
+#: Units that warps queue for in states of their own, and these; where code loads from global
+#: memory, the answers come through them as well.
+_QUEUED = ("l1_data", "lsu")
+_QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
+#: From this share on such a unit limits whoever waits: 80% is what ncu's rules call a bottleneck.
+_BOTTLENECK = 80.0
 
 
 class Resource(Record, frozen=True):
@@ -171,8 +177,15 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     """What limits one launch."""
     busy = loads(launch)
     short = _short_grid(launch, device)
-    waited = _waited_for_memory(launch)
-    full = tuple(load for load in busy if load.full and (waited or load.resource.inside))
+    waited = _waits(launch, _MEMORY)
+    queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
+    full = tuple(
+        load
+        for load in busy
+        if load.full
+        and (waited or load.resource.inside)
+        and (queued or load.resource.id not in _QUEUED or load.active >= _BOTTLENECK)
+    )
     if short is not None:
         return Limit(id="grid", words=short[0], share=short[1], others=full)
     if full:
@@ -182,14 +195,18 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     return _latency(launch, busy)
 
 
-def _waited_for_memory(launch: Launch) -> bool:
-    """Whether warps stood for global memory at all: a busy one that nobody waits for is no limit.
+def _waits(launch: Launch, states: frozenset[str]) -> bool:
+    """Whether warps stood in some states at all: a busy unit that nobody waits for is no limit.
 
     True where no warp state is known.
     """
     shares = breakdown(launch).shares
-    waits = sum(share.share for share in shares if share.state.id in _MEMORY)
-    return not shares or waits >= _WAITED
+    return not shares or sum(s.share for s in shares if s.state.id in states) >= _WAITED
+
+
+def _loads(launch: Launch) -> bool:
+    """Whether warps load from global memory themselves; the copy engine is no queue of theirs."""
+    return value_of(launch, "global_load_requests") != 0
 
 
 def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from workbench.model import Number, Profile
 from workbench.units import factor, quantity
@@ -28,6 +29,8 @@ def is_copy(text: str) -> bool:
     return "LDGSTS" in text and ".BYPASS" in text
 
 
+# The launches of a report share their instructions.
+@lru_cache(maxsize=1 << 14)
 def is_misread(text: str) -> bool:
     """Whether ncu's sectors and wavefronts of this machine instruction are wrong."""
     return is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))

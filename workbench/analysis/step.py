@@ -29,6 +29,7 @@ class Step:
         labels: What to call them.
         times: Their recorded times, where there are any.
         expected: What the new version's author predicted of this very step.
+        across: Two devices are meant to be compared: that they differ is no reason against it.
     """
 
     def __init__(
@@ -38,12 +39,15 @@ class Step:
         labels: tuple[str, str],
         times: tuple[Timing | None, Timing | None] = (None, None),
         expected: tuple[Expectation, ...] = (),
+        *,
+        across: bool = False,
     ) -> None:
         self._whole = old, new
         both = side_by_side(old, new)
         self.old, self.new = both.old, both.new
         self.labels = labels
         self.times = times
+        self.across = across
         self._expected = expected
         self.unread = ""
 
@@ -56,6 +60,7 @@ class Step:
             new_time=self.times[1],
             force=True,
             labels=self.labels,
+            across=self.across,
         )
 
     @cached_property

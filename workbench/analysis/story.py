@@ -37,7 +37,7 @@ from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import Attribution, CounterSplit, Linked, Part, attribute
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit, split_time
-from workbench.analysis.split.placing import PartKey
+from workbench.analysis.split.placing import PartKey, Placing
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
 from workbench.model import Number, Profile, Record
@@ -213,10 +213,12 @@ def explain(
     doubted = doubts(old, new, (comparison.old.label, comparison.new.label))
     both = side_by_side(old, new)
     old, new = both.old, both.new
+    launches = pair_launches(old.launches, new.launches)
     if diff is None:
-        diff = compare_sources(old, new, pair_launches(old.launches, new.launches))
-    attribution = attribute(old, new, diff)
-    found = split_time(old, new, diff)
+        diff = compare_sources(old, new, launches)
+    placing = Placing(old, new, diff, launches)
+    attribution = attribute(old, new, diff, placing)
+    found = split_time(old, new, diff, placing)
     time = None if isinstance(found, str) else found
     effects = side_effects(comparison, expectations)
     speedup = comparison.time.speedup if comparison.time is not None else None

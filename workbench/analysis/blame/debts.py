@@ -97,7 +97,7 @@ class _Ledger:
         self.issued = queues.issues(table)
         self.costs = queues.costs(table, code.operations)
         self.flow = code.flow
-        self.slices = code.slices.among(self.issued)
+        self.slices = code.slices_among(frozenset(self.issued))
         self.own: dict[str, dict[int, int]] = {}
         self.debts: list[Debt] = []
 
@@ -296,6 +296,10 @@ class _Ledger:
         for row, count in rows.items():
             if self.operations[row].opcode in queues.BARRIERS:
                 held[row][row] = count
+                continue
+            if self.operations[row].opcode == "WARPGROUP":
+                # Its four warps wait for one another, and at no barrier of the block.
+                self._keep("barrier_stall", row, count)
                 continue
             nearest = self.slices.nearest(row, queues.BARRIERS)
             if nearest:

@@ -48,6 +48,15 @@ class KernelCode:
         """Ways back, over all instructions."""
         return Slices(self.operations, self.flow)
 
+    def slices_among(self, issued: frozenset[int]) -> Slices:
+        """Ways back over the rows that ran, which are the same on most problems."""
+        return _slices(self, issued)
+
+
+@lru_cache(maxsize=24)
+def _slices(code: KernelCode, issued: frozenset[int]) -> Slices:
+    return code.slices.among(issued)
+
 
 @dataclass(frozen=True)
 class _CodeText:
@@ -90,3 +99,4 @@ def forget() -> None:
     """Drop what was read, so that a measurement begins afresh."""
     code_of.forget()
     _known.cache_clear()
+    _slices.cache_clear()

@@ -36,6 +36,19 @@ WARPGROUP = frozenset({"HGMMA", "IGMMA", "QGMMA", "BGMMA"})
 BARRIERS = frozenset({"BAR", "UCGABAR_WAIT", "BARRIER"})
 FENCES = frozenset({"MEMBAR", "FENCE", "ERRBAR", "CGAERRBAR"})
 
+#: Name -> a line counter, and the opcodes of which alone it is taken. ncu counts loads and stores
+#: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
+#: what warps do to wait for one another (``arrivals``: all that is done to an mbarrier).
+KINDS = {
+    "load_tags": ("memory_l1_tag_requests_global", frozenset({"LD", "LDG", "LDGSTS"})),
+    "load_sectors": ("memory_l2_theoretical_sectors_global", frozenset({"LD", "LDG", "LDGSTS"})),
+    "store_tags": ("memory_l1_tag_requests_global", frozenset({"ST", "STG"})),
+    "store_sectors": ("memory_l2_theoretical_sectors_global", frozenset({"ST", "STG"})),
+    "bulk_loads": ("inst_executed", COPIES - {"LDGSTS"}),
+    "barriers": ("inst_executed", BARRIERS),
+    "arrivals": ("inst_executed", frozenset({"SYNCS"})),
+}
+
 _PIPES = {
     **dict.fromkeys(["FFMA", "FFMA2", "FMUL", "FADD", "IMAD", "IMUL", "FSWZADD"], "FMA"),
     **dict.fromkeys(["HADD2", "HFMA2", "HMUL2", "HSET2", "HSETP2", "HMNMX2"], "FP16"),

@@ -54,6 +54,7 @@ class Slices:
         # (block, register) -> rows that touch it, in order, and how each does
         self._touched: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
+        self._found: dict[tuple[int, int, int, bool], list[Producer]] = {}
         for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
             for row in range(first, last + 1):
                 operation = operations[row]
@@ -69,7 +70,7 @@ class Slices:
     def among(self, issued: Container[int]) -> Slices:
         """The same kernel, of which only these rows ran (all, if none is known)."""
         other = copy(self)
-        other._ran, other._kinds = issued or None, {}
+        other._ran, other._kinds, other._found = issued or None, {}, {}
         return other
 
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
@@ -95,6 +96,13 @@ class Slices:
         return [source for source in found if self.operations[source.row].opcode in opcodes]
 
     def _touching(self, row: int, register: int, within: int, *, written: bool) -> list[Producer]:
+        key = row, register, within, written
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._walk(row, register, within, written=written)
+        return found
+
+    def _walk(self, row: int, register: int, within: int, *, written: bool) -> list[Producer]:
         flow = self.flow
         start = flow.block(row)
         ran = self._ran

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from workbench.analysis.aggregate import combine, main_launch
-from workbench.analysis.cause.hypotheses import WAITS, Behaviour, Hypothesis, behaviour_of, rank
+from workbench.analysis.cause.bounds import bounded_in
+from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, rank
 from workbench.analysis.cause.places import Origin, place_of
+from workbench.analysis.cause.waits import (
+    beside_of,
+    held_nothing_up,
+    is_pipe,
+    place_of_wait,
+    waves_of,
+)
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.limit import Limit, limit_of
 from workbench.analysis.occupancy import OccupancySplit
@@ -27,7 +35,7 @@ class Proof(Record, frozen=True):
     """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
 
     `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place.
+    place, or the share of a pipe that did the same work; where it is the grid, its waves.
     """
 
     counter: Delta
@@ -89,17 +97,34 @@ def find_cause(
 
     def place(counter: str, way: str) -> Origin:
         return place_of(
-            counter, way, attribution, time, occupancy, known=known, by_size=_by_size(comparison)
+            counter,
+            way,
+            attribution,
+            time,
+            occupancy,
+            known=known,
+            by_size=_by_size(comparison),
+            change=float(comparison[counter].delta or 0),
         )
 
     proofs = []
+    useless = held_nothing_up(comparison, sides)
     for h in hypotheses:
+        if useless and h.way == "wait":
+            continue
         where = place(h.counter, h.way)
         beside = None
-        if h.way == "wait" and where.link == "hunk":
-            beside = _beside(comparison, h, where.hunks, place)
-            # A count says exactly where, samples only about.
-            where = place(beside.id, "count") if beside is not None else where
+        if h.way == "occupancy" and where.link == "compiler":
+            where = bounded_in(attribution, old, new) or where
+        if h.way == "launch":
+            beside = waves_of(comparison)
+        if h.way == "wait":
+            beside = beside_of(comparison, h, where, place, sides)
+            if beside is not None and not is_pipe(beside):
+                # A count says exactly where, samples only about.
+                where = place(beside.id, "count")
+            elif known:
+                where = place_of_wait(comparison, h, where, attribution, new)
         proofs.append(
             Proof(
                 counter=comparison[h.counter],
@@ -136,25 +161,6 @@ def _counted(
     if most is None or not cost:
         return []
     return [Proof(counter=most, place=place(most.id, "count"), way="count", score=1.0)]
-
-
-def _beside(
-    comparison: Comparison,
-    wait: Hypothesis,
-    hunks: tuple[int, ...],
-    place: Callable[[str, str], Origin],
-) -> Delta | None:
-    """The count that rose (or fell) with a wait at the same hunks, the one that moved most."""
-    along = [
-        delta
-        for delta in (comparison[name] for name in WAITS if wait.counter in WAITS[name])
-        if delta.moved and (delta.delta or 0) * wait.effect > 0
-    ]
-    along.sort(key=lambda d: -abs(float(d.delta or 0)) / max(float(d.old or 0), float(d.new or 0)))
-    for delta in along:
-        if set(place(delta.id, "count").hunks) & set(hunks):
-            return delta
-    return None
 
 
 def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:

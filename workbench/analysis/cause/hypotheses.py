@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import structs
 
+from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import Load, loads
 from workbench.model import Launch, Record
@@ -70,7 +71,8 @@ class Hypothesis(Record, frozen=True):
 
     `effect` is the natural logarithm of the ratio of times that it predicts, `score` the part
     of the real change that is believed to be its work, 0 to 1. `way` says what it speaks of:
-    a ``count``, the ``launch``, ``occupancy``, the ``clock``, or a ``wait`` without a count.
+    a ``count``, the ``launch``, its ``tail`` (as many blocks and waves that end more
+    evenly), ``occupancy``, the ``clock``, or a ``wait`` without a count.
     """
 
     counter: str
@@ -87,12 +89,14 @@ class Behaviour(Record, frozen=True):
     """What is known of one version: counters' values, seconds by warp state, busy resources.
 
     `roles`: its warps have work of different kinds, as those do that hand registers to others.
+    `occupied`: achieved occupancy (%) of the kernel that takes most of the time, 0 if unknown.
     """
 
     values: Mapping[str, float]
     waits: Mapping[str, float]
     busy: Mapping[str, Load]
     roles: bool = False
+    occupied: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -122,7 +126,8 @@ def behaviour_of(
         busy[load.resource.id] = load
     texts = launch.instructions.text if launch is not None else ()
     roles = any(_HAND_OVER in text for text in texts)
-    return Behaviour(values=values, waits=waits, busy=busy, roles=roles)
+    occupied = value_of(launch, "achieved_occupancy") if launch is not None else None
+    return Behaviour(values=values, waits=waits, busy=busy, roles=roles, occupied=occupied or 0.0)
 
 
 def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypothesis, ...]:
@@ -147,7 +152,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         Hypothesis(counter=c, way=way, effect=effect, score=_believed(effect, change))
         for c, way, effect in found
     ]
-    counted = max((h.score for h in scored if h.way != "wait"), default=0.0)
+    counted = max((h.score for h in scored if h.way not in ("wait", "tail")), default=0.0)
     kept = []
     for one in scored:
         # A wait says where the time went, not why: a count that explains it is the better proof.
@@ -275,21 +280,37 @@ def _through(side: Behaviour, kind: str) -> float:
 def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Found]:
     """Occupancy, the grid, and the clock."""
     out: list[_Found] = []
-    occupied = comparison["achieved_occupancy"]
-    # Warps that copy for the others hide nothing by being more.
-    if occupied.old and occupied.new and occupied.moved and old.roles == new.roles:
-        less = old if occupied.new > occupied.old else new
+    if occupied := _occupied(comparison, old, new):
+        less = old if occupied > 0 else new
         idle = 1.0 - less.share("issue") / 100.0
         hidden = idle * (1.0 - _fullest(less, frozenset({"issue"})))
-        out.append(
-            ("achieved_occupancy", "occupancy", -hidden * math.log(occupied.new / occupied.old))
-        )
+        out.append(("achieved_occupancy", "occupancy", -hidden * occupied))
     idle, clock = _idle(comparison), -(_log(comparison, "sm_clock") or 0.0)
     if comparison["blocks"].moved and abs(idle) >= QUIET:
         out.append(("blocks", "launch", idle))
-    if abs(clock) >= QUIET:
+    elif comparison["cycles"].moved and abs(idle) >= QUIET and not comparison["waves"].moved:
+        out.append(("cycles", "tail", idle))
+    # A time outside of the profiler passed at a clock of its own.
+    if abs(clock) >= QUIET and comparison.time is None:
         out.append(("sm_clock", "clock", clock))
     return out
+
+
+def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
+    """Logarithm of the ratio of occupancies, where that may be a cause; else 0.
+
+    Warps that copy for the others hide nothing by being more. Where the grid changed and as many
+    blocks fit as before, more warps are how the grid came. Of several kernels it is a mean, which
+    moves with their parts of the time: then the main one's own must have gone that way.
+    """
+    fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy") or 0.0
+    same = comparison["blocks"].moved and fit.old is not None and not fit.moved
+    if not comparison["achieved_occupancy"].moved or old.roles != new.roles or same:
+        return 0.0
+    if old.occupied and new.occupied:
+        own = math.log(new.occupied / old.occupied)
+        return own if own * ratio > 0 and abs(own) >= QUIET else 0.0
+    return ratio
 
 
 def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_Found]:

@@ -19,15 +19,24 @@ from workbench.model import Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
 
-#: Counters whose lines are counted under another one's name: the nearest that a line has.
+#: Counters whose lines are counted under another one's name: the nearest that a line has, of
+#: instructions of their own kind. What the copy engine reads is counted at no line: there the
+#: copies stand for it.
 _LINES = {
-    "global_load_requests": ("l1_tag_requests", "global_sectors"),
-    "global_store_requests": ("l1_tag_requests", "global_sectors"),
+    "global_load_requests": ("load_tags", "load_sectors"),
+    "global_store_requests": ("store_tags", "store_sectors"),
     "shared_accesses": ("shared_wavefronts",),
-    "global_load_sectors": ("global_sectors",),
-    "global_store_sectors": ("global_sectors",),
-    "l2_read_sectors": ("global_sectors", "l1_tag_requests"),
-    "dram_bytes": ("global_sectors",),
+    "global_load_sectors": ("load_sectors",),
+    "global_store_sectors": ("store_sectors",),
+    "l2_read_sectors": ("load_sectors", "load_tags", "bulk_loads"),
+    "dram_bytes": ("global_sectors", "bulk_loads"),
+}
+#: What stands for a kind where the machine code cannot be read.
+_WHOLE = {
+    "load_tags": "l1_tag_requests",
+    "store_tags": "l1_tag_requests",
+    "load_sectors": "global_sectors",
+    "store_sectors": "global_sectors",
 }
 #: A hunk that has less than this part of the largest one's amount is not named beside it.
 _BESIDE = 0.5
@@ -45,14 +54,15 @@ class Origin(Record, frozen=True):
     """Where a counter moved.
 
     `share` is the hunks' part of its change (0-1), None if unknown. `by` says how the hunks are
-    known: the counter's own ``lines``, the ``time`` that is linked to them, or that there is
-    but this ``one`` edit; of the last two nothing ties the counter to them.
+    known: the counter's own ``lines``, the ``time`` that is linked to them, that there is but
+    this ``one`` edit, that what warps do to wait for one another changed there (``order``), or
+    that they bound registers (``bounds``); of all but lines nothing ties the counter to them.
     """
 
     link: Link
     hunks: tuple[int, ...] = ()
     share: float | None = None
-    by: Literal["lines", "time", "one"] = "lines"
+    by: Literal["lines", "time", "one", "order", "bounds"] = "lines"
 
 
 def place_of(
@@ -64,6 +74,7 @@ def place_of(
     *,
     known: bool = True,
     by_size: bool = False,
+    change: float = 0.0,
 ) -> Origin:
     """Where a hypothesis' counter moved.
 
@@ -75,6 +86,7 @@ def place_of(
         occupancy: The causes of theoretical occupancy, kernel by kernel.
         known: Whether both sources' text is known.
         by_size: Whether occupancy moved with the size of a block alone.
+        change: What the counter moved by: lines that moved the other way do not stand for it.
     """
     if not known:
         return Origin(link="source unknown")
@@ -85,14 +97,19 @@ def place_of(
         return Origin(link="launch")
     if way == "occupancy":
         return _of_occupancy(attribution, occupancy)
+    if way == "tail":
+        changed = any(match.changes for match in attribution.launches)
+        return Origin(link="launch" if changed else "elsewhere")
     if way == "wait":
         return _of_wait(counter, time)
     splits = [_split(attribution, name) for name in _LINES.get(counter, (counter,))]
-    moved = [split for split in splits if split is not None and split.delta]
+    moved = [s for s in splits if s is not None and s.delta and float(s.delta) * change >= 0]
     for split in moved:
         found = _largest(_by_hunk(split), float(split.delta))
         if found is not None:
-            return found
+            # How much a copy brings is not known: of reads, its part is not its part of copies.
+            copies = split is attribution.kinds.get("bulk_loads")
+            return structs.replace(found, share=None) if copies else found
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
     if moved and code:
@@ -102,6 +119,9 @@ def place_of(
 
 
 def _split(attribution: Attribution, counter: str) -> CounterSplit | None:
+    if counter in attribution.kinds:
+        return attribution.kinds[counter]
+    counter = _WHOLE.get(counter, counter)
     return next((s for s in attribution.counters if s.id == counter), None)
 
 
@@ -194,6 +214,31 @@ def _of_wait(state: str, time: TimeSplit | None) -> Origin:
     """By whom the wait was made, as the samples have it."""
     change = sum(_amount(part, state) for part in (time.parts if time is not None else ()))
     return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
+
+
+#: What a wait is for, and what warps do to make it: those that wait at a block's barrier come
+#: late from an mbarrier too.
+_ORDERS = {"barrier_stall": ("barriers", "arrivals"), "long_scoreboard": ("arrivals",)}
+
+
+def ordered_in(state: str, attribution: Attribution) -> Origin | None:
+    """The hunks whose own lines (else those linked to them) arrive and wait more or less often."""
+    for kind in _ORDERS.get(state, ()):
+        split = attribution.kinds.get(kind)
+        for link in ("hunk", "symbol"):
+            amounts = _each(
+                {
+                    part.hunks: float(part.delta)
+                    for part in (split.parts if split is not None else ())
+                    if part.link == link and len(part.hunks) == 1
+                }
+            )
+            most = max(map(abs, amounts.values()), default=0.0)
+            order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))
+            chosen = [hunk for hunk in order if abs(amounts[hunk]) >= _BESIDE * most > 0]
+            if chosen:
+                return Origin(link="hunk", hunks=tuple(chosen[:_MOST]), by="order")
+    return None
 
 
 def _of_occupancy(attribution: Attribution, occupancy: Sequence[OccupancySplit]) -> Origin:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from workbench.analysis.cause.finding import Cause, Proof, StallMove
 from workbench.analysis.cause.hypotheses import WAITS
+from workbench.analysis.cause.waits import is_pipe
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches.kernels import kernel_words, speaking
 from workbench.analysis.limit import Limit
@@ -56,7 +57,12 @@ def tell(
                 filter(None, (headline, _speed(comparison), *_limits(comparison, cause)))
             )
         return headline
-    clauses = [_speed(comparison), _by_kernel(comparison), _one_without_the_other(comparison)]
+    clauses = [
+        _speed(comparison),
+        _unseen(comparison),
+        _by_kernel(comparison),
+        _one_without_the_other(comparison),
+    ]
     speed = comparison.speed
     if speed is None or speed.moved:
         proof = cause.proofs[0] if cause.proofs else None
@@ -64,7 +70,7 @@ def tell(
         clauses += [
             _proof(proof, attribution.hunks, cause) if proof else _nothing(comparison),
             _stall(stall_of(cause)),
-            "" if unknown else _unexplained(time),
+            "" if unknown or not comparison["duration"].moved else _unexplained(time),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
     return " ".join(clause for clause in clauses if clause)
@@ -98,6 +104,19 @@ def _speed(comparison: Comparison) -> str:
     return f"{where}{new} and {old} are equally fast {within}."
 
 
+def _unseen(comparison: Comparison) -> str:
+    """A time that moved, where measured or under the profiler, whose counters are told, alone."""
+    speed, duration = comparison.speed, comparison["duration"]
+    if speed is None or speed.profiled or speed.moved == duration.moved:
+        return ""
+    if duration.moved and duration.old and duration.new:
+        words = speed_words(duration.old / duration.new)
+        return f"Under the profiler {comparison.new.label} is {words}."
+    known = duration.old and duration.new
+    others = any(delta.moved for delta in comparison.counters)
+    return "Under the profiler they are equally fast within the noise." if known and others else ""
+
+
 def _by_kernel(comparison: Comparison) -> str:
     """Of several kernels the one that changed most."""
     matched = [change for change in comparison.kernels if change.matched]
@@ -111,7 +130,8 @@ def _one_without_the_other(comparison: Comparison) -> str:
     """A time that moved without a counter, or counters without the time."""
     number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
     speed = comparison.speed
-    if speed is None or speed.moved == bool(number):
+    seen = speed is not None and not speed.moved and comparison["duration"].moved
+    if speed is None or speed.moved == bool(number) or seen:
         return ""
     if speed.moved:
         return "No counter moved with it."
@@ -141,7 +161,7 @@ def change_of(delta: Delta) -> str:
 
 
 def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
-    if proof.way == "launch":
+    if proof.way in ("launch", "tail"):
         text = _launch(proof, cause)
     elif proof.way == "occupancy":
         text = _occupancy(proof, cause)
@@ -149,12 +169,21 @@ def _proof(proof: Proof, hunks: Sequence[Hunk], cause: Cause) -> str:
         return f"The SM clock went {change_of(proof.counter)}, which no edit explains."
     elif proof.way == "wait":
         text = f"Time in {stall_words(proof.counter.id)} {_went(cause, proof)}"
-        if proof.beside is not None:
+        if proof.beside is not None and not is_pipe(proof.beside):
             text += f", and {catalog()[proof.beside.id].phrase} {_moved(proof.beside)}"
     else:
         text = f"{proof.counter.title} {_moved(proof.counter)}"
     partly = " It explains only part of the time." if proof.score < _PARTLY else ""
-    return f"{text}{_where(proof, hunks)}.{partly}"
+    return f"{text}{_where(proof, hunks)}.{_held(proof)}{partly}"
+
+
+def _held(proof: Proof) -> str:
+    """What a wait kept from its work: a pipe whose share moved, with as much to do."""
+    if proof.beside is None or not is_pipe(proof.beside):
+        return ""
+    old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
+    pipe = catalog()[proof.beside.id].phrase
+    return f" With the same work, the {pipe} was busy {new} of the active time instead of {old}."
 
 
 def _moved(delta: Delta) -> str:
@@ -171,12 +200,16 @@ def _went(cause: Cause, proof: Proof) -> str:
 
 
 def _launch(proof: Proof, cause: Cause) -> str:
+    before, after = (f"{100 * part:.0f}%" for part in cause.active or (0, 0))
+    active = f"SMs are active {after} of the time instead of {before}"
+    if proof.way == "tail":
+        return f"With as many blocks, {active}"
     old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
     text = f"The grid went from {old} to {new} blocks"
-    if cause.active is not None:
-        before, after = (f"{100 * part:.0f}%" for part in cause.active)
-        text += f", and SMs are active {after} of the time instead of {before}"
-    return text
+    if proof.beside is not None:
+        waves = (quantity(value, "") for value in (proof.beside.old, proof.beside.new))
+        text += f" ({' → '.join(waves)} waves)"
+    return f"{text}, and {active}" if cause.active is not None else text
 
 
 def _occupancy(proof: Proof, cause: Cause) -> str:
@@ -203,12 +236,18 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     where = where_of(proof, hunks)
     if proof.place.link == "source unknown":
         return "; the source is unknown"
+    if proof.way == "wait" and proof.place.link == "launch":
+        return f"; blocks, which came in waves, now run all at once and step on in {where}"
     if not where or (proof.place.link == "launch" and proof.way != "count"):
         return ""
     if proof.place.by == "one":
         return f"; {where} is the only edit"
+    if proof.place.by == "order":
+        return f"; what warps do to wait for one another changed in {where}"
     if proof.place.by == "time":
         return f"; the time moved most in {where}"
+    if proof.place.by == "bounds":
+        return f"; what bounds registers changed in {where}"
     if proof.way == "occupancy" and proof.place.link == "compiler":
         return f"; instructions changed most in {where}"
     share = proof.place.share

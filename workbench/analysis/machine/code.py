@@ -136,6 +136,12 @@ def role(operation: MachineOp) -> str:
     return "integer" if pipe(operation.opcode) in ("ALU", "FMA", "uniform") else "other"
 
 
+@lru_cache(maxsize=24)
+def _kinds(code: KernelCode) -> tuple[list[str], list[str]]:
+    """The shape of every instruction, and its role."""
+    return [shape(one) for one in code.operations], [role(one) for one in code.operations]
+
+
 def machine_code(
     old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
 ) -> MachineDiff:
@@ -177,28 +183,32 @@ def _key(code: KernelCode, row: int) -> Hashable:
     if known is None:
         operation = code.operations[row]
         writers = code.slices.writers(row, operation.reads, _NEAR)
-        near = {shape(code.operations[source.row]) for source in writers}
-        known = code.keys[row] = shape(operation), tuple(sorted(near))
+        names, _ = _kinds(code)
+        near = {names[source.row] for source in writers}
+        known = code.keys[row] = names[row], tuple(sorted(near))
     return known
 
 
 def _classes(
     old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
 ) -> tuple[CodeClass, ...]:
-    roles: dict[str, str] = {}
+    found: dict[str, str] = {}
     sums: list[dict[str, list[float]]] = [defaultdict(lambda: [0, 0, 0.0]) for _ in range(2)]
     for listing, rows, side in ((old, rows_old, sums[0]), (new, rows_new, sums[1])):
+        names, roles = _kinds(listing.code)
         for row in rows:
-            name = shape(listing.operations[row])
-            roles.setdefault(name, role(listing.operations[row]))
-            side[name][0] += 1
-            side[name][1] += listing.issued.get(row, 0)
-            side[name][2] += listing.seconds.get(row, 0.0)
+            name = names[row]
+            if name not in found:
+                found[name] = roles[row]
+            one = side[name]
+            one[0] += 1
+            one[1] += listing.issued.get(row, 0)
+            one[2] += listing.seconds.get(row, 0.0)
     classes = []
-    for name in roles:
+    for name in found:
         (a, b, c), (x, y, z) = (side.get(name, [0, 0, 0.0]) for side in sums)
         classes.append(
-            CodeClass(name=name, role=roles[name], old=(int(a), b, c), new=(int(x), y, z))
+            CodeClass(name=name, role=found[name], old=(int(a), b, c), new=(int(x), y, z))
         )
     return tuple(sorted(classes, key=_by_change))
 

@@ -102,7 +102,8 @@ def _block(
     """Rows of lines that have no twin: alike ones face each other, the others fill up."""
     rows: list[Facing] = []
     done_old = done_new = 0
-    for a, b in [*_faces(old, new, olds, news), (len(olds), len(news))]:
+    texts = tuple(old[n - 1] for n in olds), tuple(new[n - 1] for n in news)
+    for a, b in [*_faces(*texts), (len(olds), len(news))]:
         for x, y in zip_longest(olds[done_old:a], news[done_new:b]):
             kind: Kind = "beside" if x and y else "old" if x else "new"
             rows.append(Facing(kind=kind, old=x, new=y))
@@ -114,14 +115,12 @@ def _block(
     return rows
 
 
-def _faces(
-    old: Sequence[str], new: Sequence[str], olds: list[int], news: list[int]
-) -> list[tuple[int, int]]:
-    """Places in `olds` and `news` of lines that are alike, in order, the most alike in all."""
-    if not olds or not news or len(olds) * len(news) > _PAIRS:
-        return []
-    a = [old[n - 1] for n in olds]
-    b = [new[n - 1] for n in news]
+# A step has the same sources on every problem, and a site has its pages one after the other.
+@lru_cache(maxsize=512)
+def _faces(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Places of lines that are alike on both sides, in order, the most alike in all."""
+    if not a or not b or len(a) * len(b) > _PAIRS:
+        return ()
     gains = [[_alike(x, y) for y in b] for x in a]
     # best[i][j]: the most likeness that lines from i and j on can give.
     best = [[0.0] * (len(b) + 1) for _ in range(len(a) + 1)]
@@ -140,15 +139,14 @@ def _faces(
             i += 1
         else:
             j += 1
-    return out
+    return tuple(out)
 
 
 def _words(line: str) -> list[str]:
     return [token for token in _TOKEN.findall(line) if not token.isspace()]
 
 
-# A step has the same sources on every problem, and a site has its pages one after the other.
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 15)  # likewise
 def _alike(old: str, new: str) -> float:
     """Likeness times length, 0 below the threshold: a brace must not outweigh a statement."""
     a, b = _words(old), _words(new)

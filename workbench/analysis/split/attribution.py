@@ -22,7 +22,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import msgspec
+
 from workbench.analysis.aggregate import LaunchPair, pair_launches
+from workbench.analysis.blame.queues import KINDS
+from workbench.analysis.blame.sass import parse
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.knowledge import SourceState
@@ -145,7 +149,8 @@ class LaunchMatch(Record, frozen=True):
 class Attribution(Record, frozen=True):
     """Everything that the source diff and the line counters say together.
 
-    `sources` is what is known of the two sources.
+    `sources` is what is known of the two sources. `kinds` are the counters of one kind of
+    instruction (`queues.KINDS`); of machine code that cannot be read there are none.
     """
 
     hunks: tuple[Hunk, ...]
@@ -154,6 +159,7 @@ class Attribution(Record, frozen=True):
     missing: dict[str, str]
     words: tuple[str, ...]
     sources: SourceState = SourceState()
+    kinds: dict[str, CounterSplit] = msgspec.field(default_factory=dict)
 
     def __getitem__(self, counter: str) -> CounterSplit:
         for split in self.counters:
@@ -165,20 +171,33 @@ class Attribution(Record, frozen=True):
 _ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
 
 
-def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Attribution:
+def attribute(
+    old: Profile,
+    new: Profile,
+    diff: SourceDiff | None = None,
+    placing: Placing | None = None,
+) -> Attribution:
     """Split the change of every line counter over the changes of the source.
 
     Args:
         old: The old profile.
         new: The new profile.
         diff: Their sources compared, if that was done already.
+        placing: Their lines placed, likewise.
     """
     launches = pair_launches(old.launches, new.launches)
     if diff is None:
         diff = compare_sources(old, new, launches)
-    placing = Placing(old, new, diff, launches)
+    if placing is None:
+        placing = Placing(old, new, diff, launches)
     names, missing = _line_counters(old, new)
     splits = tuple(_split(name, old, new, placing) for name in names)
+    readable = _readable(old) and _readable(new)
+    kinds = {
+        kind: _split(name, old, new, placing, opcodes)
+        for kind, (name, opcodes) in KINDS.items()
+        if name in names and readable
+    }
     words = list(diff.words)
     if not names:
         words.append("no counter is known per line on both sides")
@@ -189,6 +208,7 @@ def attribute(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Att
         missing=missing,
         words=tuple(words),
         sources=diff.sources,
+        kinds=kinds,
     )
 
 
@@ -213,6 +233,11 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
         if name not in missing:
             good.append(name)
     return good, missing
+
+
+def _readable(profile: Profile) -> bool:
+    """Whether all machine code is SASS whose opcodes are known (an emulator's PTX is not)."""
+    return all(parse(text).opcode for one in profile.launches for text in one.instructions.text)
 
 
 def _is_zero(profile: Profile, name: str) -> bool:
@@ -241,8 +266,14 @@ def _plain(value: Exact) -> Number:
     return int(value) if value.denominator == 1 else float(value)
 
 
-def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSplit:
-    sides = placing.sums(name, 0), placing.sums(name, 1)
+def _split(
+    name: str,
+    old: Profile,
+    new: Profile,
+    placing: Placing,
+    only: frozenset[str] = frozenset(),
+) -> CounterSplit:
+    sides = placing.sums(name, 0, only), placing.sums(name, 1, only)
     totals = [sum(side.values()) for side in sides]
     parts: dict[PartKey, list[tuple[Exact, Placed]]] = defaultdict(list)
     for number in sorted(sides[0].keys() | sides[1].keys()):
@@ -262,7 +293,8 @@ def _split(name: str, old: Profile, new: Profile, placing: Placing) -> CounterSp
         for key in sorted(parts, key=in_order)
     ]
     counter = catalog().by_line(name)
-    chips = [_chip_total(profile, name) for profile in (old, new)]
+    # The chip does not count one kind of instruction alone.
+    chips = [None if only else _chip_total(profile, name) for profile in (old, new)]
     return CounterSplit(
         counter=name,
         id=counter.id if counter is not None else "",

@@ -222,8 +222,19 @@ class _Spent:
                     self.paths[end, origin, debt.state][via] += per_unit * units * count
 
 
-def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> TimeSplit | str:
+def split_time(
+    old: Profile,
+    new: Profile,
+    diff: SourceDiff | None = None,
+    placing: Placing | None = None,
+) -> TimeSplit | str:
     """Split the change in duration over the parts of attribution and the warp states.
+
+    Args:
+        old: The old profile.
+        new: The new profile.
+        diff: Their sources compared, if that was done already.
+        placing: Their lines placed, likewise.
 
     Returns:
         The split, or a sentence that says what is missing for it.
@@ -231,7 +242,7 @@ def split_time(old: Profile, new: Profile, diff: SourceDiff | None = None) -> Ti
     launches = pair_launches(old.launches, new.launches)
     if diff is None:
         diff = compare_sources(old, new, launches)
-    spent = _Spent(Placing(old, new, diff, launches))
+    spent = _Spent(placing or Placing(old, new, diff, launches))
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]
     followed = True
     for side, profile in ((0, old), (1, new)):

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import LaunchPair
+from workbench.analysis.blame.sass import parse
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.links import Line, LineLink, cheapest
 from workbench.analysis.source.pairing import plain_name
@@ -231,16 +232,24 @@ class Placing:
             rows = self.of_rows[side, launch] = [places[line] for line in lines]
         return rows
 
-    def sums(self, name: str, side: int) -> dict[int, Exact]:
-        """One line counter of one side, added up over the entries of `placed`."""
+    def sums(self, name: str, side: int, only: frozenset[str] = frozenset()) -> dict[int, Exact]:
+        """One line counter of one side, added up over the entries of `placed`.
+
+        Args:
+            name: The counter.
+            side: 0 (old) or 1.
+            only: Opcodes of the instructions that count; all do where there are none.
+        """
         out: dict[int, Exact] = defaultdict(int)
         names = set(spellings(name))
         for number, launch in enumerate((self.new if side else self.old).launches):
             for metric, column in launch.instructions.columns.items():
                 if metric not in names:
                     continue
-                places = self.rows(side, number)
+                places, texts = self.rows(side, number), launch.instructions.text
                 for row, value in zip(column.rows, column.values, strict=True):
+                    if only and parse(texts[row]).opcode not in only:
+                        continue
                     exact = value if isinstance(value, int) else Fraction(value)
                     out[places[row]] += exact
         return out
