@@ -63,8 +63,9 @@ class Work(Record, frozen=True):
 class ProgramRun(Record, frozen=True):
     """One run of the program. `busy_ns`: something ran on a device; `span_ns`: first to last.
 
-    `busy_ns` is less than the sum of all works where they overlap. `cut` processes did not
-    end themselves: up to half a second of their last launches may be missing.
+    `busy_ns` is less than the sum of all works where they overlap; of several devices it is
+    the sum. `cut` processes did not end themselves: up to half a second of their last launches
+    may be missing.
     """
 
     wall_s: float
@@ -91,6 +92,11 @@ class Survey(Record, frozen=True):
         return tuple(
             sum(work.total_ns[run] for work in self.works) for run in range(len(self.runs))
         )
+
+    @property
+    def gpus(self) -> int:
+        """On how many devices of a process anything ran."""
+        return len({device for work in self.works for device in work.devices})
 
     @property
     def launches(self) -> int:
