@@ -9,9 +9,9 @@ import pytest
 
 from tests.factories import make_profile, make_project
 from workbench.errors import DataError
-from workbench.measure import summaries
-from workbench.measure.records import Summary
-from workbench.measure.summaries import Summaries
+from workbench.measure import records
+from workbench.measure.records import Summaries, Summary
+from workbench.model import Timing
 from workbench.project import cache_folder
 from workbench.store import Store
 from workbench.store.codec import decode
@@ -38,7 +38,7 @@ def undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, data: bytes) -> None:
         raise AssertionError(f"{path} was decoded")
 
-    monkeypatch.setattr(summaries, "decode_totals", refuse)
+    monkeypatch.setattr(records, "decode_totals", refuse)
 
 
 def kept() -> list[Path]:
@@ -108,7 +108,7 @@ def test_a_damaged_entry_is_a_miss_and_is_replaced(
 
 def test_another_edition_is_a_miss(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     told(store, "here")
-    monkeypatch.setattr(summaries, "EDITION", summaries.EDITION + 1)
+    monkeypatch.setattr(records, "EDITION", records.EDITION + 1)
     undecoded(monkeypatch)
     with pytest.raises(AssertionError, match="was decoded"):
         told(store, "here")
@@ -146,3 +146,19 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert told(store, "here") == told(store, "here") == told(store)
+
+
+def test_of_a_time_the_device_is_kept_and_damage_is_told(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = min(store.root.rglob("*.time.json.zst"))
+    known = Summaries("here", "demo")
+    device = known.timed_on(path)
+    known.keep()
+    assert device == decode(path, Timing).device.name != ""
+    with monkeypatch.context() as patched:
+        patched.setattr(records, "decode", None)
+        assert Summaries("here", "demo").timed_on(path) == device
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError):
+        Summaries("here", "demo").timed_on(path)

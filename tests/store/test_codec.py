@@ -131,6 +131,37 @@ def test_totals_are_the_profile_without_its_details(
     assert decode_totals(path) == without_details(profile)
 
 
+@given(profiles, st.frozensets(text, max_size=3))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+def test_totals_of_some_metrics_are_those_of_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, profile: Profile, others: frozenset[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "some.json.zst"
+    path.write_bytes(encode(profile, path))
+    held = sorted({name for launch in profile.launches for name in launch.metrics})
+    wanted = others | frozenset(held[::2])
+    assert only(decode_totals(path, metrics=wanted), wanted) == only(
+        without_details(profile), wanted
+    )
+
+
+def only(profile: Profile, wanted: frozenset[str]) -> Profile:
+    launches = tuple(
+        msgspec.structs.replace(
+            each, metrics={name: x for name, x in each.metrics.items() if name in wanted}
+        )
+        for each in profile.launches
+    )
+    return msgspec.structs.replace(profile, launches=launches)
+
+
+def test_metrics_that_are_not_wanted_are_not_decoded(path: Path) -> None:
+    path.write_bytes(encode(make_profile(), path))
+    name = "gpu__time_duration.sum"
+    assert list(decode_totals(path, metrics=frozenset({name})).launches[0].metrics) == [name]
+    assert not decode_totals(path, metrics=frozenset({"none"})).launches[0].metrics
+
+
 def test_totals_know_what_is_damaged_foreign_or_newer(path: Path) -> None:
     whole = encode(make_profile(), path)
     launch = make_launch(metrics={"x": Metric(value=1e300)})

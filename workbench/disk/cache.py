@@ -8,8 +8,11 @@ read the one's or the other's.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +21,11 @@ from workbench.disk.writing import remove_file, replace_file
 from workbench.errors import WorkbenchError
 
 T = TypeVar("T")
+
+
+def digest_of(*words: str) -> str:
+    """A hash of some words, for `entry_name`."""
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def entry_name(digest: str, *editions: int) -> str:
@@ -65,3 +73,38 @@ class Cache(NamedTuple):
                 break
             remove_file(self.root, entry.name)
             total -= size
+
+
+class KeptByContent(Generic[T]):
+    """What was worked out of files that are read together, in one entry, by their content.
+
+    It is found by the hash of a file's bytes and by nothing else: not by its name or its age,
+    which a checkout, a copy or a clock can make wrong. So every file is still read, and one that
+    was replaced, restored or damaged meanwhile is another file.
+
+    Args:
+        cache: Where the entry is kept.
+        name: As `entry_name` gives it; empty: nothing is kept.
+        kind: Of which type what is kept of a file must be.
+    """
+
+    def __init__(self, cache: Cache, name: str, kind: type[T]) -> None:
+        self._cache, self._name, self._kind = cache, name, kind
+        self._seen: dict[str, T] = {}
+
+    @cached_property
+    def _known(self) -> dict[str, T]:
+        kind: type[dict[str, T]] = dict[str, self._kind]  # type: ignore[name-defined]
+        return (self._cache.load(self._name, kind) if self._name else None) or {}
+
+    def of(self, data: bytes, make: Callable[[], T]) -> T:
+        """What is kept of a file's bytes, or what `make` gives."""
+        content = hashlib.sha256(data).hexdigest()
+        found = self._known.get(content)
+        self._seen[content] = found = make() if found is None else found
+        return found
+
+    def keep(self) -> None:
+        """Keep what was asked for since, for the next time, if it was not all known."""
+        if self._name and not self._seen.keys() <= self._known.keys():
+            self._cache.save(self._name, msgspec.json.encode(self._seen))

@@ -31,7 +31,7 @@ RATIO_FROM = 16 * MIB
 #: A block of zstd is at most 128 KiB and at least four bytes: so much at once is at most 32 MiB.
 _BITE = 1 << 10
 
-#: More than 64 names joined by dots, each of which costs `tomllib` a walk over all before it.
+#: More than 64 names joined by dots, each of which costs the parser a walk over all before it.
 _DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}(?=[\w"'-])"""
 )
@@ -178,13 +178,13 @@ def read_toml(text: str) -> dict[str, Any]:
         ValueError: no TOML, or one that only a hostile author writes: keys of more than 64
             parts, nesting without end, integers of thousands of digits.
     """
-    import tomllib  # where there is no project, nothing is read
+    import tomli  # where there is no project, nothing is read
 
     if text.count(".") >= 64 and (dotted := _DOTTED.search(text)):
         line = text.count("\n", 0, dotted.start()) + 1
         raise ValueError(f"a key of more than 64 parts (at line {line}, column 1)")
     try:
-        return tomllib.loads(text)
+        return tomli.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

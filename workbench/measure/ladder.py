@@ -1,8 +1,7 @@
 """What is recorded of a study: a ladder for each device and problem, read when it is asked for.
 
-A *ladder* is one study on one device and problem, a *rung* one version on it. Which rungs
-there are follows from paths alone; nothing is decoded, and no study is loaded, before
-somebody asks. `workbench list`, the report and ``--single-file`` all read these.
+A *ladder* is one study on one device and problem, a *rung* one version on it. Which rungs there
+are follows from paths alone; nothing is decoded, and no study is loaded, before it is asked for.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from workbench.errors import DataError
-from workbench.measure.records import RecordedProfile, RecordedTime
-from workbench.measure.summaries import Summaries
+from workbench.measure.records import RecordedProfile, RecordedTime, Summaries
 from workbench.model import Estimate, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Expectation, Version
@@ -131,6 +129,15 @@ class Rung:
             return None
 
     @cached_property
+    def timed_on(self) -> str:
+        """The device of its recorded time, as a list needs it; "" without one."""
+        path = self.ladder.files.get((self.id, "time"))
+        try:
+            return self.ladder.family.summaries.timed_on(path) if path else ""
+        except DataError:  # `timing` tells of it
+            return self.timing.device.name if self.timing else ""
+
+    @cached_property
     def duration(self) -> float | None:
         """All its kernels' time under the profiler, in seconds."""
         if "profile" in vars(self):
@@ -233,6 +240,7 @@ class Ladder:
     Attributes:
         rungs: What is recorded, by version.
         files: Every recorded file by version and engine (``time`` for a time).
+        elsewhere: The same of the study's other devices on this problem, by the device's slug.
     """
 
     def __init__(
@@ -243,6 +251,8 @@ class Ladder:
         self.problem = problem
         self.rungs: dict[str, Rung] = {}
         self.files: dict[tuple[str, str], Path] = {}
+        # No ladders, so that the profiles of one that is done can be let go.
+        self.elsewhere: dict[str, dict[tuple[str, str], Path]] = {}
         self.damaged = damaged
         self._steps: dict[tuple[str, str, str], Step] = {}
 

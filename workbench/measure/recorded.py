@@ -6,13 +6,14 @@ Paths alone say it: ``profiles/<device>/<study>/<version>/<problem>.<engine>.jso
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import DataError, MissingError
 from workbench.measure.ladder import Family, Ladder
-from workbench.measure.summaries import Summaries
+from workbench.measure.records import Summaries
 from workbench.model import Profile, Timing
 from workbench.project import Project
 from workbench.store import Store, natural_key
@@ -65,6 +66,12 @@ def find_ladders(
             if file.path not in without:
                 home = ladder(file.study, file.device, file.problem)
                 home.add(file.version, file.kind, file.path, file.entry)
+    alike: dict[tuple[str, str], list[Ladder]] = defaultdict(list)
+    for each in out.values():
+        alike[each.name, each.problem].append(each)
+    for ladders in alike.values():
+        for each in ladders:
+            each.elsewhere = {one.device: one.files for one in ladders if one is not each}
     return sorted(
         out.values(), key=lambda x: tuple(map(natural_key, (x.name, x.device, x.problem)))
     )

@@ -1,10 +1,19 @@
-"""What a list says of one recorded profile or time, so that neither needs to be held for it."""
+"""What a list says of one recorded profile or time, so that neither needs to be held for it.
+
+A list needs a few hundred bytes of a profile that is decoded from half a megabyte. What it said
+is kept per user by the profile's content.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
-from workbench.model import Estimate, Profile, Record
+from workbench.disk.cache import Cache, KeptByContent, digest_of, entry_name
+from workbench.model import SCHEMA_VERSION, Estimate, Profile, Record, Timing
+from workbench.project import cache_folder
+from workbench.store.codec import decode, decode_totals, read_record
 
 #: What a list tells of emulated versions, which have no times: title, and the metric added up.
 COUNTED = {
@@ -13,9 +22,16 @@ COUNTED = {
     "shared_wavefronts": ("wavefronts", "memory_l1_wavefronts_shared"),
 }
 
+#: Raised with every change of what `Summary.of` gives for the same file.
+EDITION = 1
+#: Oldest entries are dropped beyond this many bytes; one of 10,000 profiles has three million.
+_LIMIT = 64 << 20
+
 
 class Summary(Record, frozen=True):
     """What a profile itself gives for a list, whatever became of its source since.
+
+    Of a time, whose `engine` is empty, only where and when it was measured.
 
     `duration` is its launches' time under the profiler, in seconds; None: not known.
     `counts` are what the emulator counted instead, by the names of `COUNTED`.
@@ -47,6 +63,47 @@ class Summary(Record, frozen=True):
             duration=kernel_seconds(profile),
             counts=counts,
         )
+
+
+class Summaries:
+    """The summaries of profiles and times that are listed together, so that one entry holds them.
+
+    Args:
+        *shelf: What tells this entry from others: the folder and the study. Empty: every
+            profile is decoded, and nothing is kept.
+    """
+
+    def __init__(self, *shelf: str) -> None:
+        cache = Cache(cache_folder("lists"), _LIMIT)
+        name = entry_name(digest_of(*shelf), SCHEMA_VERSION, EDITION) if shelf else ""
+        self._kept = KeptByContent(cache, name, Summary)
+
+    def of(self, path: Path) -> Summary:
+        """What a list says of a profile.
+
+        Raises:
+            MissingError, DataError: as `decode_totals`.
+        """
+        data = read_record(path)
+        return self._kept.of(data, lambda: Summary.of(decode_totals(path, data)))
+
+    def timed_on(self, path: Path) -> str:
+        """The name of the device of a recorded time.
+
+        Raises:
+            MissingError, DataError: as `decode`.
+        """
+        data = read_record(path)
+
+        def summary() -> Summary:
+            timing = decode(path, Timing, data)
+            return Summary(engine="", device=timing.device.name, captured=timing.captured)
+
+        return self._kept.of(data, summary).device
+
+    def keep(self) -> None:
+        """Keep what was asked for since, for the next list, if it was not all known."""
+        self._kept.keep()
 
 
 class RecordedProfile(Summary, frozen=True, kw_only=True):

@@ -191,8 +191,11 @@ def names_in(expression: str) -> tuple[str, ...]:
     Raises:
         UsageError: the expression is not integer arithmetic.
     """
-    with _shown(expression, ""):
+    try:
         return _names(expression)
+    except (_NoValueError, RecursionError):
+        with _shown(expression, ""):
+            return _names(expression)  # which says what is wrong
 
 
 def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> int:

@@ -14,8 +14,6 @@ import warnings
 from functools import lru_cache
 from typing import Literal
 
-import msgspec
-
 from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError
 from workbench.model import Record
@@ -40,15 +38,19 @@ _CLOSE = re.compile(r"^[ \t]*---\s*\*/", re.MULTILINE)
 _COMPILED = ("launch", "scratch", "fill", "tensor_map", "defines", "flags", "arch_specific")
 
 
-class FrontMatter(Description, frozen=True):
+class FrontMatter(Description, frozen=True, kw_only=True):
     """What a version's file says of itself, checked but not yet evaluated.
 
-    `lines` are the first and last line of the front matter; `key_lines` gives the
-    line of each key by its path, for example ``launch[0].grid``.
+    `lines` are the first and last line of the front matter.
     """
 
-    lines: tuple[int, int] = (0, 0)
-    key_lines: dict[str, int] = msgspec.field(default_factory=dict)
+    lines: tuple[int, int]
+    keys: Keys
+
+    @property
+    def key_lines(self) -> dict[str, int]:
+        """The line of each key by its path, for example ``launch[0].grid``."""
+        return self.keys.lines
 
 
 class _Header(Record, frozen=True):
@@ -248,7 +250,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         tolerance_why=said.tolerance_why.strip(),
         expectations=tuple(read_expectation(keys, *each) for each in enumerate(said.expect)),
         lines=block.lines,
-        key_lines=keys.lines,
+        keys=keys,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
@@ -148,20 +150,26 @@ _MESSAGE = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]+)`)?\Z", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
 
 
+@dataclass(frozen=True)
 class Keys:
     """The keys of a file's front matter: their lines, their values, what is wrong with them.
 
-    Args:
+    Attributes:
         path: Name of the file in messages.
         toml: The TOML.
         first: Its first line in the file.
         opened: The line on which the front matter begins.
     """
 
-    def __init__(self, path: str, toml: str, first: int, opened: int) -> None:
-        self.path = path
-        self.lines = {key: line + first - 1 for key, line in key_lines(toml).items()}
-        self.opened = opened
+    path: str
+    toml: str
+    first: int
+    opened: int
+
+    @cached_property
+    def lines(self) -> dict[str, int]:
+        """The line of each key by its path; looked for where something is wrong with one."""
+        return {key: line + self.first - 1 for key, line in key_lines(self.toml).items()}
 
     def line(self, key: str) -> int:
         """The line of a key, of the nearest table around it, or of the front matter."""

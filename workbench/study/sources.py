@@ -15,7 +15,7 @@ from workbench.project import Project
 from workbench.specs import Version
 from workbench.study import frontmatter
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+_INCLUDE = re.compile(r'#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]')
 
 
 def read_source(path: Path, shown: str = "") -> str:
@@ -86,6 +86,8 @@ def local_sources(project: Project, version: Version) -> tuple[SourceFile, ...]:
     while queue:
         path, text = queue.pop(0)
         for match in _INCLUDE.finditer(text):
+            if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip(" \t"):
+                continue  # only the first word of a line is a directive
             places = [posixpath.dirname(path)] if match[1] == '"' else []
             for folder in (*places, *folders):
                 candidate = posixpath.normpath(posixpath.join(folder, match[2]))

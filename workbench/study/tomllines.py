@@ -1,7 +1,7 @@
 """On which line each key of a TOML document stands; tomllib does not say.
 
 Only what is needed for that is recognized: headers, keys, strings, brackets and
-comments. The document is read by `tomllib` as well, so this scan may take any
+comments. The document is read by `tomli` as well, so this scan may take any
 valid document for granted and must merely not fail on another one.
 """
 
