@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
-from workbench.counters import Missing, Reading, catalog, read
+from workbench.counters import catalog
 from workbench.errors import UsageError, did_you_mean
 from workbench.frames.columns import Kind, Row, frame_of
-from workbench.model import Launch, Profile, Timing, line_counters
+from workbench.frames.readings import Filters, counter_rows, key_of, stored_rows
+from workbench.model import Profile, Timing, line_counters
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
 TableName = Literal["counters", "lines", "launches", "times"]
 #: The tables of `stored`.
 TABLES: tuple[TableName, ...] = get_args(TableName)
-
-
-class Filters(TypedDict, total=False):
-    """Which records of a store are meant; `device` is a slug."""
-
-    study: str | None
-    version: str | None
-    problem: str | None
-    engine: str | None
-    device: str | None
 
 
 #: Rows of one frame of `stored`: some tens of megabytes.
@@ -97,7 +88,7 @@ def counters(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) 
         Columns `KEYS` then `COUNTER_COLUMNS`. `value` is float64 and NaN where
         `missing` says why. `ncu` is the metric or formula that the value came from.
     """
-    return frame_of(_counter_rows(profiles, metrics), _kinds(KEYS + COUNTER_COLUMNS))
+    return frame_of(counter_rows(profiles, metrics), _kinds(KEYS + COUNTER_COLUMNS))
 
 
 def lines(profiles: Iterable[Profile], metrics: Sequence[str] | None = None) -> pd.DataFrame:
@@ -127,7 +118,7 @@ def _line_rows(profiles: Iterable[Profile], metrics: Sequence[str] | None) -> It
     for profile in profiles:
         texts = [(file.path, (file.text or "").splitlines()) for file in profile.sources]
         for launch in profile.launches:
-            key = _key(profile, launch)
+            key = key_of(profile, launch)
             for (index, line), values in sorted(line_counters(launch).items()):
                 path, text = texts[index] if 0 <= index < len(texts) else ("", [])
                 code = text[line - 1] if 0 < line <= len(text) else ""
@@ -153,7 +144,7 @@ def launches(profiles: Iterable[Profile]) -> pd.DataFrame:
 def _launch_rows(profiles: Iterable[Profile]) -> Iterator[Row]:
     return (
         (
-            *_key(profile, launch),
+            *key_of(profile, launch),
             profile.captured or None,
             launch.workload,
             launch.profiled,
@@ -247,7 +238,7 @@ def stored(
         found = _line_rows(store.profiles(**where), _known(metrics))
         columns = KEYS + LINE_COLUMNS
     else:
-        found = _counter_rows(_enough(store, _known(metrics), where), metrics)
+        found = stored_rows(store, _known(metrics), where)
         columns = KEYS + COUNTER_COLUMNS
     first = True
     while len(frame := frame_of(islice(found, rows), _kinds(columns))) or first:
@@ -272,63 +263,7 @@ def _known(metrics: Sequence[str] | None) -> Sequence[str] | None:
     return metrics
 
 
-def _enough(store: Store, metrics: Sequence[str] | None, where: Filters) -> Iterator[Profile]:
-    """Profiles, with instructions (whatever their lines) where a counter follows from those."""
-    for entry in store.find(**where):
-        if metrics is not None:
-            totals = store.totals(entry.path)
-            if all(_told(each, name) for each in totals.launches for name in metrics):
-                yield totals
-                continue
-        yield store.unfolded(entry.path)
-
-
-def _told(launch: Launch, name: str) -> bool:
-    """Whether a counter of a launch is what ncu called so, whatever its instructions say."""
-    if not launch.profiled or name not in catalog():
-        return True
-    counter = catalog()[name]
-    if counter.touching or counter.needs or counter.rest:
-        return False
-    reading = read(launch, counter)
-    return isinstance(reading, Reading) and reading.ncu in counter.names
-
-
 def _kinds(columns: tuple[str, ...]) -> dict[str, Kind]:
     """The kind of each column, by its name."""
     of = {name: kind for kind, names in _KINDS.items() for name in names}
     return {name: of.get(name, "object") for name in columns}
-
-
-def _counter_rows(profiles: Iterable[Profile], metrics: Sequence[str] | None) -> Iterator[Row]:
-    wanted = [c.id for c in catalog()] if metrics is None else list(metrics)
-    for profile in profiles:
-        for launch in profile.launches:
-            key = _key(profile, launch)
-            for name in wanted:
-                yield (*key, *_counter(launch, name))
-
-
-def _key(profile: Profile, launch: Launch) -> tuple[Any, ...]:
-    """The values of `KEYS`."""
-    of = attrgetter("device.name", "engine", "study", "version", "problem")(profile)
-    return (*of, launch.kernel, launch.index)
-
-
-def _counter(launch: Launch, name: str) -> tuple[Any, ...]:
-    known = catalog()
-    if name not in known and ("__" in name or name in launch.metrics or known.by_name(name)):
-        # A raw ncu name: exactly that metric, whatever counter it may belong to.
-        metric = launch.metrics.get(name)
-        if metric is None or isinstance(metric.value, str):
-            reason = launch.absent.get(name) or "this profile does not hold it as a number"
-            return ("", name, None, "", "", "", reason)
-        return ("", name, float(metric.value), metric.unit, "", "", "")
-    counter = known[name]
-    reading = read(launch, counter)
-    start = (counter.id,)
-    end = (counter.unit, counter.group, counter.better)
-    if isinstance(reading, Missing):
-        first = counter.names[0] if counter.names else counter.formulas[0]
-        return (*start, first, None, *end, reading.reason)
-    return (*start, reading.ncu, float(reading.value), *end, "")
