@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from workbench.analysis.program.difference import compare_programs
 from workbench.captures.shelf import Shelf
 from workbench.views.html.build import CapturedProgram, build_report
+from workbench.views.html.parts.common import percent
 from workbench.views.html.programs import program_folder
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"
@@ -233,3 +234,13 @@ def test_names_and_commands_are_inert(tmp_path: Path) -> None:
     build_report(tmp_path / "reports", programs=(program,))
     for page in (tmp_path / "reports").rglob("*.html"):
         assert "<img" not in page.read_text(encoding="utf-8")
+
+
+def test_the_busy_part_is_the_mean_of_all_gpus(tmp_path: Path) -> None:
+    """7.25 ms on two of them together, from the first launch to the last."""
+    program = CapturedProgram(CAPTURES, "two-gpus")
+    build_report(tmp_path, programs=(program,))
+    text = (tmp_path / program_folder(program) / "index.html").read_text(encoding="utf-8")
+    run = Shelf(CAPTURES).load("two-gpus").survey.runs[0]
+    assert "mean of 2 GPUs" in text
+    assert percent(run.busy_ns / (2 * run.span_ns)) in text

@@ -37,6 +37,11 @@ def ladder_folder(ladder: Ladder) -> str:
     return "studies/" + "/".join(page_part(part) for part in parts)
 
 
+def beside(ladder: Ladder, device: str, page: str) -> str:
+    """A page of a ladder's study and problem on a device (its slug), from a page of the ladder."""
+    return f"../../{page_part(device)}/{page_part(ladder.problem)}/{page}"
+
+
 def version_page(version: str, engine: str) -> str:
     """File name of the page of a version: ``v3.html``."""
     name = page_part(version)

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, together
-from workbench.measure.ladder import Ladder
+from workbench.measure.ladder import Ladder, Rung
 from workbench.measure.recorded import damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store
-from workbench.views.html.addresses import ladder_folder
-from workbench.views.html.ladders import LadderKeys, ladder_pages, times_of
+from workbench.views.html.addresses import ladder_folder, step_page
+from workbench.views.html.ladders import LadderKeys, ladder_pages, render_devices, times_of
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import Page, PageCount, digest
 from workbench.views.html.page import ReportFile as ReportFile
@@ -176,6 +176,31 @@ def build_page(
         pages = ladder_pages(site, ladder, list(pairs), LadderKeys(site, ladder, "", "", ()))
         site.write((page for page in pages if page.path == wanted), owners=())
     return out / wanted
+
+
+def build_devices_page(
+    out: Path, rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str
+) -> Path:
+    """Write the page that compares what was recorded on two devices, alone.
+
+    Args:
+        out: A new folder.
+        rungs: What is recorded on the one device, and on the other, of one study and problem.
+        labels: What to call them.
+        engine: Whose profiles are compared.
+
+    Raises:
+        DataError: a stored profile that the page shows is damaged.
+        MissingError: `out` cannot be written.
+    """
+    path = f"{ladder_folder(rungs[1].ladder)}/{step_page(*labels, engine)}"
+    render = partial(render_devices, rungs, labels, engine)
+    with Site(out) as site:
+        copy_assets(site)
+        site.write(
+            [Page(path=path, key="", owner=LADDERS, render=partial(render, path))], owners=()
+        )
+    return out / path
 
 
 # --- ladders and versions -------------------------------------------------------------

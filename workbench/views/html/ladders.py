@@ -102,7 +102,17 @@ class LadderKeys:
         """Over its profile, those on the other side of its steps, and which files there are."""
         own = {v for s in steps if rung.id in s[:2] and s[2] == engine for v in s[:2]} | {rung.id}
         beside = (self._content(version, engine) for version in sorted(own))
-        return digest(self._program, self._shape, rung.id, engine, *beside)
+        apart = self._elsewhere(rung)
+        return digest(self._program, self._shape, rung.id, engine, *beside, *apart)
+
+    def _elsewhere(self, rung: Rung) -> list[str]:
+        """A version's profile and time on other devices."""
+        return [
+            f"{device} {kind} {self._site.content(files[rung.id, kind])}"
+            for device, files in sorted(self._ladder.elsewhere.items())
+            for kind in ("ncu", "time")
+            if (rung.id, kind) in files
+        ]
 
     def shown_by_version(self, rung: Rung, engine: str) -> str:
         """Over its profile, the steps to it and from it, and what it takes from the ladder."""
@@ -112,7 +122,8 @@ class LadderKeys:
         before = self._compared(near.made_by) if near.made_by else []
         after = (self._content(link.text, engine) for link, _ in near.later)
         said = msgspec.json.encode(near)
-        return digest(self._program, said, self._content(rung.id, engine), *before, *after)
+        own = self._content(rung.id, engine)
+        return digest(self._program, said, own, *before, *after, *self._elsewhere(rung))
 
 
 def times_of(site: Site, ladder: Ladder) -> list[str]:
@@ -211,6 +222,20 @@ def _render_step(
     strip = msgspec.to_builtins(strip_links(compared.story.strip, step_page(*step)))
     pair = {} if is_step else {"pair": list(step[:2])}
     return replace(page, summary={**pair, "strip": strip, "told": keys.told_by_step(step)})
+
+
+def render_devices(
+    rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str, path: str
+) -> Rendered:
+    """What an engine recorded on two devices, compared; nobody's prediction speaks of that."""
+    from workbench.analysis.step import Step
+    from workbench.views.html.pages.diff import diff_view, render_diff
+    from workbench.views.html.pages.step import devices_head
+
+    old, new = rungs
+    times = (old.timing, new.timing) if engine == "ncu" else (None, None)
+    step = Step(old.load(engine), new.load(engine), labels, times, across=True)
+    return render_diff(path, diff_view(step, devices_head(rungs, labels, engine)))
 
 
 def _render_ladder(

@@ -202,11 +202,12 @@ def _title(capture: ProgramCapture, whole: Estimate) -> str:
         changed = "" if capture.state.clean else " with uncommitted changes"
         state = f", commit {capture.state.commit[:12]}{changed}"
     processes = f", {several(run.processes, 'process', 'processes')}" if run.processes > 1 else ""
+    gpus = f"{several(survey.gpus, 'GPU')} in " if survey.gpus > 1 else ""
     return (
         f"@{capture.name}: {' '.join(capture.command)}\n"
         f"captured {when(capture.captured)}{device}{state}\n"
         f"{time_words(whole)} on the GPU in {several(survey.launches, 'launch', 'launches')}, "
-        f"busy {quantity(1e-9 * run.busy_ns, 's')} of {quantity(1e-9 * run.span_ns, 's')}, "
+        f"busy {quantity(1e-9 * run.busy_ns, 's')} of {gpus}{quantity(1e-9 * run.span_ns, 's')}, "
         f"wall {quantity(run.wall_s, 's')}{processes}\n"
     )
 

@@ -13,7 +13,7 @@ from workbench.analysis.headroom.panel import panel_of_launch
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import speed_beside
-from workbench.counters import NEVER_EMULATED, Missing, catalog, read_all
+from workbench.counters import NEVER_EMULATED, Missing, catalog, read, read_all
 from workbench.model import Launch, Profile, Timing
 from workbench.units import count, quantity, several
 from workbench.views.terminal.console import (
@@ -41,6 +41,9 @@ from workbench.views.terminal.sections import (
     text_of,
     value_of,
 )
+
+#: What the table of launches says of each.
+_OVERVIEW = ("duration", "sm_throughput", "memory_throughput")
 
 
 def show_view(
@@ -76,12 +79,11 @@ def show_view(
     profiled = [launch for launch in profile.launches if launch.profiled]
     if not profiled:
         return Group(*parts, Text(), Text("No launch of it was profiled."))
-    readings = {launch.index: read_all(launch) for launch in profile.launches}
     weights, _ = weights_of(profiled)
     longest = profiled[max(range(len(profiled)), key=lambda place: weights[place])]
     if len(profile.launches) > 1:
-        parts.append(_overview(profile, readings, longest, width))
-    parts += _details(profile, longest, readings[longest.index], everything, width)
+        parts.append(_overview(profile, longest, width))
+    parts += _details(profile, longest, read_all(longest), everything, width)
     return Group(*parts)
 
 
@@ -104,19 +106,20 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     return text
 
 
-def _overview(
-    profile: Profile, readings: dict[int, Readings], longest: Launch, width: int
-) -> RenderableType:
+def _overview(profile: Profile, longest: Launch, width: int) -> RenderableType:
     """One row per launch; the longest is marked, because its details follow."""
-    total = sum(value_of(each, "duration") or 0.0 for each in readings.values())
+    # Of thousands of launches only what stands in the table.
+    readings = [{name: read(launch, name) for name in _OVERVIEW} for launch in profile.launches]
+    total = sum(value_of(each, "duration") or 0.0 for each in readings)
     wide = width >= 100
     table = grid("r", "l", "f", *("lr" if wide else ""), "r", "r", "r", "r")
     table.expand = True
     header = ["", "", "kernel", *(["grid", "block"] if wide else [])]
     header += ["duration", "share", "compute", "memory"]
     table.add_row(*(Text(each, style=DIM) for each in header))
-    for launch, title in zip(profile.launches, titles(profile.launches), strict=True):
-        own = readings[launch.index]
+    for launch, title, own in zip(
+        profile.launches, titles(profile.launches), readings, strict=True
+    ):
         duration = value_of(own, "duration")
         share = 100.0 * duration / total if duration is not None and total else None
         mark = Text("▸" if launch is longest else "", style=HEAD)

@@ -116,8 +116,12 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
     return found
 
 
+@lru_cache(maxsize=32)
 def coloured(text: str, path: str) -> list[Markup]:
-    """The lines of a source file as safe HTML; any characters are shown, none interpreted."""
+    """The lines of a source file as safe HTML; any characters are shown, none interpreted.
+
+    Shared, as those of `pieces` are.
+    """
     return [marked(line) for line in pieces(text, path)]
 
 

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
+from markupsafe import Markup
+
 from workbench.analysis.source.facing import Facing, differences, face
 from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
 from workbench.units import listed
-from workbench.views.html.code.colours import Piece, Span, lines, marked, pieces, words_at
+from workbench.views.html.code.colours import (
+    Piece,
+    Span,
+    coloured,
+    lines,
+    marked,
+    pieces,
+    words_at,
+)
 from workbench.views.html.code.gutters import PairGutter
 from workbench.views.html.code.rows import Chunk, CodeRow, LineSide
 
@@ -92,6 +102,11 @@ class DiffCode:
         gutters: tuple[PairGutter, ...],
     ) -> None:
         self.profiles = (old, new)
+        # Of two files of one name the first counts.
+        self._numbers = [
+            {source.path: n for n, source in reversed(list(enumerate(side.sources)))}
+            for side in self.profiles
+        ]
         self._diff = diff
         self._gutters = gutters
         self._pieces: dict[tuple[int, int], list[list[Piece]]] = {}
@@ -147,8 +162,7 @@ class DiffCode:
         return self._index(0, hunk.old_file), self._index(1, hunk.new_file)
 
     def _index(self, side: int, path: str) -> int | None:
-        sources = self.profiles[side].sources
-        return next((n for n, source in enumerate(sources) if path and source.path == path), None)
+        return self._numbers[side].get(path) if path else None
 
     def hunks_of(self, pair: FilePair) -> tuple[dict[int, int], dict[int, int]]:
         """Line -> hunk on either side of a pair of files, hunks of every kind."""
@@ -309,9 +323,13 @@ class DiffCode:
             anchor=anchor,
             id=identity,
             key=f"{key[0]}:{key[1]}" if counted else "",
-            code=marked(self._line(side, key), marks),
+            code=marked(self._line(side, key), marks) if marks else self._plain(side, key),
             cell=cells.get(key),
         )
+
+    def _plain(self, side: int, key: LineKey) -> Markup:
+        source = self.profiles[side].sources[key[0]]
+        return coloured(source.text or "", source.path)[key[1] - 1]
 
     def _line(self, side: int, key: LineKey) -> list[Piece]:
         place = (side, key[0])

@@ -59,7 +59,9 @@ class Machine:
         pages: tuple[str, str],
         anchor: Anchor,
     ) -> None:
-        self._sides, self._pages, self._anchor = sides, pages, anchor
+        self._sides, self._pages = sides, pages
+        # A line has ten instructions and more.
+        self._anchor = lru_cache(maxsize=None)(anchor)
         self._labels = lru_cache(maxsize=8)(self._labels_of)
         several = len({one.code.kernel for one in codes}) > 1
         self._views: dict[int, list[HunkMachine]] = {}

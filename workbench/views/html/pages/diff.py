@@ -182,9 +182,13 @@ def diff_view(step: Step, head: Head) -> DiffView:
     machine = Machine(step.machine_code, (step.old, step.new), pages, code.anchor)
     cards = hunk_cards(step, code, links, machine)
     whole = code.whole()
-    shown, more = effects(story.side_effects, ranked(comparison, step.scale))
+    # What an author predicted, and advice that was given, speak of the code on one device.
+    told = () if step.across else story.side_effects
+    shown, more = effects(told, ranked(comparison, step.scale))
     labels = step.labels
     notices = [*head.notices, *comparison.warnings, *story.attribution.words]
+    if step.across:
+        notices.append("Shares of peak are of each side’s own device")
     if step.unread:
         notices.append(f"The expectations could not be read: {step.unread}")
     return DiffView(
@@ -222,7 +226,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
         verdicts=verdicts(story),
         effects=shown,
         more_effects=f"and {units.count(more)} more" if more > 0 else "",
-        advice=advice(story),
+        advice=() if step.across else advice(story),
         table=counter_table(comparison, movers(story), code.anchor),
         moved=units.count(sum(delta.moved for delta in comparison.counters)),
         beside=machine.beside,

@@ -127,14 +127,15 @@ def program_view(
     )
     run = survey.runs[0]
     processes = f"{units.several(run.processes, 'process', 'processes')}, " * (run.processes > 1)
+    of_all = f"mean of {units.several(survey.gpus, 'GPU')}, " * (survey.gpus > 1)
     tiles = (
         Tile("Time on the GPU", units.quantity(total(survey).value, "s"), _runs_note(capture)),
         Tile("Launches", units.count(survey.launches), units.several(len(rows), "kernel")),
         Tile(
             "GPU busy",
-            percent(run.busy_ns / run.span_ns) if run.span_ns else "—",
-            f"of {units.quantity(1e-9 * run.span_ns, 's')} from the first launch to the last; "
-            f"{processes}{units.quantity(run.wall_s, 's')} in all",
+            percent(run.busy_ns / (run.span_ns * max(survey.gpus, 1))) if run.span_ns else "—",
+            f"{of_all}of {units.quantity(1e-9 * run.span_ns, 's')} from the first launch to the "
+            f"last; {processes}{units.quantity(run.wall_s, 's')} in all",
         ),
     )
     notices = [notice.message for notice in capture.notices]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.measure.ladder import Ladder
-from workbench.views.html.addresses import ladder_folder, step_page, version_page
+from workbench.measure.ladder import Ladder, Rung
+from workbench.views.html.addresses import beside, ladder_folder, step_page, version_page
 from workbench.views.html.parts.common import Badge, Head, Link, neighbours
 
 
@@ -12,10 +12,6 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
     before, after = ladder.rungs[old], ladder.rungs[new]
     declared = after.declared
     is_step = (old, new, engine) in ladder.steps
-    stale = [rung.id for rung in (before, after) if rung.stale(rung.captured(engine))]
-    notices = []
-    if ladder.study.problem:
-        notices.append(f"The study could not be read: {ladder.study.problem}")
     return Head(
         name=f"{old} → {new}",
         heading=(after.title if is_step else "") or ladder.study.title,
@@ -28,12 +24,49 @@ def ladder_head(ladder: Ladder, old: str, new: str, engine: str) -> Head:
         steps=_neighbours(ladder, (old, new, engine)),
         pages=(Link(old, version_page(old, engine)), Link(new, version_page(new, engine))),
         listings=True,
-        chips=tuple(
-            Badge(text=f"{name} is stale: its source has changed since", tone="warn")
-            for name in stale
-        ),
-        notices=tuple(notices),
+        chips=_stale({old: before, new: after}, engine),
+        notices=_unread(ladder),
     )
+
+
+def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str) -> Head:
+    """The head of a page that compares two devices, which lies beside the pages of the second.
+
+    Args:
+        rungs: What is recorded on the one device, and on the other, of one study and problem.
+        labels: What to call them: ``v5@h100``, ``v5@h200``.
+        engine: Whose profiles are compared.
+    """
+    before, after = rungs
+    home = f"{ladder_folder(after.ladder)}/index.html"
+    title = after.title if before.id == after.id else ""
+    devices = " and ".join(rung.ladder.device_name for rung in rungs)
+    name = " → ".join(labels)
+    return Head(
+        name=name,
+        heading=f"{title or after.ladder.study.title}, on {devices}",
+        crumbs=(Link("Overview", "index.html"), Link(after.ladder.name, home), Link(name)),
+        pages=tuple(
+            Link(label, beside(after.ladder, rung.ladder.device, version_page(rung.id, engine)))
+            for label, rung in zip(labels, rungs, strict=True)
+        ),
+        listings=True,
+        chips=_stale(dict(zip(labels, rungs, strict=True)), engine),
+        notices=_unread(after.ladder),
+    )
+
+
+def _stale(rungs: dict[str, Rung], engine: str) -> tuple[Badge, ...]:
+    return tuple(
+        Badge(text=f"{name} is stale: its source has changed since", tone="warn")
+        for name, rung in rungs.items()
+        if rung.stale(rung.captured(engine))
+    )
+
+
+def _unread(ladder: Ladder) -> tuple[str, ...]:
+    problem = ladder.study.problem
+    return (f"The study could not be read: {problem}",) if problem else ()
 
 
 def _neighbours(ladder: Ladder, step: tuple[str, str, str]) -> tuple[Link, ...]:

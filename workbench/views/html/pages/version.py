@@ -37,6 +37,7 @@ from workbench.views.html.parts.common import (
     tool,
     verified,
 )
+from workbench.views.html.parts.devices import DevicesView, devices_view
 from workbench.views.html.parts.headroom import PanelView, panel_view
 from workbench.views.html.render import render
 
@@ -62,6 +63,7 @@ class VersionView(Record, frozen=True):
     strip: tuple[Phrase, ...]
     panel: PanelView | None
     tiles: tuple[Tile, ...]
+    devices: DevicesView | None
     launches: tuple[LaunchView, ...]
     speaker: int  # the position of the launch that takes most of the time; the others are folded
     unprofiled: tuple[str, ...]
@@ -254,6 +256,7 @@ def _view(
         strip=strip,
         panel=_panel(profile, shown[launches.index(speaker)], ladder, near) if speaker else None,
         tiles=_tiles(profile, speaker, near),
+        devices=devices_view(ladder.rungs[profile.version], profile) if ladder else None,
         launches=shown,
         speaker=launches.index(speaker) if speaker else 0,
         unprofiled=tuple(item.kernel for item in profile.launches if not item.profiled),
