@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import msgspec
+import tomli
 
 from workbench.errors import UsageError
 from workbench.model import Launch, Number, Record, Spread
@@ -185,7 +185,7 @@ def _references(counter: Counter) -> list[str]:
 def catalog() -> Catalog:
     """The catalog from ``data/counters.toml``, read once per process."""
     text = files("workbench").joinpath("data/counters.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = tomli.loads(text)
     docs: dict[str, str] = table["docs"]
     rows = []
     for entry in table["counter"]:

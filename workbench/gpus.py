@@ -8,12 +8,12 @@ device's, because products differ in both.
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 import msgspec
+import tomli
 
 from workbench.model import Device, Record
 
@@ -73,7 +73,7 @@ class Chip(Record, frozen=True):
 @lru_cache(maxsize=1)
 def _table() -> dict[str, Any]:
     text = files("workbench").joinpath("data/gpus.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomli.loads(text)
 
 
 def _limits(capability: tuple[int, int]) -> tuple[dict[str, Any], str] | None:

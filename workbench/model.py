@@ -87,7 +87,7 @@ class Device(Record, frozen=True):
     memory_bytes: int = 0
 
 
-class Metric(Record, frozen=True):
+class Metric(Record, frozen=True, gc=False):
     """One ncu metric of one launch, in its base unit (``s``, ``byte``, ``hz`` …)."""
 
     value: Number | str
@@ -103,7 +103,7 @@ class Spread(Record, frozen=True):
     high: Number
 
 
-class Column(Record, frozen=True):
+class Column(Record, frozen=True, gc=False):
     """Sparse values of one metric over the instruction table: only non-zero rows."""
 
     rows: tuple[int, ...]

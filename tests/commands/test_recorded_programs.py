@@ -103,3 +103,18 @@ def test_a_pytest_is_a_program_like_any_other(cli: Cli) -> None:
     found = document(cli, "show", "@pytest")
     assert found["command"][1:4] == ["-m", "pytest", "-q"] and found["time"]["runs"] == 2
     assert {"softmax_rows", "softmax_warp_forward"} <= {row["kernel"] for row in found["kernels"]}
+
+
+def test_a_numba_kernel_has_its_name_and_its_line_of_python(cli: Cli) -> None:
+    (launch,) = document(cli, "show", "@numba-plain::transpose")["launches"]
+    assert launch["kernel"] == "transpose"
+    said = cli("show", "@numba-plain::transpose")[1]
+    assert "line 24 of tile_numba.py" in said and "Pad or swizzle shared memory" in said
+    told = cli("diff", "@numba-plain::transpose", "@numba-padded::transpose")[1]
+    # What changed is an argument of the program: no line may be named for it.
+    assert "1.72× faster" in told and "the sources are the same" in told
+
+
+def test_busy_time_says_of_how_many_gpus_it_is(cli: Cli) -> None:
+    assert "busy 7.25 ms of 2 GPUs in" in cli("show", "@two-gpus")[1]
+    assert " GPUs" not in cli("show", "@eager")[1]

@@ -115,16 +115,39 @@ def test_a_ladder_of_the_emulator_does_not_stand_before_the_hardwares(project: P
     assert "-emulator-sm90.html" in chosen
 
 
-def test_a_page_is_of_one_device_which_may_be_named_with_the_version(project: Path) -> None:
+def record_elsewhere(project: Path) -> None:
     store = Store(project / "profiles")
     other = Device(name="NVIDIA H100 80GB HBM3", slug="h100-80gb-hbm3")
     for entry in store.find(study="demo"):
         store.save(msgspec.structs.replace(store.load(entry.path), device=other))
+
+
+def test_a_page_is_of_one_device_which_may_be_named_with_the_version(project: Path) -> None:
+    record_elsewhere(project)
     assert run("--single-file", "v3@h100").output == "demo-v3-n1024-h100-80gb-hbm3.html\n"
     (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "h200"\n')
     assert "-h200.html" in run("--single-file", "demo").output
-    error = refused("--single-file", "v2@h200", "v3@h100")
-    assert error.exit_code == 2 and "`workbench diff` compares two devices" in error.hint
+
+
+def test_two_devices_as_one_file(project: Path) -> None:
+    record_elsewhere(project)
+    name = "demo-v3-h100-80gb-hbm3-v3-h200-n1024.html"
+    assert run("--single-file", "v3@h100", "v3@h200").output == f"{name}\n"
+    text = (project / name).read_text(encoding="utf-8")
+    assert "<title>v3@h100 → v3@h200: " in text
+    assert "on NVIDIA H100 80GB HBM3 and NVIDIA H200" in text
+    assert "Two devices: the same machine code" in text and "not comparable" not in text
+    assert "own device" in text and "Predicted and measured" not in text
+    both = run("--single-file", "v2@h200", "v3@h100").output
+    assert both == "demo-v2-h200-v3-h100-80gb-hbm3-n1024.html\n"
+    assert 'id="hunk-1"' in (project / both.strip()).read_text(encoding="utf-8")
+
+
+def test_two_devices_are_both_named(project: Path) -> None:
+    record_elsewhere(project)
+    (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "h200"\n')
+    error = refused("--single-file", "v2", "v3@h100")
+    assert error.exit_code == 2 and "two that both sides name: v5@h100 v5@h200" in error.hint
 
 
 def test_a_broken_study_hides_no_page(project: Path) -> None:

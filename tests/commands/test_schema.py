@@ -105,7 +105,7 @@ def test_every_step_of_a_recorded_ladder(study: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.usefixtures("stand_in")
 def test_times_and_verdicts(cli: Cli, stand_in: Callable[[str], None]) -> None:
-    _, out, _ = cli("time", "v0", *THERE, "--limit", "0.2", "--format", "json")
+    _, out, _ = cli("time", "v0", *THERE, "--limit", "0.1", "--format", "json")
     assert holds("time", out)["times"][0]["ratio"]["n"] > 1
     stand_in("wrong")
     code, out, _ = cli("verify", "v0", *THERE, "--format", "json")

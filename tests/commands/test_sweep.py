@@ -25,7 +25,7 @@ from workbench.store import Store
 from workbench.study.seen import run_study
 
 pytestmark = pytest.mark.usefixtures("stand_in")
-QUICK = (*THERE, "--limit", "0.2")
+QUICK = (*THERE, "--limit", "0.1")
 Edit = Callable[[str, str, str], None]
 Add = Callable[[str, str], None]
 
@@ -252,12 +252,13 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
         return results
 
     monkeypatch.setattr("workbench.engines.host.client.read_results", interrupted)
-    code, _, err = cli("sweep", *QUICK, "--again", "--warm")
+    # Long enough that some are left when the third result is seen.
+    code, _, err = cli("sweep", *THERE, "--limit", "0.4", "--again", "--warm")
     assert code == 130 and "interrupted" in err
     done = len(kept(project))
     assert 2 <= done < 6 and f"{done} of 6 combinations are measured and kept" in err
     line = next(line for line in err.splitlines() if "go on with" in line)
-    assert "workbench sweep --limit 0.2 --launcher env --arch sm_90 --warm --since 20" in line
+    assert "workbench sweep --limit 0.4 --launcher env --arch sm_90 --warm --since 20" in line
     monkeypatch.setattr("workbench.engines.host.client.read_results", real)
     words = line.partition("workbench ")[2].split()
     code, _, err = cli(*words)

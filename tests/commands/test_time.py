@@ -13,7 +13,7 @@ from workbench.project import Project
 from workbench.store import Store
 
 pytestmark = pytest.mark.usefixtures("stand_in")
-QUICK = ("--limit", "0.2")
+QUICK = ("--limit", "0.1")
 
 
 def kept(project: Project) -> list[tuple[str, str]]:

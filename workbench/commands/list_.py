@@ -119,7 +119,7 @@ def _study_list(
     from workbench.errors import UsageError
     from workbench.measure.ladder import Family, Ladder
     from workbench.measure.recorded import find_ladders
-    from workbench.measure.summaries import Summaries
+    from workbench.measure.records import Summaries
     from workbench.store import Store, means_device
     from workbench.views.sheets.list import StudyList
 
@@ -160,7 +160,7 @@ def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
     names = {
         ladder.problem
         for ladder in ladders
-        if any(rung.records or rung.timing for rung in map(ladder.rung, study.versions))
+        if any(rung.records or rung.timed_on for rung in map(ladder.rung, study.versions))
     }
     place = {name: at for at, name in enumerate(study.problems)}
     return sorted(names, key=lambda name: (place.get(name, len(place)), name))
@@ -180,7 +180,7 @@ def _devices(study: Study, ladders: list[Ladder]) -> dict[str, str]:
             rank = (profile.engine == "ncu", profile.captured)
             newest[profile.device] = max(newest.get(profile.device, (False, "")), rank)
             slugs.setdefault(profile.device, ladder.device)
-        if rung.timing:
-            newest.setdefault(rung.timing.device.name, (True, ""))
-            slugs.setdefault(rung.timing.device.name, ladder.device)
+        if rung.timed_on:
+            newest.setdefault(rung.timed_on, (True, ""))
+            slugs.setdefault(rung.timed_on, ladder.device)
     return {name: slugs[name] for name in sorted(newest, key=newest.__getitem__, reverse=True)}

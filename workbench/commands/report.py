@@ -59,8 +59,8 @@ def command(
     Without arguments, all recorded studies; only pages that have changed are rewritten.
     v1..v4 adds a page that compares any two versions, two reports a page that compares
     them, @before @after one that compares two captured programs, kernel by kernel. With
-    --single-file the arguments name one page: v3, sgemm/v3, v2 v3, sgemm, x.ncu-rep,
-    x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
+    --single-file the arguments name one page: v3, sgemm/v3, v2 v3, v3@h100 v3@h200,
+    sgemm, x.ncu-rep, x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
     """
     from workbench.commands.targets import Selection
 

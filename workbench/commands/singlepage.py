@@ -17,16 +17,17 @@ from workbench.model import Record
 from workbench.ncurep.files import stem
 from workbench.project import require_project
 from workbench.views.html.addresses import page_part, step_page, version_page
-from workbench.views.html.build import ReportFile, build_page, build_report
+from workbench.views.html.build import ReportFile, build_devices_page, build_page, build_report
 from workbench.views.html.programs import program_folder
 
 if TYPE_CHECKING:
+    from workbench.model import Profile
     from workbench.project import Project
 
 _USAGE = (
-    "Name one page: a version (v3), a step (v2 v3), a study (sgemm), a report file "
-    "(x.ncu-rep::kernel), a captured program (@before, @before @after) or a page of the site "
-    "(reports/glossary.html)."
+    "Name one page: a version (v3), a step (v2 v3), two devices (v3@h100 v3@h200), a study "
+    "(sgemm), a report file (x.ncu-rep::kernel), a captured program (@before, @before @after) "
+    "or a page of the site (reports/glossary.html)."
 )
 
 
@@ -123,30 +124,49 @@ def _of_project(texts: tuple[str, ...], selection: Selection, folder: Path) -> F
         ladder = _ladder(project, recorded, texts[0], selection)
         return _page(folder, ladder, "index.html", "ladder")
     found = resolve_all(texts, selection)
-    profile = found[-1].profile
-    ladder = next(
-        ladder
-        for ladder in recorded
-        if (ladder.name, ladder.device, ladder.problem)
-        == (profile.study, profile.device.slug, profile.problem)
-    )
+    ladders = [_ladder_of(target.profile, recorded) for target in found]
     if len(found) == 2:
-        return _step(folder, ladder, found)
+        return _step(folder, ladders, found)
+    profile = found[-1].profile
     file = version_page(profile.version, profile.engine)
-    return _page(folder, ladder, file, profile.version)
+    return _page(folder, ladders[-1], file, profile.version)
 
 
-def _step(folder: Path, ladder: Ladder, found: list[Target]) -> FoundPage:
+def _ladder_of(profile: Profile, recorded: list[Ladder]) -> Ladder:
+    place = profile.study, profile.device.slug, profile.problem
+    return next(each for each in recorded if (each.name, each.device, each.problem) == place)
+
+
+def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage:
     old, new = (target.profile for target in found)
-    if (old.study, old.problem, old.device.slug) != (new.study, new.problem, new.device.slug):
+    alike = (old.study, old.problem, old.engine) == (new.study, new.problem, new.engine)
+    if alike and old.device.slug != new.device.slug and all(target.placed for target in found):
+        return _devices(folder, ladders, found)
+    if not alike or old.device.slug != new.device.slug:
         raise UsageError(
             f"{found[0].label} and {found[1].label} were not recorded alike",
-            "A page has one problem and one device: --problem and --device choose them. "
-            "`workbench diff` compares two devices.",
+            "A page has one problem and engine, which --problem and --engine choose, and one "
+            "device, or two that both sides name: v5@h100 v5@h200.",
         )
+    ladder = ladders[-1]
     file = step_page(old.version, new.version, new.engine)
     label = f"{old.version}-{new.version}"
     return _page(folder, ladder, file, label, ((old.version, new.version, new.engine),))
+
+
+def _devices(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage:
+    """What was recorded on two devices, of one version or of two."""
+    old, new = (
+        ladder.rungs[target.profile.version] for ladder, target in zip(ladders, found, strict=True)
+    )
+    labels = found[0].label, found[1].label
+    sides = (f"{rung.id}-{rung.ladder.device}" for rung in (old, new))
+    parts = (new.ladder.name, *sides, new.ladder.problem)
+    return FoundPage(
+        path=build_devices_page(folder, (old, new), labels, found[1].profile.engine),
+        root=folder,
+        name="-".join(map(page_part, parts)) + ".html",
+    )
 
 
 def _page(
