@@ -13,7 +13,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,13 +52,16 @@ demo: $(VENV)/.demo ## Install, then list, show, diff and report the recorded la
 test: lint unit ## Lint, types, import borders and the quick tests (no GPU needed)
 
 unit: $(VENV)/.dev ## The quick tests alone
-	$(BIN)/python -m pytest -q -n auto -m "not gpu and not slow and not attack and not cluster"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not gpu and not slow and not long and not attack and not cluster"
 
 test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kernels (an hour)
 	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n auto -m attack
 
 test-slow: $(VENV)/.dev ## The slow tests: a real browser, whole studies on the CPU, a hundredth of the attacks
-	$(BIN)/python -m pytest -q -n auto -m "(slow or attack) and not gpu"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "(slow or attack) and not gpu"
+
+test-long: $(VENV)/.dev ## What the slow tests leave out: the other verify problems, all recordings
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m long
 
 lint: $(VENV)/.dev ## Style, types and import borders
 	$(BIN)/ruff check .

@@ -152,16 +152,20 @@ DIFFER = {"conv2d_half": {"v11"}, "conv2d_int8": {"v8"}, "sgemm": {"v11", "v12",
 #: Studies whose estimated instructions come within 15% of the recorded ones, in every version.
 ESTIMATED = {"conv2d_direct", "conv2d_tile", "scale_add"}
 
-#: A study's recordings are spread over so many tests, each to end well within a minute or two.
-PARTS = {"conv2d": 2, "conv2d_direct": 1, "conv2d_tile": 1, "scale_add": 1, "sgemm": 4}
+#: A study's recordings are spread over so many tests: CI runs the first, `make test-long` the rest.
+PARTS = {"conv2d": 3, "conv2d_direct": 3, "conv2d_tile": 3, "scale_add": 1, "sgemm": 4}
 #: Of studies that were recorded on several problems, the one whose kernels are run here.
 SMALL = {"conv2d": "c32_h64_k128", "sgemm": "n1024"}
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("study", "part"), [(study, part) for study, parts in PARTS.items() for part in range(parts)]
+    ("study", "part"),
+    [
+        pytest.param(study, part, marks=pytest.mark.long if part else pytest.mark.slow)
+        for study, parts in PARTS.items()
+        for part in range(parts)
+    ],
 )
 def test_recorded_profiles_of_the_shipped_studies_agree(study: str, part: int) -> None:
     """What docs say of sectors, wavefronts and instructions, by small samples."""

@@ -53,8 +53,9 @@ BLIND = {f"conv2d_half/v{number}..v{number + 1}" for number in range(12, 18)} | 
 }
 BLIND |= {"conv2d/v11..v13", "conv2d/v13..v14", "conv2d/v14..v15", "conv2d_tile/v7..v9"}
 BLIND |= {"conv2d_direct/v5..v7", "conv2d_direct/v7..v8", "scale_add/v2..v4"}
+BLIND |= {"conv2d_tile/v7..v10", "conv2d_tile/v10..v11", "conv2d/v10..v16"}
 
-#: Labelled blind as well, and told worse, as docs/attribution.md says: it must not get worse still.
+#: Labelled blind as well, and told worse at first: it must not get worse again.
 BLIND_WORSE = {f"conv2d_int8/v{number}..v{number + 1}" for number in range(15, 22)} | {
     "conv2d_half/v18..v19",
     "conv2d_half/v19..v22",
@@ -118,6 +119,5 @@ def test_the_ladders_are_told_as_the_labels_have_it() -> None:
     assert all(each.limit and not each.contradictions for each in blind)
     worse = [each for each in verdicts if each.pair in BLIND_WORSE]
     assert len(worse) == len(BLIND_WORSE)
-    assert sum(each.top for each in worse) >= 5 and sum(each.first for each in worse) >= 5
-    assert sum(each.limit for each in worse) >= 5
+    assert sum(each.top for each in worse) >= 7 and sum(each.limit for each in worse) >= 8
     assert not any(each.contradictions for each in worse)

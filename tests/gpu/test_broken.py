@@ -21,7 +21,7 @@ VERIFY = {
     "v2": "wrong result",
     "v3": "never written",
     "v5": "wrote outside the buffer y",
-    "v8": "not a number",
+    "v8": "are NaN",
     "v9": "crashed on",
 }
 #: Version -> the tool that must name the line marked "// <- wrong".

@@ -122,6 +122,9 @@ def test_the_command_line_prints_what_it_runs(sgemm: Experiment, ncu: str) -> No
             check=False,
         )
 
+    # What only shows runs no study.py: what it needs of one was recorded when something ran.
+    verified = workbench("verify", "v3", "--problem", "n256")
+    assert verified.returncode == 0, verified.stderr
     shown = workbench("profile", "v3", "--dry-run")
     assert shown.returncode == 0, shown.stderr
     bare = subprocess.run(shown.stdout, shell=True, cwd=root, capture_output=True, check=False)
