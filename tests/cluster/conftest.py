@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.desk import Desk
-from tests.cluster.slurm import Slurm, lacking, slurm
+from tests.cluster.slurm import NODES, Slurm, lacking, slurm
+from tests.processes import until
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,8 @@ def cluster() -> Iterator[Slurm]:
 
 @pytest.fixture
 def desk(cluster: Slurm) -> Iterator[Desk]:
+    # A node on which the last test's jobs are still ending takes no others yet.
+    until(lambda: cluster.states() == dict.fromkeys(NODES, "idle"), 60)
     folder = Path(tempfile.mkdtemp(prefix="wdesk", dir="/tmp"))
     (folder / "project").mkdir()
     made = Desk(folder / "project", cluster)
@@ -42,7 +45,7 @@ def desk(cluster: Slurm) -> Iterator[Desk]:
     finally:
         for row in made.rows("PENDING,RUNNING"):
             cluster.run("scancel", row["id"], check=False)
-        for node in ("node1", "node2"):
+        for node in NODES:
             cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
         shutil.rmtree(folder, ignore_errors=True)
 

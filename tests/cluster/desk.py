@@ -178,6 +178,14 @@ class Desk:
         found = [dict(zip(keys, line.split("|"), strict=True)) for line in text.splitlines()]
         return [row for row in found if row["name"].startswith("workbench-")]
 
+    def allocated(self) -> dict[str, tuple[int, str]]:
+        """When each job was last given its node, in whole seconds since 1970, and which."""
+        text = self.cluster.run(
+            *("env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", "all", "-o", "%A|%S|%N")
+        )
+        rows = (line.split("|") for line in text.splitlines())
+        return {job: (int(at), node) for job, at, node in rows if at.isdigit() and node}
+
     def payload(self, row: dict[str, str]) -> int:
         """The process of a running element."""
         for path in Path("/proc").glob("[0-9]*/cmdline"):
