@@ -54,7 +54,7 @@ class Emulation(NamedTuple):
     outcomes: list[Outcome]
     check: Check | None  # None: only a sample of the blocks ran
     module: Module
-    seconds: float
+    seconds: float  # of its launches; comparing results comes on top
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Blame | None] = lambda: None
 
@@ -185,9 +185,9 @@ def emulate(
         launch = launch_of(resolved, built_of(subject).build, limits, memory)
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
         outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
+    seconds = time.perf_counter() - begin
     whole = all(outcome.sampled == 1 for outcome in outcomes)
     check = _check(subject, memory, arena, seed) if whole else None
-    seconds = time.perf_counter() - begin
 
     def explain() -> Blame | None:
         if sum(outcome.thread_instructions for outcome in outcomes) > _EXPLAINED_BELOW:
