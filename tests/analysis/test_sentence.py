@@ -214,10 +214,15 @@ def test_a_warp_that_issues_is_no_stall() -> None:
         )
         return at((selected + wait + 1000) * 1e-7, selected * 10.0, table)
 
-    old, new = side(5000, 1000), side(2000, 500)
-    text = story(old, edited(new, "in[threadIdx.y", "in[1 + threadIdx.y")).sentence
-    assert "Warps spent an estimated 50.0 µs less in wait stalls." in text
+    def told(old: Profile, new: Profile) -> str:
+        return story(old, edited(new, "in[threadIdx.y", "in[1 + threadIdx.y")).sentence
+
+    text = told(side(5000, 3000), side(3000, 1000))
+    assert "Warps spent an estimated 200 µs less in wait stalls." in text
     assert "elected" not in text
+    # Of 350 µs these are 50: who issues less waits a little less, and that is no reason.
+    assert "Warps spent" not in told(side(5000, 1000), side(2000, 500))
+
 
 
 def test_a_time_that_the_profiler_did_not_see_is_told_as_such() -> None:
@@ -247,10 +252,19 @@ def test_a_time_that_only_the_profiler_saw_is_told_as_such() -> None:
     )
 
 
+def recorded(study: str, problem: str, *versions: str) -> list[Profile]:
+    store = Store(Path(__file__).parents[2] / "profiles")
+    pick = {"study": study, "problem": problem, "device": "h200"}
+    return [store.get(version=version, **pick) for version in versions]
+
+
+def test_cycles_are_not_told_of_blocks_that_ended_less_evenly() -> None:
+    stops = [stop.text for stop in story(*recorded("conv2d_tile", "c6", "v10", "v11")).strip]
+    assert stops[:2] == ["the launch", "SMs active 87% → 85% of the time"]
+
+
 def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
-    recorded = Store(Path(__file__).parents[2] / "profiles")
-    pick = {"study": "conv2d_half", "problem": "n32_c128", "device": "h200"}
-    old, new = (recorded.get(version=version, **pick) for version in ("v17", "v18"))
+    old, new = recorded("conv2d_half", "n32_c128", "v17", "v18")
     comparison = compare(old, new)
     told = explain(old, new, comparison)
     nobody = structs.replace(told.cause.proofs[0], place=Origin(link="elsewhere"), beside=None)

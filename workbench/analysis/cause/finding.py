@@ -46,11 +46,15 @@ class Proof(Record, frozen=True):
 
 
 class StallMove(Record, frozen=True):
-    """A warp state over the whole kernel, in seconds of the duration, on both sides."""
+    """A warp state over the whole kernel, in seconds of the duration, on both sides.
+
+    `share` is the part of what the step gained or lost (0-1, more where states cancel out).
+    """
 
     stall: str
     old_s: float
     new_s: float
+    share: float = 1.0
 
     @property
     def delta_s(self) -> float:
@@ -209,12 +213,14 @@ def _side(profile: Profile) -> Behaviour:
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
     """States that moved with the time, the one that moved most first."""
     longer = max(old.seconds, new.seconds)
-    faster = new.seconds < old.seconds
-    moves = [
-        StallMove(stall=state, old_s=old.waits.get(state, 0.0), new_s=new.waits.get(state, 0.0))
-        for state in {**old.waits, **new.waits}
-        if state not in WELL
-    ]
+    change = new.seconds - old.seconds
+    faster = change < 0
+    moves = []
+    for state in {**old.waits, **new.waits}:
+        before, after = old.waits.get(state, 0.0), new.waits.get(state, 0.0)
+        share = (after - before) / change if change else 0.0
+        if state not in WELL:
+            moves.append(StallMove(stall=state, old_s=before, new_s=after, share=share))
     told = [
         move
         for move in moves

@@ -76,13 +76,22 @@ def tell(
     return " ".join(clause for clause in clauses if clause)
 
 
+#: A stall of another kind than the proof is told from this part of the change on.
+_MUCH = 0.2
+
+
 def stall_of(cause: Cause) -> StallMove | None:
-    """The stall that is told beside the first proof: one of its own kind, else the largest."""
+    """The stall that is told beside the first proof: one of its own kind, else the largest.
+
+    One of another kind is told where it is much of the change: warps that issue fewer
+    instructions also wait a little less for each other.
+    """
     if not cause.proofs or not cause.stalls:
         return None
     own = WAITS.get(cause.proofs[0].counter.id, ())
-    stall = next((move for move in cause.stalls if move.stall in own), cause.stalls[0])
-    return None if stall.stall == cause.proofs[0].counter.id else stall
+    large = (move for move in cause.stalls[:1] if move.share >= _MUCH)
+    stall = next((move for move in cause.stalls if move.stall in own), next(large, None))
+    return None if stall is None or stall.stall == cause.proofs[0].counter.id else stall
 
 
 def lines_of(hunk: Hunk) -> str:

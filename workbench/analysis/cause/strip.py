@@ -55,6 +55,10 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         told = moved[1:] if proof.way == "wait" else moved
         for delta in told:
             text = f"{catalog()[delta.id].phrase} {change_of(delta)}"
+            if proof.way == "tail" and cause.active is not None:
+                # That a slower kernel takes more cycles says nothing.
+                before, after = (f"{100 * part:.0f}%" for part in cause.active)
+                text = f"SMs active {before} → {after} of the time"
             out.append(Stop(text=text, counter=delta.id))
         stall = stall_of(cause)
         if proof.way == "wait":
