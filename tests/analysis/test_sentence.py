@@ -224,7 +224,6 @@ def test_a_warp_that_issues_is_no_stall() -> None:
     assert "Warps spent" not in told(side(5000, 1000), side(2000, 500))
 
 
-
 def test_a_time_that_the_profiler_did_not_see_is_told_as_such() -> None:
     old = at(1e-3, 50_000.0, make_instructions(inst_executed={1: 50_000}))
     words = "Under the profiler they are equally fast within the noise."
