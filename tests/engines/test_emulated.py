@@ -76,6 +76,8 @@ def shipped() -> list[tuple[str, str]]:
 #: Five to 25 seconds a version, to give 132 blocks that stay a second tile: what a GPU does in no
 #: time, `tests/kernels/test_conv2d_int8.py` does here with a single block.
 TOO_LONG = {("conv2d_int8", "n140_h10")}
+#: The same in other words, left to `make test-long` for every version.
+LONG = {("conv2d_int8", "n140")}
 
 
 def halves(study: Study, version: Version) -> tuple[list[Problem], list[Problem]]:
@@ -85,9 +87,10 @@ def halves(study: Study, version: Version) -> tuple[list[Problem], list[Problem]
         with contextlib.suppress(UnableError):
             Combination.of(study, version, problem)
             able.append(problem)
-    able = [each for each in able if (study.name, each.name) not in TOO_LONG]
+    long = [each for each in able if (study.name, each.name) in LONG]
+    able = [each for each in able if (study.name, each.name) not in TOO_LONG | LONG]
     place = list(study.versions).index(version.id) % 2 if len(able) > 1 else 0
-    return able[place::2], able[1 - place :: 2]
+    return able[place::2], able[1 - place :: 2] + long
 
 
 @pytest.mark.parametrize(

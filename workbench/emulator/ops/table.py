@@ -48,6 +48,14 @@ _TABLES = (
     moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
     arithmetic.BUILDERS, video.BUILDERS,
 )  # fmt: skip
+#: Opcodes of which some form runs; those of control flow end blocks and have no builder.
+OPCODES = frozenset(
+    (
+        *_COUNTED, "mma", "mapa", "getctarank", "addc", "subc", "madc", "bra", "brx", "call", "ret",
+        "exit",
+        *(op for table in (*_TABLES, halves.BUILDERS, floats.BUILDERS) for op in table),
+    )
+)  # fmt: skip
 
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:

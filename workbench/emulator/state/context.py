@@ -42,12 +42,13 @@ class CodeSite:
     """
 
     COUNTS = (
-        "on", "requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
+        "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
         "wideal", "divergent",
     )  # fmt: skip
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
     on: int
     requests: int
+    shared_requests: int
     sectors: int
     ideal: int
     tags: int
@@ -78,6 +79,7 @@ class CodeSite:
 
     def charge_shared(self, cost: tuple[int, ...]) -> None:
         """Add what a request of shared memory cost: a `SharedCost`."""
+        self.shared_requests += cost[0]
         self.wavefronts += cost[1]
         self.wideal += cost[2]
         self.ways = max(self.ways, cost[3])
