@@ -37,6 +37,7 @@ class Chip(Record, frozen=True):
     shared_unit: int  # allocation granularity
     shared_configs: tuple[int, ...]  # sizes that the shared-memory part of the L1 can have
     fp32_lanes: int
+    fp64_lanes: int
     warp_size: int
     max_threads_per_block: int
     registers_per_sm: int
