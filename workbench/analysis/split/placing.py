@@ -163,6 +163,8 @@ class Placing:
         self.unlinked = PartKey("elsewhere", note="device" if apart else "")
         self.back = {b: a for a, b in diff.twin.items()}
         self.file_back = {b: a for a, b in diff.files.items()}
+        #: Index of a source -> its path, on either side.
+        self.paths = _paths(old), _paths(new)
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
         self.covered: dict[str, set[Line]] = defaultdict(set)
@@ -241,17 +243,15 @@ class Placing:
             only: Opcodes of the instructions that count; all do where there are none.
         """
         out: dict[int, Exact] = defaultdict(int)
-        names = set(spellings(name))
+        names = spellings(name)
         for number, launch in enumerate((self.new if side else self.old).launches):
-            for metric, column in launch.instructions.columns.items():
-                if metric not in names:
-                    continue
-                places, texts = self.rows(side, number), launch.instructions.text
+            columns, texts = launch.instructions.columns, launch.instructions.text
+            for column in [columns[metric] for metric in names if metric in columns]:
+                places = self.rows(side, number)
                 for row, value in zip(column.rows, column.values, strict=True):
                     if only and parse(texts[row]).opcode not in only:
                         continue
-                    exact = value if isinstance(value, int) else Fraction(value)
-                    out[places[row]] += exact
+                    out[places[row]] += value if type(value) is int else Fraction(value)
         return out
 
     def _placed(self, side: int, launch: int, unit: Twins) -> Placed:
@@ -298,6 +298,10 @@ class Placing:
         one = self.diff.links_old.get(a) if a is not None else None
         other = self.diff.links_new.get(b) if b is not None else None
         return one if other is None else cheapest(one, other)
+
+
+def _paths(profile: Profile) -> dict[int, str]:
+    return {-1: "", **{number: source.path for number, source in enumerate(profile.sources)}}
 
 
 def _lines(launch: Launch) -> Iterable[Line]:

@@ -110,6 +110,7 @@ class DiffCode:
         self._diff = diff
         self._gutters = gutters
         self._pieces: dict[tuple[int, int], list[list[Piece]]] = {}
+        self._coloured: dict[tuple[int, int], list[Markup]] = {}
         self._hunks = story.attribution.hunks
         self._counted = tuple(
             {key for gutter in gutters for key in (gutter.new if side else gutter.old)}
@@ -328,8 +329,11 @@ class DiffCode:
         )
 
     def _plain(self, side: int, key: LineKey) -> Markup:
-        source = self.profiles[side].sources[key[0]]
-        return coloured(source.text or "", source.path)[key[1] - 1]
+        place = (side, key[0])
+        if place not in self._coloured:
+            source = self.profiles[side].sources[key[0]]
+            self._coloured[place] = coloured(source.text or "", source.path)
+        return self._coloured[place][key[1] - 1]
 
     def _line(self, side: int, key: LineKey) -> list[Piece]:
         place = (side, key[0])

@@ -77,11 +77,15 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
     worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
     counts = {number: units.count(number) for number in set(executed.values())}
+    # Few numbers of samples, for many instructions.
+    cells: dict[Number | None, Cell | None] = {
+        here: Cell(percent(here / total), float(width(here / top))) if here else None
+        for here in set(samples.values())
+    }
+    cells[None] = None
     said = [
         _Said(
-            samples=Cell(percent(here / total), float(width(here / top)))
-            if (here := samples.get(row))
-            else None,
+            samples=cells[samples.get(row)],
             executed=counts[executed[row]] if row in executed else "",
             stall=worst.get(row, ""),
         )
@@ -133,7 +137,12 @@ def _rows(
 
 def _columns(launch: Launch, hottest: list[int], said: list[_Said], labels: Labels) -> Columns:
     table = launch.instructions
-    shares = ((c.text, f"{c.width:.1f}") if (c := each.samples) else ("", "0") for each in said)
+    # The cells of one number of samples are one.
+    words: dict[Cell | None, tuple[str, str]] = {
+        cell: (cell.text, f"{cell.width:.1f}") if cell else ("", "0")
+        for cell in {each.samples for each in said}
+    }
+    shares = (words[each.samples] for each in said)
     return {
         "offset": _offsets(table.address),
         "text": "\n".join(labels.texts),
