@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter as Bag
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -107,7 +107,7 @@ def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
     return [1.0] * len(launches), ""
 
 
-def combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined | Missing]:
+def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     """Every catalog counter over all profiled launches, by id. Shared: nobody changes it.
 
     Args:
@@ -120,7 +120,7 @@ def combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined 
     return _combine(profile, speaker) if several and speaker is not None else _combined(profile)
 
 
-def _combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined | Missing]:
+def _combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
         reason = Missing("no launch of this profile was profiled")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from workbench.analysis.aggregate import Recent, readings_of, value_of
+from workbench.analysis.aggregate import Recent, value_of
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters

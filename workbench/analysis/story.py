@@ -197,6 +197,7 @@ def explain(
     comparison: Comparison,
     expectations: Sequence[Expectation] = (),
     diff: SourceDiff | None = None,
+    placing: Placing | None = None,
 ) -> Story:
     """Attribute, judge and tell one step.
 
@@ -206,6 +207,7 @@ def explain(
         comparison: `compare` of the two.
         expectations: What the version's author predicted.
         diff: Their sources compared, if that was done already.
+        placing: Their lines placed, likewise.
 
     Raises:
         UsageError: an expectation cannot be read.
@@ -216,7 +218,8 @@ def explain(
     launches = pair_launches(old.launches, new.launches)
     if diff is None:
         diff = compare_sources(old, new, launches)
-    placing = Placing(old, new, diff, launches)
+    if placing is None:
+        placing = Placing(old, new, diff, launches)
     attribution = attribute(old, new, diff, placing)
     found = split_time(old, new, diff, placing)
     time = None if isinstance(found, str) else found

@@ -24,7 +24,8 @@ from typing import Literal
 
 import msgspec
 
-from workbench.analysis.aggregate import LaunchPair, Recent, pair_launches
+from workbench.analysis.aggregate import LaunchPair, pair_launches
+from workbench.analysis.blame.kernel import code_of
 from workbench.analysis.blame.queues import KINDS
 from workbench.analysis.blame.sass import parse
 from workbench.analysis.source.files import SourceDiff, compare_sources
@@ -244,9 +245,10 @@ def _readable(profile: Profile) -> bool:
     return all(map(_is_readable, profile.launches))
 
 
-_is_readable: Recent[Launch, bool] = Recent(
-    lambda launch: all(parse(text).opcode for text in launch.instructions.text), most=24
-)
+def _is_readable(launch: Launch) -> bool:
+    texts = launch.instructions.text
+    # The first one tells PTX, of which nothing else need be read.
+    return not texts or (bool(parse(texts[0]).opcode) and code_of(launch).readable)
 
 
 def _is_zero(profile: Profile, name: str) -> bool:

@@ -13,7 +13,7 @@ from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.links import Line, LineLink, cheapest
 from workbench.analysis.source.pairing import plain_name
 from workbench.counters import catalog
-from workbench.model import Dim3, Launch, Number, Profile
+from workbench.model import Dim3, Launch, Number, Profile, line_counters
 
 PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 
@@ -170,6 +170,7 @@ class Placing:
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
         self.of_rows: dict[tuple[int, int], list[int]] = {}
+        self.by_line: dict[int, dict[str, dict[int, Number]]] = {}
         self.placed: list[Placed] = []
         self.numbers: dict[Placed, int] = {}
         for pair in launches:
@@ -244,6 +245,14 @@ class Placing:
         """
         out: dict[int, Exact] = defaultdict(int)
         names = spellings(name)
+        if not only:
+            by_line = self._by_line(side)
+            found = [by_line[metric] for metric in names if metric in by_line]
+            if all(type(value) is int for sums in found for value in sums.values()):
+                for sums in found:
+                    for place, amount in sums.items():
+                        out[place] += int(amount)
+                return out
         for number, launch in enumerate((self.new if side else self.old).launches):
             columns, texts = launch.instructions.columns, launch.instructions.text
             for column in [columns[metric] for metric in names if metric in columns]:
@@ -253,6 +262,20 @@ class Placing:
                         continue
                     out[places[row]] += value if type(value) is int else Fraction(value)
         return out
+
+    def _by_line(self, side: int) -> dict[str, dict[int, Number]]:
+        """All line counters of a side over the entries of `placed`; integers are exact."""
+        known = self.by_line.get(side)
+        if known is None:
+            known = self.by_line[side] = defaultdict(dict)
+            for number, launch in enumerate((self.new if side else self.old).launches):
+                self.rows(side, number)  # in the order of instructions, which numbers tell
+                for line, counters in line_counters(launch).items():
+                    place = self.place(side, number, line)
+                    for metric, amount in counters.items():
+                        sums = known[metric]
+                        sums[place] = sums.get(place, 0) + amount
+        return known
 
     def _placed(self, side: int, launch: int, unit: Twins) -> Placed:
         a, b = unit
