@@ -317,10 +317,11 @@ def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
     keys = list(zip(table.file, table.line, strict=True))
     out: _Lines = {}
     for name, column in table.columns.items():
+        sums: dict[LineKey, Number] = {}
         for row, value in zip(column.rows, column.values, strict=True):
-            counters = out.get(keys[row])
-            if counters is None:
-                counters = out[keys[row]] = {}
-            counters[name] = counters.get(name, 0) + value
+            key = keys[row]
+            sums[key] = sums[key] + value if key in sums else value
+        for key, total in sums.items():
+            out.setdefault(key, {})[name] = total
     _summed.append((launch, out))
     return out

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 Number = int | float
 
@@ -75,6 +76,7 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> tuple[float, 
     return value / factor, prefix
 
 
+@lru_cache(maxsize=1 << 13, typed=True)
 def quantity(value: Number | str | None, unit: str = "") -> str:
     """Format a value in its base unit for a reader: ``312 µs``, ``33.6 M``, ``87.7%``.
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from markupsafe import Markup, escape
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from tests.views import large_data, site_data
@@ -28,7 +29,7 @@ from workbench.project import find_project
 from workbench.store import Store
 from workbench.views.html.addresses import page_part, to_root
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
-from workbench.views.html.render import environment, said_once, without_ends
+from workbench.views.html.render import environment, escaped, said_once, term, without_ends
 
 VOID = {"meta", "link", "img", "br", "input"}
 
@@ -844,3 +845,21 @@ def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> Non
     build_report(root / "reports", project=find_project(root), studies=("demo",))
     index = (root / "reports/index.html").read_text(encoding="utf-8")
     assert "studies/demo/" in index and "studies/other/" not in index
+
+
+@pytest.mark.parametrize(
+    "value", ["v3", "a < b && c > 'd' \"e\"", "", 12, -0.5, None, Markup("<b>&amp;</b>"), "µs"]
+)
+def test_what_templates_print_is_escaped_as_markupsafe_does(value: object) -> None:
+    assert escaped(value) == str(escape(value))
+    found = environment().from_string("{{ value }}").render(value=value)
+    assert found == str(escape(value))
+
+
+def test_a_term_leads_to_the_glossary_and_says_its_meaning_escaped() -> None:
+    said = term("dram_bytes", "DRAM <bytes>", 'read & "written"', "../")
+    assert said == (
+        '<a href="../glossary.html#dram_bytes" title="read &amp; &#34;written&#34;">'
+        "DRAM &lt;bytes&gt;</a>"
+    )
+    assert term("cycles", "Cycles", "", "") == '<a href="glossary.html#cycles">Cycles</a>'

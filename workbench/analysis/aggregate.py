@@ -10,12 +10,12 @@ in its `rule`. Launches of a foreign report are samples: `launches.merge_samples
 from __future__ import annotations
 
 from collections import Counter as Bag
-from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from workbench.counters import Counter, Missing, Reading, catalog, read, spread
+from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
 from workbench.model import Launch, Number, Profile, Record, Spread
 
 How = Literal["signature", "name", "renamed", "order", "added", "removed"]
@@ -79,7 +79,7 @@ def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
 
 def value_of(launch: Launch, counter: str) -> Number | None:
     """A counter's value in one launch; None where it is missing."""
-    reading = read(launch, counter)
+    reading = readings_of(launch)[counter]
     return reading.value if isinstance(reading, Reading) else None
 
 
@@ -107,14 +107,20 @@ def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
     return [1.0] * len(launches), ""
 
 
-def combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined | Missing]:
-    """Every catalog counter over all profiled launches, by id.
+def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
+    """Every catalog counter over all profiled launches, by id. Shared: nobody changes it.
 
     Args:
         profile: Its launches are parts of one run.
         speaker: Position of the launch that speaks for what has neither sum nor mean
             (default: the one that weighs most).
     """
+    # One launch speaks for itself, whoever is asked for.
+    several = sum(launch.profiled for launch in profile.launches) > 1
+    return _combine(profile, speaker) if several and speaker is not None else _combined(profile)
+
+
+def _combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
         reason = Missing("no launch of this profile was profiled")
@@ -126,20 +132,19 @@ def combine(profile: Profile, speaker: int | None = None) -> dict[str, Combined 
     if speaker is not None and profile.launches[speaker].profiled:
         chosen = profile.launches[speaker]
         rule = f"of {chosen.kernel}"
-    weighted = _Weighted(launches, weights, word)
-    return {
-        counter.id: _of_one(counter, chosen, rule if len(launches) > 1 else "")
-        if len(launches) == 1 or counter.over_launches == "longest"
-        else weighted.combine(counter)
-        for counter in catalog()
-    }
-
-
-def _of_one(counter: Counter, launch: Launch, rule: str) -> Combined | Missing:
-    one = _readings(launch)[counter.id]
-    if isinstance(one, Missing):
-        return one
-    return Combined(*one, rule=rule, spread=spread(launch, counter))
+    weighted, readings = _Weighted(launches, weights, word), readings_of(chosen)
+    out: dict[str, Combined | Missing] = {}
+    for counter in catalog():
+        if len(launches) > 1 and counter.over_launches != "longest":
+            out[counter.id] = weighted.combine(counter)
+            continue
+        one = readings[counter.id]
+        if isinstance(one, Reading):
+            ranges = spread(chosen, counter) if chosen.spreads else None
+            out[counter.id] = Combined(*one, rule if len(launches) > 1 else "", ranges)
+        else:
+            out[counter.id] = one
+    return out
 
 
 class _Weighted:
@@ -328,16 +333,20 @@ class Recent(Generic[_Of, _Found]):
 
     def __init__(self, find: Callable[[_Of], _Found], most: int) -> None:
         self._find = find
-        self._known: deque[tuple[_Of, _Found]] = deque(maxlen=most)
+        self._most = most
+        # By identity, which is no other record's while this one is held.
+        self._known: dict[int, tuple[_Of, _Found]] = {}
 
     def __call__(self, record: _Of) -> _Found:
         """What the function finds of a record."""
-        # A copy: another thread may add to it meanwhile.
-        for known, found in tuple(self._known):
-            if known is record:
-                return found
+        known = self._known.get(id(record))
+        if known is not None:
+            return known[1]
         found = self._find(record)
-        self._known.append((record, found))
+        self._known[id(record)] = record, found
+        # A copy: another thread may add to it meanwhile.
+        for oldest in tuple(self._known)[: -self._most]:
+            self._known.pop(oldest, None)
         return found
 
     def forget(self) -> None:
@@ -345,9 +354,7 @@ class Recent(Generic[_Of, _Found]):
         self._known.clear()
 
 
-def _read_all(launch: Launch) -> dict[str, Reading | Missing]:
-    return {counter.id: read(launch, counter) for counter in catalog()}
-
-
 #: Every counter of one launch.
-_readings = Recent(_read_all, most=16)
+readings_of = Recent(read_all, most=24)
+#: All launches of a profile.
+_combined = Recent(_combine, most=24)

@@ -149,6 +149,10 @@ def operations_of(launch: Launch) -> float | None:
 
     None where `work` cannot count them.
     """
+    return _operations(launch)
+
+
+def _count_operations(launch: Launch) -> float | None:
     known = work(launch)
     if isinstance(known, Missing):
         return None
@@ -181,7 +185,14 @@ def stored_bytes(launch: Launch) -> float | None:
 
     None without machine code, and where bulk copies or atomics write as well.
     """
-    return _lane_bytes(launch, {"STG", "ST"})
+    return _stored(launch)
+
+
+#: Both sides of a step ask for the same launch.
+_operations: Recent[Launch, float | None] = Recent(_count_operations, most=24)
+_stored: Recent[Launch, float | None] = Recent(
+    lambda launch: _lane_bytes(launch, {"STG", "ST"}), most=24
+)
 
 
 def loaded_bytes(launch: Launch) -> float | None:

@@ -15,6 +15,7 @@ Rules, all stated in the result:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
@@ -162,8 +163,8 @@ def compare(
     before = combine(both.old, speaker.old if speaker else None)
     after = combine(both.new, speaker.new if speaker else None)
     if speaker is None and max(len(both.old.launches), len(both.new.launches)) > 1:
-        before |= of_no_pair()
-        after |= of_no_pair()
+        before = {**before, **of_no_pair()}
+        after = {**after, **of_no_pair()}
     for name, values in zip(names, (before, after), strict=True):
         broken = [key for key, value in values.items() if _is_nan(value)]
         if broken:
@@ -270,8 +271,8 @@ def _is_nan(value: Combined | Missing) -> bool:
 def _warnings(
     old: Profile,
     new: Profile,
-    before: dict[str, Combined | Missing],
-    after: dict[str, Combined | Missing],
+    before: Mapping[str, Combined | Missing],
+    after: Mapping[str, Combined | Missing],
 ) -> list[str]:
     warnings = []
     for what, a, b in (

@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from workbench.analysis.aggregate import value_of
+from workbench.analysis.aggregate import Recent, value_of
 from workbench.analysis.arithmetic import (
     Amounts,
     all_arithmetic,
@@ -238,7 +238,7 @@ def _told_apart(launch: Launch, others: Sequence[Launch]) -> str:
     return f"{launch.kernel} ({own})" if own else launch.kernel
 
 
-def _code(launch: Launch) -> tuple[str, ...]:
+def _relative(launch: Launch) -> tuple[str, ...]:
     """The machine code with jumps relative to one another: where it is loaded is chance."""
     base: list[int] = []
 
@@ -247,6 +247,9 @@ def _code(launch: Launch) -> tuple[str, ...]:
         return f"{base[-1] - base[0]:+#x}"
 
     return tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
+
+
+_code = Recent(_relative, most=24)
 
 
 def _launched(launch: Launch) -> tuple[object, ...]:

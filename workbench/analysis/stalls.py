@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from workbench.analysis.aggregate import Recent, value_of
 from workbench.analysis.weight import TELLING, WELL
-from workbench.counters import Counter, Reading, catalog, line_metric, read
+from workbench.counters import Counter, catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 
 #: Catalog ids: the group of warp states, and the samples.
@@ -83,11 +84,6 @@ class HotLine(Record, frozen=True):
         return self.share >= TELLING and self.samples >= LEAST_SAMPLES
 
 
-def _cycles(launch: Launch, state: Counter) -> Number | None:
-    reading = read(launch, state)
-    return reading.value if isinstance(reading, Reading) else None
-
-
 def title_of(state: str) -> str:
     """A warp state's title, which says of the two that are no stalls that they are none."""
     title = catalog()[state].title
@@ -101,13 +97,17 @@ def breakdown(launch: Launch) -> Breakdown:
         Shares that add up to 1; no shares and source "" where the report holds
         neither samples nor ratios.
     """
+    return _breakdowns(launch)
+
+
+def _broken_down(launch: Launch) -> Breakdown:
     states = catalog().group(GROUP)
     columns = launch.instructions.columns
     sampled: dict[str, Number] = {}
     for state in states:
         name = line_metric(launch, state)
         sampled[state.id] = sum(columns[name].values) if name else 0
-    cycles = {state.id: _cycles(launch, state) for state in states}
+    cycles = {state.id: value_of(launch, state.id) for state in states}
     total = sum(sampled.values())
     if total < LEAST_SAMPLES and any(cycles.values()):
         total = 0
@@ -135,6 +135,10 @@ def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
     Instructions without a source line are left out of the list, but not of the
     total that shares refer to.
     """
+    return _lines(launch)
+
+
+def _sampled(launch: Launch) -> tuple[HotLine, ...]:
     # Reports of ncu 2021 hold the states without their total: they add up to it.
     samples = line_metric(launch, catalog()[SAMPLES])
     every = [
@@ -161,14 +165,17 @@ def sampled_lines(launch: Launch) -> tuple[HotLine, ...]:
     return tuple(out)
 
 
+#: A panel, gutters and both sides of a step ask for the same launch.
+_breakdowns, _lines = Recent(_broken_down, most=24), Recent(_sampled, most=24)
+
+
 def state_seconds(profile: Profile) -> dict[str, float]:
     """Seconds of all a profile's launches under the profiler by the warp state's catalog id."""
     seconds: dict[str, float] = {}
     for launch in profile.launches:
-        duration = read(launch, "duration")
-        known = isinstance(duration, Reading) and duration.value
-        for share in breakdown(launch).shares if known else ():
-            spent = share.share * float(known)
+        duration = value_of(launch, "duration")
+        for share in breakdown(launch).shares if duration else ():
+            spent = share.share * float(duration or 0.0)
             seconds[share.state.id] = seconds.get(share.state.id, 0.0) + spent
     return seconds
 

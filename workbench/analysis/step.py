@@ -10,6 +10,7 @@ from workbench.analysis.digest import leading
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.machine.code import HunkCode, hunk_codes
 from workbench.analysis.source.files import SourceDiff, compare_sources
+from workbench.analysis.split.placing import Placing
 from workbench.analysis.story import Story, explain
 from workbench.analysis.weight import Scale
 from workbench.errors import UsageError
@@ -76,18 +77,25 @@ class Step:
         )
 
     @cached_property
+    def placing(self) -> Placing:
+        """Their lines, each with the part of the change that it belongs to."""
+        return Placing(
+            self.old, self.new, self.diff, pair_launches(self.old.launches, self.new.launches)
+        )
+
+    @cached_property
     def machine_code(self) -> tuple[HunkCode, ...]:
         """What the compiler made of every hunk, the hunks that matter most first."""
         order = [chapter.hunk.id for chapter in leading(self.story)]
-        codes = hunk_codes(self.old, self.new, self.diff)
+        codes = hunk_codes(self.old, self.new, self.diff, self.placing)
         return tuple(sorted(codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
 
     @cached_property
     def story(self) -> Story:
         """Hunks, attribution, time split, verdicts, sentence."""
         try:
-            return explain(*self._whole, self.comparison, self._expected, self.diff)
+            return explain(*self._whole, self.comparison, self._expected, self.diff, self.placing)
         except UsageError as error:
             # An expectation that nobody can read is no reason to withhold what was measured.
             self.unread = error.message
-            return explain(*self._whole, self.comparison, diff=self.diff)
+            return explain(*self._whole, self.comparison, diff=self.diff, placing=self.placing)

@@ -197,6 +197,7 @@ def explain(
     comparison: Comparison,
     expectations: Sequence[Expectation] = (),
     diff: SourceDiff | None = None,
+    placing: Placing | None = None,
 ) -> Story:
     """Attribute, judge and tell one step.
 
@@ -206,6 +207,7 @@ def explain(
         comparison: `compare` of the two.
         expectations: What the version's author predicted.
         diff: Their sources compared, if that was done already.
+        placing: Their lines placed, likewise.
 
     Raises:
         UsageError: an expectation cannot be read.
@@ -214,13 +216,11 @@ def explain(
     both = side_by_side(old, new)
     old, new = both.old, both.new
     launches = pair_launches(old.launches, new.launches)
-    if diff is None:
-        diff = compare_sources(old, new, launches)
-    placing = Placing(old, new, diff, launches)
+    diff = diff or compare_sources(old, new, launches)
+    placing = placing or Placing(old, new, diff, launches)
     attribution = attribute(old, new, diff, placing)
     found = split_time(old, new, diff, placing)
     time = None if isinstance(found, str) else found
-    effects = side_effects(comparison, expectations)
     speedup = comparison.time.speedup if comparison.time is not None else None
     if speedup is None and time is not None and time.new_s:
         speedup = time.old_s / time.new_s
@@ -235,7 +235,7 @@ def explain(
         time_missing=found if isinstance(found, str) else "",
         occupancy=occupancy,
         expectations=judge(expectations, comparison, unchanged=unchanged),
-        side_effects=effects,
+        side_effects=side_effects(comparison, expectations),
         # Whatever became of the time, a step that changed nothing followed no advice.
         scores=score(old, new, speedup) if speedup and not unchanged else (),
         cause=cause,

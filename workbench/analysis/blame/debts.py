@@ -123,6 +123,13 @@ class _Ledger:
         rows[row] = rows.get(row, 0) + count
 
     def _settle(self, state: str, row: int, count: int) -> None:
+        known = self.slices.causes.get((state, row))
+        if known is None:
+            # What was measured is no part of it, so that it holds on every problem.
+            known = self.slices.causes[state, row] = self._causes(state, row)
+        self._owe(state, known[0], row, count, known[1])
+
+    def _causes(self, state: str, row: int) -> tuple[Kind, list[Producer]]:
         kind: Kind = "order"
         if state in _SCOREBOARDS:
             kind, found = self._scoreboard(row, state)
@@ -136,7 +143,7 @@ class _Ledger:
             found = self._asked(row, _ASKED[state])
         else:
             found = []
-        self._owe(state, kind, row, count, found)
+        return kind, found
 
     def _owe(self, state: str, kind: Kind, row: int, count: int, found: list[Producer]) -> None:
         if found:

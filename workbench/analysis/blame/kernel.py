@@ -48,6 +48,11 @@ class KernelCode:
         """Ways back, over all instructions."""
         return Slices(self.operations, self.flow)
 
+    @cached_property
+    def readable(self) -> bool:
+        """Whether the opcodes of all instructions are known."""
+        return all(operation.opcode for operation in self.operations)
+
     def slices_among(self, issued: frozenset[int]) -> Slices:
         """Ways back over the rows that ran, which are the same on most problems."""
         return _slices(self, issued)

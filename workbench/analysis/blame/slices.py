@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Sequence
 from copy import copy
 from typing import NamedTuple
 
+from workbench.analysis.blame.account import Kind
 from workbench.analysis.blame.flow import Flow
 from workbench.analysis.blame.sass import MachineOp
 
@@ -55,6 +56,9 @@ class Slices:
         self._touched: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
         self._found: dict[tuple[int, int, int, bool], list[Producer]] = {}
+        self._nearest: dict[tuple[int, frozenset[str], int], list[Producer]] = {}
+        #: (state, row) -> what others have found of it (`debts`).
+        self.causes: dict[tuple[str, int], tuple[Kind, list[Producer]]] = {}
         for block, (first, last) in enumerate(zip(flow.first, flow.last, strict=True)):
             for row in range(first, last + 1):
                 operation = operations[row]
@@ -71,6 +75,7 @@ class Slices:
         """The same kernel, of which only these rows ran (all, if none is known)."""
         other = copy(self)
         other._ran, other._kinds, other._found = issued or None, {}, {}
+        other._nearest, other.causes = {}, {}
         return other
 
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
@@ -141,6 +146,13 @@ class Slices:
             opcodes: What is looked for.
             most: How many of them are enough.
         """
+        key = row, opcodes, most
+        found = self._nearest.get(key)
+        if found is None:
+            found = self._nearest[key] = self._looked_for(row, opcodes, most)
+        return found
+
+    def _looked_for(self, row: int, opcodes: frozenset[str], most: int) -> list[Producer]:
         flow = self.flow
         waiting = deque([(flow.block(row), row, 0)])
         seen: set[int] = set()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from workbench.analysis.arithmetic import lane_width
+from workbench.analysis.blame.kernel import code_of
 from workbench.analysis.blame.queues import issues
-from workbench.analysis.blame.sass import parse
 from workbench.analysis.machine.code import role
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, line_counters
@@ -34,15 +34,16 @@ class Mix:
         self._narrow: dict[str, float] = defaultdict(float)
         self._plain: dict[str, Number] = defaultdict(int)
         self._overhead: dict[LineKey, Number] = defaultdict(int)
+        operations, lines, files = code_of(launch).operations, table.line, table.file
         for row, count in issues(table).items():
-            operation = parse(table.text[row])
+            operation = operations[row]
             kind = role(operation)
             self.issued[kind] += count
             if operation.opcode in _PLAIN.get(kind, ()):
                 self._plain[kind] += count
                 self._narrow[kind] += count * min(lane_width(operation.name) / _WIDEST, 1.0)
-            if kind in OVERHEAD and table.line[row] > 0:
-                self._overhead[table.file[row], table.line[row]] += count
+            if kind in OVERHEAD and lines[row] > 0:
+                self._overhead[files[row], lines[row]] += count
         self.total = sum(self.issued.values())
 
     def part(self, roles: frozenset[str]) -> float:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from workbench.analysis.aggregate import value_of
+from workbench.analysis.aggregate import readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.headroom import Kind, Way
 from workbench.analysis.headroom.mix import OVERHEAD, WORK, Mix, heaviest_line
 from workbench.analysis.limit import FULL, loads
 from workbench.analysis.stalls import breakdown, sampled_lines, stall_words
-from workbench.counters import Reading, read_all
+from workbench.counters import Reading
 from workbench.gpus import Chip, chip_for
 from workbench.model import Device, Launch, LineKey
 from workbench.units import listed, quantity
@@ -58,7 +58,7 @@ class Examined:
         self.mix = Mix(launch)
         values = {
             name: float(found.value)
-            for name, found in read_all(launch).items()
+            for name, found in readings_of(launch).items()
             if isinstance(found, Reading)
         }
         values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))

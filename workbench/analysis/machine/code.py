@@ -267,18 +267,25 @@ def _by_role(
     return [*out, *((None, row) for row in left)]
 
 
-def hunk_codes(old: Profile, new: Profile, diff: SourceDiff | None = None) -> tuple[HunkCode, ...]:
+def hunk_codes(
+    old: Profile,
+    new: Profile,
+    diff: SourceDiff | None = None,
+    placing: Placing | None = None,
+) -> tuple[HunkCode, ...]:
     """The machine code of every hunk that has any, kernel by kernel.
 
     Args:
         old: The old profile.
         new: The new profile.
         diff: Their sources compared, if that was done already.
+        placing: Their lines placed, likewise.
     """
     pairs = pair_launches(old.launches, new.launches)
     if diff is None:
         diff = compare_sources(old, new, pairs)
-    placing = Placing(old, new, diff, pairs)
+    if placing is None:
+        placing = Placing(old, new, diff, pairs)
     out: list[HunkCode] = []
     seen: set[str] = set()
     for pair in pairs:

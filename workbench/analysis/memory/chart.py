@@ -132,7 +132,7 @@ def _memory(profile: Profile) -> MemoryChart | None:
     )
 
 
-_recent = Recent(_memory, most=8)
+_recent = Recent(_memory, most=24)
 
 
 class _Counted:

@@ -142,20 +142,26 @@ def _faces(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[tuple[int, int], ...
     return tuple(out)
 
 
-def _words(line: str) -> list[str]:
-    return [token for token in _TOKEN.findall(line) if not token.isspace()]
+@lru_cache(maxsize=1 << 12)  # likewise
+def _words(line: str) -> tuple[list[str], Tally[str]]:
+    """The tokens of a line, and how often it has each; nobody changes them."""
+    words = [token for token in _TOKEN.findall(line) if not token.isspace()]
+    return words, Tally(words)
 
 
 @lru_cache(maxsize=1 << 15)  # likewise
 def _alike(old: str, new: str) -> float:
     """Likeness times length, 0 below the threshold: a brace must not outweigh a statement."""
-    a, b = _words(old), _words(new)
+    (a, in_a), (b, in_b) = _words(old), _words(new)
     if a == b:
         return 1.0 + len(a)
     if not a or not b:
         return 0.0
-    most = 2 * (Tally(a) & Tally(b)).total() / (len(a) + len(b))  # cheap upper bound
-    if most < _ALIKE:
+    # Cheap upper bounds: by how many words there are, and by which.
+    if 2 * min(len(a), len(b)) / (len(a) + len(b)) < _ALIKE:
+        return 0.0
+    common = sum(min(count, in_b[word]) for word, count in in_a.items() if word in in_b)
+    if 2 * common / (len(a) + len(b)) < _ALIKE:
         return 0.0
     ratio = SequenceMatcher(None, a, b, autojunk=False).ratio()
     return ratio * min(len(a), len(b)) if ratio >= _ALIKE else 0.0

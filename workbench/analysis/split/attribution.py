@@ -25,6 +25,7 @@ from typing import Literal
 import msgspec
 
 from workbench.analysis.aggregate import LaunchPair, pair_launches
+from workbench.analysis.blame.kernel import code_of
 from workbench.analysis.blame.queues import KINDS
 from workbench.analysis.blame.sass import parse
 from workbench.analysis.source.files import SourceDiff, compare_sources
@@ -42,7 +43,7 @@ from workbench.analysis.split.placing import (
     spellings,
 )
 from workbench.counters import catalog
-from workbench.model import Number, Profile, Record
+from workbench.model import Column, Launch, Number, Profile, Record
 
 
 class LineShare(Record, frozen=True):
@@ -228,16 +229,26 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
             found = [table[name] for table in tables if name in table]
             if not found and not _is_zero(profile, name):
                 missing[name] = f"not recorded per line on the {side} side"
-            elif any(not math.isfinite(value) for column in found for value in column.values):
+            elif not all(map(_is_finite, found)):
                 missing[name] = f"not a number on the {side} side"
         if name not in missing:
             good.append(name)
     return good, missing
 
 
+def _is_finite(column: Column) -> bool:
+    return all(map(math.isfinite, column.values))
+
+
 def _readable(profile: Profile) -> bool:
     """Whether all machine code is SASS whose opcodes are known (an emulator's PTX is not)."""
-    return all(parse(text).opcode for one in profile.launches for text in one.instructions.text)
+    return all(map(_is_readable, profile.launches))
+
+
+def _is_readable(launch: Launch) -> bool:
+    texts = launch.instructions.text
+    # The first one tells PTX, of which nothing else need be read.
+    return not texts or (bool(parse(texts[0]).opcode) and code_of(launch).readable)
 
 
 def _is_zero(profile: Profile, name: str) -> bool:
@@ -288,7 +299,7 @@ def _split(
             symbols=names_of(parts[key]),
             note=key.note,
             delta=_plain(sum(amount for amount, _ in parts[key])),
-            lines=_line_shares(old, new, sorted(parts[key], key=_by_weight)),
+            lines=_line_shares(placing.paths, sorted(parts[key], key=_by_weight)),
         )
         for key in sorted(parts, key=in_order)
     ]
@@ -330,12 +341,8 @@ def _by_weight(piece: tuple[Exact, Placed]) -> tuple[Exact, int, int]:
 
 
 def _line_shares(
-    old: Profile, new: Profile, pieces: Sequence[tuple[Exact, Placed]]
+    paths: tuple[dict[int, str], dict[int, str]], pieces: Sequence[tuple[Exact, Placed]]
 ) -> tuple[LineShare, ...]:
-    paths = [
-        {-1: "", **{n: source.path for n, source in enumerate(profile.sources)}}
-        for profile in (old, new)
-    ]
     out = []
     for amount, placed in pieces:
         a, b = placed.twins

@@ -20,6 +20,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 from workbench.analysis.aggregate import pair_launches
 from workbench.analysis.blame.account import UNITS, Account, Culprit, Debt
@@ -105,8 +106,15 @@ class TimeSplit(Record, frozen=True):
     method: str = METHOD
 
 
-# What a launch's samples are a share of: (sign, duration, all samples)
-_Whole = tuple[int, Fraction, int]
+class _Whole(NamedTuple):
+    """What a launch's samples are a share of; `unit` is the signed time of one of `UNITS`."""
+
+    sign: int
+    duration: Fraction
+    total: int
+    unit: Fraction
+
+
 # Number of a whole (hashing its fraction each time would cost more than adding up) -> units
 _Amounts = dict[int, int]
 
@@ -119,19 +127,13 @@ def wilson(count: float, total: int) -> tuple[float, float]:
     return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
-def _seconds(whole: _Whole, units: int) -> Fraction:
-    """The signed time that so much of a launch's samples stands for."""
-    sign, duration, total = whole
-    return sign * duration * Fraction(units, UNITS * total)
-
-
 def _interval(shares: _Amounts, wholes: Sequence[_Whole]) -> tuple[float, float, float]:
     """(sum, low, high) of signed shares times durations."""
-    value = float(sum(_seconds(wholes[number], units) for number, units in shares.items()))
+    value = float(sum(wholes[number].unit * units for number, units in shares.items()))
     down = up = 0.0
     # One share per launch and side: counts of the same launch add before the error is taken.
     for number, units in shares.items():
-        sign, time, total = wholes[number]
+        sign, time, total, _ = wholes[number]
         low, high = wilson(units / UNITS, total)
         share, seconds = units / (UNITS * total), float(time)
         below, above = (share - low) * seconds, (high - share) * seconds
@@ -190,9 +192,9 @@ class _Spent:
             on_part[self.placing.placed[place].key] += count * UNITS
             on_line[place] += 0
         for place, units in on_line.items():
-            self.lines[place] += _seconds(whole, units)
+            self.lines[place] += whole.unit * units
         for key, units in on_part.items():
-            self.waited[key] += _seconds(whole, units)
+            self.waited[key] += whole.unit * units
 
     def _causes(self, debt: Debt, places: list[int]) -> tuple[Culprit, ...]:
         """Who is to blame: a barrier that no hunk changed passes it on."""
@@ -205,7 +207,7 @@ class _Spent:
     def _follow(
         self, debt: Debt, causes: tuple[Culprit, ...], places: list[int], whole: _Whole
     ) -> None:
-        sign, seconds, total = whole
+        sign, seconds, total, _ = whole
         waited: dict[int, int] = defaultdict(int)
         blamed: dict[int, tuple[int, str]] = {}
         for row, count in debt.waited.items():
@@ -260,7 +262,9 @@ def split_time(
             durations[side] += duration
             counts[side] += blame.samples
             followed = followed and blame.known
-            spent.add(side, number, blame, (1 if side else -1, duration, blame.samples))
+            sign = 1 if side else -1
+            unit = sign * duration / (UNITS * blame.samples)
+            spent.add(side, number, blame, _Whole(sign, duration, blame.samples, unit))
     lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
     for place, amount in spent.lines.items():
         placed = spent.placing.placed[place]

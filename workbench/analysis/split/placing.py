@@ -13,7 +13,7 @@ from workbench.analysis.source.files import SourceDiff
 from workbench.analysis.source.links import Line, LineLink, cheapest
 from workbench.analysis.source.pairing import plain_name
 from workbench.counters import catalog
-from workbench.model import Dim3, Launch, Number, Profile
+from workbench.model import Dim3, Launch, Number, Profile, line_counters
 
 PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 
@@ -163,11 +163,14 @@ class Placing:
         self.unlinked = PartKey("elsewhere", note="device" if apart else "")
         self.back = {b: a for a, b in diff.twin.items()}
         self.file_back = {b: a for a, b in diff.files.items()}
+        #: Index of a source -> its path, on either side.
+        self.paths = _paths(old), _paths(new)
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
         self.of_rows: dict[tuple[int, int], list[int]] = {}
+        self.by_line: dict[int, dict[str, dict[int, Number]]] = {}
         self.placed: list[Placed] = []
         self.numbers: dict[Placed, int] = {}
         for pair in launches:
@@ -241,18 +244,38 @@ class Placing:
             only: Opcodes of the instructions that count; all do where there are none.
         """
         out: dict[int, Exact] = defaultdict(int)
-        names = set(spellings(name))
+        names = spellings(name)
+        if not only:
+            by_line = self._by_line(side)
+            found = [by_line[metric] for metric in names if metric in by_line]
+            if all(type(value) is int for sums in found for value in sums.values()):
+                for sums in found:
+                    for place, amount in sums.items():
+                        out[place] += int(amount)
+                return out
         for number, launch in enumerate((self.new if side else self.old).launches):
-            for metric, column in launch.instructions.columns.items():
-                if metric not in names:
-                    continue
-                places, texts = self.rows(side, number), launch.instructions.text
+            columns, texts = launch.instructions.columns, launch.instructions.text
+            for column in [columns[metric] for metric in names if metric in columns]:
+                places = self.rows(side, number)
                 for row, value in zip(column.rows, column.values, strict=True):
                     if only and parse(texts[row]).opcode not in only:
                         continue
-                    exact = value if isinstance(value, int) else Fraction(value)
-                    out[places[row]] += exact
+                    out[places[row]] += value if type(value) is int else Fraction(value)
         return out
+
+    def _by_line(self, side: int) -> dict[str, dict[int, Number]]:
+        """All line counters of a side over the entries of `placed`; integers are exact."""
+        known = self.by_line.get(side)
+        if known is None:
+            known = self.by_line[side] = defaultdict(dict)
+            for number, launch in enumerate((self.new if side else self.old).launches):
+                self.rows(side, number)  # in the order of instructions, which numbers tell
+                for line, counters in line_counters(launch).items():
+                    place = self.place(side, number, line)
+                    for metric, amount in counters.items():
+                        sums = known[metric]
+                        sums[place] = sums.get(place, 0) + amount
+        return known
 
     def _placed(self, side: int, launch: int, unit: Twins) -> Placed:
         a, b = unit
@@ -298,6 +321,10 @@ class Placing:
         one = self.diff.links_old.get(a) if a is not None else None
         other = self.diff.links_new.get(b) if b is not None else None
         return one if other is None else cheapest(one, other)
+
+
+def _paths(profile: Profile) -> dict[int, str]:
+    return {-1: "", **{number: source.path for number, source in enumerate(profile.sources)}}
 
 
 def _lines(launch: Launch) -> Iterable[Line]:

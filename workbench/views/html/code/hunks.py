@@ -8,6 +8,7 @@ changed it, else where it is shown first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from functools import lru_cache
 
 from markupsafe import Markup
 
@@ -18,7 +19,6 @@ from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
 from workbench.units import listed
 from workbench.views.html.code.colours import (
-    Piece,
     Span,
     coloured,
     lines,
@@ -109,7 +109,7 @@ class DiffCode:
         ]
         self._diff = diff
         self._gutters = gutters
-        self._pieces: dict[tuple[int, int], list[list[Piece]]] = {}
+        self._coloured: dict[tuple[int, int], list[Markup]] = {}
         self._hunks = story.attribution.hunks
         self._counted = tuple(
             {key for gutter in gutters for key in (gutter.new if side else gutter.old)}
@@ -323,20 +323,20 @@ class DiffCode:
             anchor=anchor,
             id=identity,
             key=f"{key[0]}:{key[1]}" if counted else "",
-            code=marked(self._line(side, key), marks) if marks else self._plain(side, key),
+            code=self._marked(side, key, marks) if marks else self._plain(side, key),
             cell=cells.get(key),
         )
 
     def _plain(self, side: int, key: LineKey) -> Markup:
-        source = self.profiles[side].sources[key[0]]
-        return coloured(source.text or "", source.path)[key[1] - 1]
-
-    def _line(self, side: int, key: LineKey) -> list[Piece]:
         place = (side, key[0])
-        if place not in self._pieces:
+        if place not in self._coloured:
             source = self.profiles[side].sources[key[0]]
-            self._pieces[place] = pieces(source.text or "", source.path)
-        return self._pieces[place][key[1] - 1]
+            self._coloured[place] = coloured(source.text or "", source.path)
+        return self._coloured[place][key[1] - 1]
+
+    def _marked(self, side: int, key: LineKey, marks: list[Span]) -> Markup:
+        source = self.profiles[side].sources[key[0]]
+        return _marked_line(source.text or "", source.path, key[1], tuple(marks))
 
     def anchor(self, side: int, path: str, line: int | None) -> str:
         """Address of a line on this page, "" where it is not shown (ask after the cards)."""
@@ -362,6 +362,12 @@ class DiffCode:
             }
             for gutter in self._gutters
         }
+
+
+# A step has the same lines on every problem.
+@lru_cache(maxsize=1 << 12)
+def _marked_line(text: str, path: str, line: int, marks: tuple[Span, ...]) -> Markup:
+    return marked(pieces(text, path)[line - 1], marks)
 
 
 def _left(places: range, hunks: Mapping[int, int]) -> str:

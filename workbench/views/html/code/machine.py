@@ -7,7 +7,7 @@ and of those only the ones that cost time are told, with a link to all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from workbench import units
@@ -92,38 +92,45 @@ class Machine:
 
     def _rows(self, one: HunkCode, rows: Sequence[Row]) -> list[object]:
         times = [listing.seconds for listing in one.listings]
-        top = max((times[n].get(row, 0.0) for pair in rows for n, row in _held(pair)), default=0.0)
-        return [
-            [None if row is None else self._cell(one, n, row, top) for n, row in enumerate(pair)]
-            for pair in rows
-        ]
+        top = max(
+            (own.get(row, 0.0) for n, own in enumerate(times) for row in _of_side(rows, n)),
+            default=0.0,
+        )
+        sides = [self._cells(one, n, [pair[n] for pair in rows], top) for n in (0, 1)]
+        return [list(pair) for pair in zip(*sides, strict=True)]
 
-    def _cell(self, one: HunkCode, side: int, row: int, top: float) -> list[object]:
+    def _cells(
+        self, one: HunkCode, side: int, rows: Sequence[int | None], top: float
+    ) -> Iterator[list[object] | None]:
         """Offset, address in the listing, time as words, bar and seconds, text, line, its keys."""
         listing, launch = one.listings[side], one.launches[side]
-        table = listing.launch.instructions
-        seconds = listing.seconds.get(row, 0.0)
-        file, line = table.file[row], table.line[row]
-        known = line > 0 and 0 <= file < len(self._sides[side].sources)
-        path = self._sides[side].sources[file].path if known else ""
+        table, times = listing.launch.instructions, listing.seconds
         labels = self._labels(side, launch)
-        label = f"{labels.targets[row]}: " if row in labels.targets else ""
-        page = self._pages[side]
-        return [
-            f"{table.address[row]:04x}",
-            f"{page}#k{launch}-i{row}" if page else "",
-            units.quantity(seconds, "s") if seconds else "",
-            width(seconds / top) if seconds and top else "0",
-            f"{seconds:.4g}" if seconds else "",
-            label + labels.texts[row],
-            line if known else 0,
-            self._anchor(side, path, line) if known else "",
-            f"{file}:{line}" if known else "",
-        ]
+        sources, anchor = self._sides[side].sources, self._anchor
+        page = f"{self._pages[side]}#k{launch}-i" if self._pages[side] else ""
+        for row in rows:
+            if row is None:
+                yield None
+                continue
+            seconds = times.get(row, 0.0)
+            file, line = table.file[row], table.line[row]
+            known = line > 0 and 0 <= file < len(sources)
+            text = labels.texts[row]
+            yield [
+                f"{table.address[row]:04x}",
+                f"{page}{row}" if page else "",
+                units.quantity(seconds, "s") if seconds else "",
+                width(seconds / top) if seconds and top else "0",
+                f"{seconds:.4g}" if seconds else "",
+                f"{labels.targets[row]}: {text}" if row in labels.targets else text,
+                line if known else 0,
+                anchor(side, sources[file].path, line) if known else "",
+                f"{file}:{line}" if known else "",
+            ]
 
 
-def _held(pair: Row) -> list[tuple[int, int]]:
-    return [(side, row) for side, row in enumerate(pair) if row is not None]
+def _of_side(rows: Sequence[Row], side: int) -> Iterator[int]:
+    return (row for pair in rows if (row := pair[side]) is not None)
 
 
 def chosen(one: HunkCode, most: int) -> list[Row]:
@@ -138,8 +145,12 @@ def chosen(one: HunkCode, most: int) -> list[Row]:
     if len(pairs) <= most:
         return pairs
 
+    old, new = (listing.seconds for listing in one.listings)
+
     def cost(place: int) -> float:
-        return max(one.listings[side].seconds.get(row, 0.0) for side, row in _held(pairs[place]))
+        a, b = pairs[place]
+        before = 0.0 if a is None else old.get(a, 0.0)
+        return before if b is None else max(before, new.get(b, 0.0))
 
     kept = sorted(range(len(pairs)), key=lambda place: (-cost(place), place))[: max(most, 0)]
     return [pairs[place] for place in sorted(kept)]

@@ -56,11 +56,11 @@ class Sass(Record, frozen=True):
 
 
 class _Said(NamedTuple):
-    """What is said of an instruction besides its text; nothing of one that never ran."""
+    """What is said of instructions besides their text, by row; nothing of one that never ran."""
 
-    samples: Cell | None = None
-    executed: str = ""
-    stall: str = ""
+    samples: list[Cell | None]
+    executed: list[str]
+    stall: list[str]
 
 
 def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 1) -> Sass:
@@ -77,16 +77,18 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
     worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
     counts = {number: units.count(number) for number in set(executed.values())}
-    said = [
-        _Said(
-            samples=Cell(percent(here / total), float(width(here / top)))
-            if (here := samples.get(row))
-            else None,
-            executed=counts[executed[row]] if row in executed else "",
-            stall=worst.get(row, ""),
-        )
-        for row in range(count)
-    ]
+    # Few numbers of samples, for many instructions.
+    cells: dict[Number | None, Cell | None] = {
+        here: Cell(percent(here / total), float(width(here / top))) if here else None
+        for here in set(samples.values())
+    }
+    cells[None] = None
+    rows = range(count)
+    said = _Said(
+        samples=[cells[samples.get(row)] for row in rows],
+        executed=[counts[executed[row]] if row in executed else "" for row in rows],
+        stall=[worst.get(row, "") for row in rows],
+    )
     hottest = _hottest(count, samples, executed, max(_FEWEST, _HOTTEST // launches))
     labels = labels_of(launch)
     return Sass(
@@ -99,22 +101,22 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
 def _rows(
     launch: Launch,
     shown: list[int],
-    said: list[_Said],
+    said: _Said,
     labels: Labels,
     anchor: Callable[[LineKey], str],
 ) -> Iterator[SassRow]:
     table = launch.instructions
-    previous = -1
-    for row in [*shown, len(said)]:
+    previous, count = -1, len(table.address)
+    for row in [*shown, count]:
         if number := row - previous - 1:
             gap = f"{number:,} instruction{'s' if number > 1 else ''} with fewer samples"
             yield SassRow(row=-1, operands=gap)
-        if row == len(said):
+        if row == count:
             return
         previous = row
         guard, operation, operands = _split(labels.texts[row])
         file, line = table.file[row], table.line[row]
-        samples, executed, stall = said[row]
+        samples = said.samples[row]
         yield SassRow(
             row=row,
             offset=f"{table.address[row]:04x}",
@@ -126,23 +128,26 @@ def _rows(
             href=anchor((file, line)),
             at=f"{file}:{line}" if line > 0 else "",
             samples=Markup(samples.markup()) if samples else Markup(""),
-            executed=executed,
-            stall=stall,
+            executed=said.executed[row],
+            stall=said.stall[row],
         )
 
 
-def _columns(launch: Launch, hottest: list[int], said: list[_Said], labels: Labels) -> Columns:
+def _columns(launch: Launch, hottest: list[int], said: _Said, labels: Labels) -> Columns:
     table = launch.instructions
-    shares = ((c.text, f"{c.width:.1f}") if (c := each.samples) else ("", "0") for each in said)
+    # The cells of one number of samples are one.
+    words: dict[Cell | None, tuple[str, str]] = {
+        cell: (cell.text, f"{cell.width:.1f}") if cell else ("", "0") for cell in set(said.samples)
+    }
     return {
         "offset": _offsets(table.address),
         "text": "\n".join(labels.texts),
         "labels": {label: row for row, label in labels.targets.items()},
         **_coded("file", "files", table.file),
         "line": table.line,
-        **_coded("samples", "shares", shares),
-        **_coded("executed", "counts", (each.executed for each in said)),
-        **_coded("stall", "stalls", (each.stall for each in said)),
+        **_coded("samples", "shares", [words[cell] for cell in said.samples]),
+        **_coded("executed", "counts", said.executed),
+        **_coded("stall", "stalls", said.stall),
         "hot": hottest,
     }
 

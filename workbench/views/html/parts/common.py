@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from workbench import units
+from workbench.analysis.aggregate import readings_of
 from workbench.analysis.cause.strip import Stop
-from workbench.counters import Counter, Missing, read
+from workbench.counters import Counter, Missing
 from workbench.model import Launch, Profile, Record, Verification
 
 Tone = Literal["", "good", "bad", "warn"]
@@ -124,7 +125,7 @@ def unit_beside(unit: str) -> str:
 
 def cell(launch: Launch, counter: Counter) -> CounterCell:
     """Read and format one counter; a missing one has an em dash, or its word, and the reason."""
-    reading = read(launch, counter)
+    reading = readings_of(launch)[counter.id]
     if isinstance(reading, Missing):
         return CounterCell(
             id=counter.id,
@@ -145,7 +146,7 @@ def cell(launch: Launch, counter: Counter) -> CounterCell:
 
 def text(launch: Launch, counter: str) -> str:
     """A counter's value, formatted; an em dash where it is missing."""
-    reading = read(launch, counter)
+    reading = readings_of(launch)[counter]
     if isinstance(reading, Missing):
         return units.quantity(None)
     return units.quantity(reading.value, reading.unit)
