@@ -119,3 +119,18 @@ def test_a_data_stage_that_nobody_queues_for_limits_nothing(
     )
     metrics = {**one.metrics, LOADS: Metric(value=loads)}
     assert limit(structs.replace(one, metrics=metrics)).id == limits
+
+
+def test_a_limit_is_still_there_where_but_its_share_differs() -> None:
+    def side(words: str) -> Limit:
+        return Limit(id="grid" if "block" in words else "latency", words=words, share=50.0)
+
+    waits = [
+        side(f"latency: {state} stalls, {n}% of warp time")
+        for state in ("wait", "barrier")
+        for n in (20, 9)
+    ]
+    assert waits[1].when(waits[0]) == "still" and waits[2].when(waits[0]) == "now"
+    blocks = side("a grid of 64 blocks on 132 SMs")
+    assert blocks.when(side("a grid of 32 blocks on 132 SMs")) == "now"
+    assert blocks.when(blocks) == "still" and blocks.when(None) == "now"

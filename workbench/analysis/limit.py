@@ -11,6 +11,7 @@ and `Not selected` are no stalls and never a limit
 from __future__ import annotations
 
 import math
+import re
 from typing import Literal
 
 from workbench.analysis.aggregate import main_launch, value_of
@@ -39,6 +40,8 @@ _WAITED = 0.10
 #: memory, the answers come through them as well.
 _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
+#: What may differ in the words of one and the same limit.
+_SHARE = re.compile(r"\d+%")
 #: From this share on such a unit limits whoever waits: 80% is what ncu's rules call a bottleneck.
 _BOTTLENECK = 80.0
 
@@ -149,6 +152,11 @@ class Limit(Record, frozen=True):
     words: str
     share: float
     others: tuple[Load, ...] = ()
+
+    def when(self, before: Limit | None) -> str:
+        """``still`` where the side before had the same limit in the same words, but for a share."""
+        same = before is not None and _SHARE.sub("", before.words) == _SHARE.sub("", self.words)
+        return "still" if same else "now"
 
 
 def loads(launch: Launch) -> tuple[Load, ...]:

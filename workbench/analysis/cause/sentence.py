@@ -292,5 +292,4 @@ def _limits(comparison: Comparison, cause: Cause) -> list[str]:
 def _limit(old: Limit | None, new: Limit | None) -> str:
     if new is None:
         return ""
-    still = old is not None and old.id == new.id and new.id != "latency"
-    return f"The limit is {'still' if still else 'now'} {new.words}."
+    return f"The limit is {new.when(old)} {new.words}."
