@@ -134,3 +134,12 @@ def test_a_limit_is_still_there_where_but_its_share_differs() -> None:
     blocks = side("a grid of 64 blocks on 132 SMs")
     assert blocks.when(side("a grid of 32 blocks on 132 SMs")) == "now"
     assert blocks.when(blocks) == "still" and blocks.when(None) == "now"
+
+
+def test_a_warpgroup_that_waits_for_its_products_is_at_no_barrier() -> None:
+    table = waits(barrier=900, selected=100)
+    assert limit(launch(table=table)).words == "waiting at barriers, 90% of warp time"
+    text = ("WARPGROUP.DEPBAR.LE gsb0, 0x0", *table.text[1:])
+    found = limit(launch(table=structs.replace(table, text=text)))
+    assert found.id == "latency"
+    assert found.words == "latency: barrier stalls of warpgroups (wgmma), 90% of warp time"

@@ -243,8 +243,22 @@ def test_a_time_that_only_the_profiler_saw_is_told_as_such() -> None:
         new_time=make_timing(1e-3),
     )
     assert told.sentence.startswith(
-        "v3 and v2 are equally fast within their intervals. Under the profiler v3 is 1.10× slower."
+        "v3 and v2 are equally fast within their intervals. Under the profiler v3 is 1.10× slower. "
+        "Instructions executed rose 50.0 k → 60.0 k (+20.0%)"
     )
+    assert [stop.kind for stop in told.strip][:1] == ["time"]
+
+
+def test_of_a_time_that_only_the_profiler_saw_the_profilers_clock_is_a_cause() -> None:
+    table = make_instructions(inst_executed={1: 50_000})
+    sides = [
+        at(seconds, 50_000.0, table, **{"smsp__cycles_elapsed.avg.per_second": clock})
+        for seconds, clock in ((1e-3, 2.0e9), (1.1e-3, 1.8e9))
+    ]
+    time = make_timing(1e-3)
+    edit = edited(sides[1], "in[threadIdx.y", "in[1 + threadIdx.y")
+    told = story(sides[0], edit, old_time=time, new_time=time)
+    assert "The SM clock went 2.00 GHz → 1.80 GHz" in told.sentence
 
 
 def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:

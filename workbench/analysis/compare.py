@@ -116,6 +116,11 @@ class Comparison(Record, frozen=True):
         old, new = float(duration.old), float(duration.new)
         return Speed(old_s=old, new_s=new, moved=duration.moved, profiled=True)
 
+    @property
+    def profiler_alone(self) -> bool:
+        """Whether the time moved under the profiler, and the recorded one did not."""
+        return self.time is not None and not self.time.moved and self["duration"].moved
+
     def __getitem__(self, counter_id: str) -> Delta:
         for delta in self.counters:
             if delta.id == counter_id:

@@ -64,7 +64,8 @@ def tell(
         _one_without_the_other(comparison),
     ]
     speed = comparison.speed
-    if speed is None or speed.moved:
+    alone = comparison.profiler_alone
+    if speed is None or speed.moved or (alone and cause.proofs):
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
@@ -130,8 +131,7 @@ def _one_without_the_other(comparison: Comparison) -> str:
     """A time that moved without a counter, or counters without the time."""
     number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
     speed = comparison.speed
-    seen = speed is not None and not speed.moved and comparison["duration"].moved
-    if speed is None or speed.moved == bool(number) or seen:
+    if speed is None or speed.moved == bool(number) or comparison.profiler_alone:
         return ""
     if speed.moved:
         return "No counter moved with it."

@@ -98,22 +98,3 @@ def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
         for row, value in zip(column.rows, column.values, strict=True) if column else ():
             out[row] += sign * value
     return out
-
-
-def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
-    """The part (0-1) of the barrier samples that are no warpgroup's, and the line with most.
-
-    1 and no line where no samples are known by instruction.
-    """
-    table = launch.instructions
-    name = line_metric(launch, catalog()["barrier_stall"])
-    column = table.columns.get(name) if name else None
-    whole: Number = 0
-    lines: dict[LineKey, Number] = defaultdict(int)
-    for row, count in zip(column.rows, column.values, strict=True) if column else ():
-        whole += count
-        if parse(table.text[row]).opcode != "WARPGROUP":
-            lines[table.file[row], table.line[row]] += count
-    known = {key: count for key, count in lines.items() if key[1] > 0 and count}
-    best = max(known, key=lambda key: known[key], default=None)
-    return (sum(lines.values()) / whole if whole else 1.0), best

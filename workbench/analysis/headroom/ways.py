@@ -18,12 +18,11 @@ from workbench.analysis.headroom.mix import (
     OVERHEAD,
     WORK,
     Mix,
-    barrier_waits,
     heaviest_line,
     misread,
 )
 from workbench.analysis.limit import FULL, loads
-from workbench.analysis.stalls import breakdown, sampled_lines, stall_words
+from workbench.analysis.stalls import barrier_waits, breakdown, sampled_lines, stall_words
 from workbench.counters import Reading, catalog, read_all
 from workbench.gpus import Chip, chip_for
 from workbench.model import Device, Launch, LineKey
