@@ -305,3 +305,24 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
         "hunk 1 (line 38)",
         "shared wavefronts 102 M → 69.2 M (−32.0%)",
     ]
+
+
+def recorded(study: str, old: str, new: str, problem: str, device: str = "h200") -> Story:
+    store = Store(Path(__file__).parents[2] / "profiles")
+    sides = [
+        store.get(study=study, version=version, problem=problem, device=device)
+        for version in (old, new)
+    ]
+    return explain(*sides, compare(*sides))
+
+
+def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:
+    """192 bytes of shared memory came with the registers, and no block fewer fits for them."""
+    story = recorded("conv2d_direct", "v3", "v4", "n4096")
+    assert "registers per thread 95 → 150" in story.sentence
+    assert "shared memory" not in story.sentence
+
+
+def test_no_kernel_changed_most_where_all_of_them_took_as_long() -> None:
+    told = recorded("conv2d_half", "v10", "v11", "n32_c128", "h100-80gb-hbm3").sentence
+    assert "equally fast" in told and "changed most" not in told

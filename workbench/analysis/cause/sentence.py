@@ -119,7 +119,9 @@ def _unseen(comparison: Comparison) -> str:
 
 
 def _by_kernel(comparison: Comparison) -> str:
-    """Of several kernels the one that changed most."""
+    """Of several kernels the one that changed most, where they changed at all together."""
+    if not comparison["duration"].moved:
+        return ""
     matched = [change for change in comparison.kernels if change.matched]
     speaker = speaking(comparison.kernels)
     if len(matched) < 2 or speaker is None or not speaker.moved:
