@@ -309,11 +309,11 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
 
 def recorded(study: str, old: str, new: str, problem: str, device: str = "h200") -> Story:
     store = Store(Path(__file__).parents[2] / "profiles")
-    sides = [
+    before, after = (
         store.get(study=study, version=version, problem=problem, device=device)
         for version in (old, new)
-    ]
-    return explain(*sides, compare(*sides))
+    )
+    return explain(before, after, compare(before, after))
 
 
 def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:
