@@ -292,10 +292,27 @@ def test_times_of_unlike_things_are_not_compared() -> None:
     assert any("not compared" in warning for warning in comparison.warnings)
 
 
-def test_moved_counters_without_a_moved_time_are_pointed_out() -> None:
-    time = make_timing()
-    comparison = compare(make_profile(), padded(make_profile()), old_time=time, new_time=time)
-    assert any("did not leave its interval" in warning for warning in comparison.warnings)
+def test_blocks_of_another_size_are_not_better_by_being_more() -> None:
+    names = {"launch__block_size": 1024, "launch__occupancy_limit_warps": 2}
+    for threads, verdict in ((1024, "better"), (512, "changed")):
+        new = names | {"launch__block_size": threads, "launch__occupancy_limit_warps": 4}
+        comparison = compare(
+            with_metrics(make_profile(), **names), with_metrics(make_profile(), **new)
+        )
+        assert comparison["occupancy_limit_warps"].verdict == verdict
+
+
+def test_a_time_that_the_profiler_alone_saw_move_is_left_to_the_sentence() -> None:
+    time, old = make_timing(312e-6), make_profile()
+    for old_time, new_time, seconds in (
+        (time, time, 280e-6),
+        (time, make_timing(290e-6, version="v3"), 312e-6),
+    ):
+        new = with_metrics(make_profile(), **{DURATION: seconds})
+        comparison = compare(old, new, old_time=old_time, new_time=new_time)
+        assert comparison.time is not None
+        assert comparison.time.moved != comparison["duration"].moved
+        assert not [text for text in comparison.warnings if "disagree" in text]
 
 
 # --- several launches -----------------------------------------------------------------
@@ -375,6 +392,7 @@ def test_a_launch_that_does_nothing_of_the_kind_leaves_a_mean_alone() -> None:
     )
     used = both["global_load_bytes_per_sector"]
     assert isinstance(used, Combined) and used.value == 16.0
+    assert used.rule == "of a"
 
 
 @pytest.mark.parametrize(

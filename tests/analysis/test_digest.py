@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_profile, padded
 from workbench.analysis.compare import compare
-from workbench.analysis.digest import excerpt, leading, telling
+from workbench.analysis.digest import beyond, excerpt, leading, telling
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.split.attribution import CounterSplit, LineShare, Part
-from workbench.analysis.story import Chapter, Fact, LeftOut, Tie, explain
+from workbench.analysis.split.duration import TimePart
+from workbench.analysis.story import Chapter, Fact, LeftOut, Passage, Tie, explain
 from workbench.analysis.weight import Scale
 from workbench.store import Store
 
@@ -67,6 +69,23 @@ def test_a_hunk_that_the_cause_names_comes_first() -> None:
     heavy = chapter(99, weight=5.0)
     order = leading(replace(story, chapters=(heavy, *story.chapters)))
     assert [one.hunk.id for one in order][: len(named) + 1] == [*named, 99]
+
+
+def test_of_what_no_hunk_explains_alone_the_longest_is_shown() -> None:
+    old, new = make_profile(), padded(make_profile(version="v3"))
+    story = explain(old, new, compare(old, new))
+
+    def tie(link: Any, seconds: float) -> Tie:
+        part = TimePart(
+            link=link, hunks=(), symbols=(), note="",
+            delta_s=seconds, low_s=seconds, high_s=seconds, stalls=(),
+        )  # fmt: skip
+        return Tie(link=link, hunks=(), symbols=(), note="", weight=1.0, facts=(), time=part)
+
+    ties = tie("launch", 2e-6), tie("symbol", -3e-6), tie("elsewhere", -9e-6)
+    bare = replace(story, rest=Passage(ties=ties, left_out=LeftOut()))
+    assert [one.link for one in beyond(bare, 1)] == ["elsewhere"]
+    assert [one.link for one in beyond(bare, 2)] == ["symbol", "elsewhere"]
 
 
 def test_the_counters_to_read_are_the_strips_and_the_heaviest() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.headroom import Panel, Way
@@ -19,7 +20,7 @@ from workbench.analysis.headroom.panel import (
     waited_most,
 )
 from workbench.analysis.headroom.ways import LEAST, ways_of
-from workbench.model import Device, InstructionTable, Launch, Metric, SourceFile
+from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +102,46 @@ def test_samples_name_the_hottest_line_and_its_wait() -> None:
     assert path == profile.sources[panel.hot.key[0]].path
     assert text == (profile.sources[0].text or "").splitlines()[panel.hot.key[1] - 1].strip()
     assert line_at(profile, (99, 1)) == ("", "")
+
+
+def rewritten(one: Launch, **texts: str) -> Launch:
+    """The launch with other instructions in some of the rows (``r2``)."""
+    table = one.instructions
+    text = [texts.get(f"r{row}", known) for row, known in enumerate(table.text)]
+    return structs.replace(one, instructions=structs.replace(table, text=tuple(text)))
+
+
+def test_copies_are_not_advised_where_nothing_else_loads() -> None:
+    one = launch({}, long_scoreboard=900, selected=100)
+    table = structs.replace(one.instructions, columns={
+        **one.instructions.columns, "inst_executed": Column(rows=(0, 1), values=(5, 5)),
+    })  # fmt: skip
+    one = structs.replace(one, instructions=table)
+    loads, *_ = ways_of(one, H200)
+    assert loads.kind == "overlap" and "or as asynchronous copies" in loads.words
+    copies, *_ = ways_of(rewritten(one, r0="UTMALDG.2D [UR8], [UR4]"), H200)
+    assert copies.kind == "overlap" and copies.words.startswith("Start copies from global memory")
+
+
+def test_the_waits_of_a_warpgroup_are_at_no_barrier() -> None:
+    one = launch({}, barrier=900, selected=100)
+    assert kinds(one) == ["barriers"]
+    assert kinds(rewritten(one, r0="WARPGROUP.DEPBAR.LE gsb0, 0x0")) == []
+
+
+def test_what_ncu_misreads_is_no_excess() -> None:
+    one = launch(
+        {"l1tex__data_pipe_lsu_wavefronts": 80.0}, {**CONFLICTS, "sm__cycles_active.avg": 1000.0}
+    )
+    known = make_instructions(
+        inst_executed={1: 10},
+        memory_l1_wavefronts_shared={1: 100_000},
+        memory_l1_wavefronts_shared_ideal={1: 40_000},
+    )
+    one = structs.replace(one, instructions=known)
+    assert "conflicts" in kinds(one)
+    misread = "@P0 LDGSTS.E.BYPASS.128 [R3], desc[UR6][R4.64]"
+    assert "conflicts" not in kinds(rewritten(one, r1=misread))
 
 
 def test_a_line_of_operands_is_shown_with_the_statement_that_it_belongs_to() -> None:

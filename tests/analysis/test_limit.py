@@ -119,3 +119,27 @@ def test_a_data_stage_that_nobody_queues_for_limits_nothing(
     )
     metrics = {**one.metrics, LOADS: Metric(value=loads)}
     assert limit(structs.replace(one, metrics=metrics)).id == limits
+
+
+def test_a_limit_is_still_there_where_but_its_share_differs() -> None:
+    def side(words: str) -> Limit:
+        return Limit(id="grid" if "block" in words else "latency", words=words, share=50.0)
+
+    waits = [
+        side(f"latency: {state} stalls, {n}% of warp time")
+        for state in ("wait", "barrier")
+        for n in (20, 9)
+    ]
+    assert waits[1].when(waits[0]) == "still" and waits[2].when(waits[0]) == "now"
+    blocks = side("a grid of 64 blocks on 132 SMs")
+    assert blocks.when(side("a grid of 32 blocks on 132 SMs")) == "now"
+    assert blocks.when(blocks) == "still" and blocks.when(None) == "now"
+
+
+def test_a_warpgroup_that_waits_for_its_products_is_at_no_barrier() -> None:
+    table = waits(barrier=900, selected=100)
+    assert limit(launch(table=table)).words == "waiting at barriers, 90% of warp time"
+    text = ("WARPGROUP.DEPBAR.LE gsb0, 0x0", *table.text[1:])
+    found = limit(launch(table=structs.replace(table, text=text)))
+    assert found.id == "latency"
+    assert found.words == "latency: barrier stalls of warpgroups (wgmma), 90% of warp time"

@@ -129,7 +129,9 @@ def test_an_interval_needs_two_runs_and_decides_then() -> None:
     assert found.change_s.low == pytest.approx(-1e-7 - 4.303 * 3.266e-9, rel=1e-3)
     assert total(found.old.survey).n == 3
     wide = [trace(("gemm", x)) for x in (500, 1000, 1500)]
-    assert not compare_programs(capture(*wide), capture(*fast)).moved
+    same = compare_programs(capture(*wide), capture(*fast))
+    assert not same.moved and same.share(1.0) is None
+    assert found.share(found.change_s.value) == 1.0
     one = compare_programs(capture(slow[0]), capture(fast[0]))
     assert not one.interval_known and one.change_s.low == one.change_s.high
     assert student(1) == 12.706 and student(1000) == 1.96

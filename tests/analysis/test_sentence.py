@@ -247,8 +247,22 @@ def test_a_time_that_only_the_profiler_saw_is_told_as_such() -> None:
         new_time=make_timing(1e-3),
     )
     assert told.sentence.startswith(
-        "v3 and v2 are equally fast within their intervals. Under the profiler v3 is 1.10× slower."
+        "v3 and v2 are equally fast within their intervals. Under the profiler v3 is 1.10× slower. "
+        "Instructions executed rose 50.0 k → 60.0 k (+20.0%)"
     )
+    assert [stop.kind for stop in told.strip][:1] == ["time"]
+
+
+def test_of_a_time_that_only_the_profiler_saw_the_profilers_clock_is_a_cause() -> None:
+    table = make_instructions(inst_executed={1: 50_000})
+    sides = [
+        at(seconds, 50_000.0, table, **{"smsp__cycles_elapsed.avg.per_second": clock})
+        for seconds, clock in ((1e-3, 2.0e9), (1.1e-3, 1.8e9))
+    ]
+    time = make_timing(1e-3)
+    edit = edited(sides[1], "in[threadIdx.y", "in[1 + threadIdx.y")
+    told = story(sides[0], edit, old_time=time, new_time=time)
+    assert "The SM clock went 2.00 GHz → 1.80 GHz" in told.sentence
 
 
 def recorded(study: str, problem: str, *versions: str) -> list[Profile]:
@@ -304,3 +318,24 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
         "hunk 1 (line 38)",
         "shared wavefronts 102 M → 69.2 M (−32.0%)",
     ]
+
+
+def recorded(study: str, old: str, new: str, problem: str, device: str = "h200") -> Story:
+    store = Store(Path(__file__).parents[2] / "profiles")
+    before, after = (
+        store.get(study=study, version=version, problem=problem, device=device)
+        for version in (old, new)
+    )
+    return explain(before, after, compare(before, after))
+
+
+def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:
+    """192 bytes of shared memory came with the registers, and no block fewer fits for them."""
+    story = recorded("conv2d_direct", "v3", "v4", "n4096")
+    assert "registers per thread 95 → 150" in story.sentence
+    assert "shared memory" not in story.sentence
+
+
+def test_no_kernel_changed_most_where_all_of_them_took_as_long() -> None:
+    told = recorded("conv2d_half", "v10", "v11", "n32_c128", "h100-80gb-hbm3").sentence
+    assert "equally fast" in told and "changed most" not in told

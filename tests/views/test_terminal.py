@@ -283,6 +283,8 @@ def test_column_heads_tell_long_kernel_names_apart() -> None:
     assert "…ansposeSmem" in text and "…poseSmemPad" in text
     text = render(diff_view(compare(old, new, labels=("gemm-division", "gemm-multiplication"))))
     assert re.search(" …division +…multiplica…", text)
+    text = render(diff_view(compare(old, new, labels=("@a::softmax", "@b::softmax"))))
+    assert re.search(" @a::softmax +@b::softmax", text)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])

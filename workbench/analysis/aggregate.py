@@ -166,7 +166,11 @@ class _Weighted:
             first = readings[0]
             return first if isinstance(first, Missing) else Missing("no launch holds it")
         ncu = known[0][0].ncu
-        several = "1 launch" if len(known) == 1 else f"{len(known)} launches"
+        if len(known) == 1:
+            at = next(n for n, reading in enumerate(readings) if isinstance(reading, Reading))
+            one, kernel = known[0][0].value, self._launches[at].kernel
+            return Combined(one, counter.unit, ncu, f"of {kernel}")
+        several = f"{len(known)} launches"
         if counter.over_launches == "sum":
             total = sum(reading.value for reading, _ in known)
             return Combined(total, counter.unit, ncu, f"sum of {several}")

@@ -40,6 +40,8 @@ Movement = Literal["better", "worse", "changed", "same", "missing"]
 
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
+#: Counters of blocks on an SM by what each resource leaves room for.
+_BLOCKS_THAT_FIT = "occupancy_limit_"
 
 
 class Side(Record, frozen=True):
@@ -115,6 +117,11 @@ class Comparison(Record, frozen=True):
         old, new = float(duration.old), float(duration.new)
         return Speed(old_s=old, new_s=new, moved=duration.moved, profiled=True)
 
+    @property
+    def profiler_alone(self) -> bool:
+        """Whether the time moved under the profiler, and the recorded one did not."""
+        return self.time is not None and not self.time.moved and self["duration"].moved
+
     def __getitem__(self, counter_id: str) -> Delta:
         for delta in self.counters:
             if delta.id == counter_id:
@@ -176,22 +183,18 @@ def compare(
             _remedy(old, new),
         )
     time = time_change(old_time, new_time, across=across)
-    deltas = tuple(_delta(c, before[c.id], after[c.id]) for c in catalog())
+    resized = _resized(before["threads_per_block"], after["threads_per_block"])
+    deltas = tuple(_delta(c, before[c.id], after[c.id], resized=resized) for c in catalog())
     warnings = _warnings(both.old, both.new, before, after)
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
     if time is not None:
         duration, clock = (next(d for d in deltas if d.id == n) for n in ("duration", "sm_clock"))
-        if duration.old and duration.new:
+        # Where but one of them moved, the step's sentence says so.
+        if duration.old and duration.new and time.moved and duration.moved:
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
             warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
-    if time is not None and not time.moved:
-        count = sum(delta.moved for delta in deltas)
-        if count:
-            warnings.append(
-                f"{several(count, 'counter')} moved, but the time did not leave its interval"
-            )
     return Comparison(
         old=_side(old, names[0]),
         new=_side(new, names[1]),
@@ -302,7 +305,16 @@ def _warnings(
 # --- one counter, one time ---------------------------------------------------------
 
 
-def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -> Delta:
+def _resized(old: Combined | Missing, new: Combined | Missing) -> bool:
+    """Whether a block has another number of threads."""
+    return isinstance(old, Combined) and isinstance(new, Combined) and old.value != new.value
+
+
+def _delta(
+    counter: Counter, old: Combined | Missing, new: Combined | Missing, *, resized: bool
+) -> Delta:
+    # Of blocks of another size more are neither better nor worse.
+    better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
     values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
     known = old if isinstance(new, Missing) else new
     ncu = known.ncu if isinstance(known, Combined) else (counter.names or counter.formulas)[0]
@@ -313,7 +325,7 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
         title=counter.title,
         group=counter.group,
         unit=counter.unit,
-        better=counter.better,
+        better=better,
         ncu=ncu,
         old=values[0],
         new=values[1],
@@ -335,8 +347,8 @@ def _delta(counter: Counter, old: Combined | Missing, new: Combined | Missing) -
     verdict: Movement = "same"
     if moved:
         verdict = "changed"
-        if counter.better:
-            verdict = "better" if (delta < 0) == (counter.better == "lower") else "worse"
+        if better:
+            verdict = "better" if (delta < 0) == (better == "lower") else "worse"
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
 

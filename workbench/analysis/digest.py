@@ -9,7 +9,7 @@ linked to a hunk, and where none is known its heaviest counter.
 from __future__ import annotations
 
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.story import Chapter, Story
+from workbench.analysis.story import Chapter, Story, Tie
 from workbench.analysis.weight import Scale, most_moved, ranked
 
 #: First and last line, 1-based; empty where the last is before the first.
@@ -27,6 +27,20 @@ def leading(story: Story) -> tuple[Chapter, ...]:
 
     told = [one for one in story.chapters if one.ties or one.hunk.id in named]
     return tuple(sorted(told or story.chapters, key=rank))
+
+
+def beyond(story: Story, most: int) -> tuple[Tie, ...]:
+    """What no hunk explains alone: the `most` ties with the longest time, in the story's order.
+
+    Unknown source has a say whatever its time is.
+    """
+    ties = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
+
+    def rank(tie: Tie) -> tuple[bool, float]:
+        return tie.link != "unknown", -abs(tie.time.delta_s) if tie.time is not None else 0.0
+
+    chosen = sorted(ties, key=rank)[:most]
+    return tuple(tie for tie in ties if tie in chosen)
 
 
 def telling(comparison: Comparison, story: Story, scale: Scale, most: int) -> tuple[Delta, ...]:

@@ -11,10 +11,11 @@ and `Not selected` are no stalls and never a limit
 from __future__ import annotations
 
 import math
+import re
 from typing import Literal
 
 from workbench.analysis.aggregate import main_launch, value_of
-from workbench.analysis.stalls import breakdown, stall_words
+from workbench.analysis.stalls import BARRIER, barrier_waits, breakdown, stall_words
 from workbench.analysis.weight import WELL
 from workbench.gpus import chip_for
 from workbench.model import Device, Launch, Profile, Record
@@ -39,6 +40,10 @@ _WAITED = 0.10
 #: memory, the answers come through them as well.
 _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
+#: From this part of the barrier samples on, it is barriers that warps wait at.
+_AT_BARRIERS = 0.5
+#: What may differ in the words of one and the same limit.
+_SHARE = re.compile(r"\d+%")
 #: From this share on such a unit limits whoever waits: 80% is what ncu's rules call a bottleneck.
 _BOTTLENECK = 80.0
 
@@ -150,6 +155,11 @@ class Limit(Record, frozen=True):
     share: float
     others: tuple[Load, ...] = ()
 
+    def when(self, before: Limit | None) -> str:
+        """``still`` where the side before had the same limit in the same words, but for a share."""
+        same = before is not None and _SHARE.sub("", before.words) == _SHARE.sub("", self.words)
+        return "still" if same else "now"
+
 
 def loads(launch: Launch) -> tuple[Load, ...]:
     """How busy every resource was that the launch has a share of, the busiest first."""
@@ -217,9 +227,12 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
     first = waits[0]
     share = 100 * first.share
     part = f"{share:.0f}% of warp time"
-    if first.state.id == "barrier_stall":
-        return Limit(id="sync", words=f"waiting at barriers, {part}", share=share, others=busy[:1])
     words = f"latency: {stall_words(first.state.id)}, {part}"
+    if first.state.id == BARRIER:
+        if barrier_waits(launch)[0] >= _AT_BARRIERS:
+            words = f"waiting at barriers, {part}"
+            return Limit(id="sync", words=words, share=share, others=busy[:1])
+        words = f"latency: barrier stalls of warpgroups (wgmma), {part}"
     return Limit(id="latency", words=words, share=share, others=busy[:1])
 
 

@@ -10,6 +10,7 @@ the ratios.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
@@ -21,6 +22,9 @@ from workbench.model import Launch, LineKey, Number, Profile, Record, line_count
 #: Catalog ids: the group of warp states, and the samples.
 GROUP = "stalls"
 SAMPLES = "warp_samples"
+#: Warps that wait for the others of their block; the four of a warpgroup wait for their products
+#: (``wgmma.wait_group``) in the same state.
+BARRIER = "barrier_stall"
 
 #: What a warp did in the states that are no stalls.
 _WELL_WORDS = {"selected": "issuing", "not_selected": "ready"}
@@ -163,6 +167,25 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
         out.append(HotLine(key=key, samples=count, share=count / total, stalls=tuple(stalls)))
     out.sort(key=lambda line: (-line.samples, line.key))
     return tuple(out)
+
+
+def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
+    """The part (0-1) of the barrier samples that are no warpgroup's, and the line with most.
+
+    1 and no line where no samples are known by instruction.
+    """
+    table = launch.instructions
+    name = line_metric(launch, catalog()[BARRIER])
+    column = table.columns.get(name) if name else None
+    whole: Number = 0
+    lines: dict[LineKey, Number] = defaultdict(int)
+    for row, count in zip(column.rows, column.values, strict=True) if column else ():
+        whole += count
+        if "WARPGROUP." not in table.text[row]:
+            lines[table.file[row], table.line[row]] += count
+    known = {key: count for key, count in lines.items() if key[1] > 0 and count}
+    best = max(known, key=lambda key: known[key], default=None)
+    return (sum(lines.values()) / whole if whole else 1.0), best
 
 
 #: A panel, gutters and both sides of a step ask for the same launch.

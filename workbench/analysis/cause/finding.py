@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from workbench.analysis.aggregate import combine, main_launch
@@ -146,7 +147,7 @@ def find_cause(
         limit_old=limit_of(old),
         limit_new=limit_of(new),
         active=_active(*sides),
-        room=_room(comparison),
+        room=_room(comparison, occupancy),
         doubts=doubts,
     )
 
@@ -177,17 +178,31 @@ def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
     return parts[0], parts[1]
 
 
-#: What decides how many blocks fit on an SM.
-_ROOM = ("registers", "threads_per_block", "static_shared", "dynamic_shared")
+#: What decides how many blocks fit on an SM, with the cause that it is of.
+_ROOM = {
+    "registers": "registers",
+    "threads_per_block": "block size",
+    "static_shared": "shared memory",
+    "dynamic_shared": "shared memory",
+}
 
 
 #: Two ratios that agree within this part are one.
 _AGREE = 0.1
 
 
-def _room(comparison: Comparison) -> tuple[Delta, ...]:
-    names = ("threads_per_block",) if _by_size(comparison) else _ROOM
-    return tuple(delta for name in names if (delta := comparison[name]).moved)
+def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
+    """What moved occupancy its way; what only changed beside it is no reason of it."""
+    names = ("threads_per_block",) if _by_size(comparison) else tuple(_ROOM)
+    moved = tuple(delta for name in names if (delta := comparison[name]).moved)
+    if _by_size(comparison) or not occupancy:
+        return moved
+    way = float(comparison["achieved_occupancy"].delta or 0)
+    points: dict[str, float] = defaultdict(float)
+    for split in occupancy:
+        for cause, amount in split.causes.items():
+            points[cause] += amount
+    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
 
 
 def _by_size(comparison: Comparison) -> bool:

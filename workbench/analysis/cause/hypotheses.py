@@ -136,7 +136,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     if not duration.old or not duration.new:
         return ()
     change = math.log(duration.new / duration.old)
-    if comparison.time is not None:
+    if comparison.time is not None and not comparison.profiler_alone:
         # Outside of the profiler is what counts; where it went the other way, no counter of the
         # profiler's run explains it.
         outside = math.log(comparison.time.new_s / comparison.time.old_s)
@@ -291,7 +291,7 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
     elif comparison["cycles"].moved and abs(idle) >= QUIET and not comparison["waves"].moved:
         out.append(("cycles", "tail", idle))
     # A time outside of the profiler passed at a clock of its own.
-    if abs(clock) >= QUIET and comparison.time is None:
+    if abs(clock) >= QUIET and (comparison.time is None or comparison.profiler_alone):
         out.append(("sm_clock", "clock", clock))
     return out
 

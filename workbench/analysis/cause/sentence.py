@@ -64,7 +64,8 @@ def tell(
         _one_without_the_other(comparison),
     ]
     speed = comparison.speed
-    if speed is None or speed.moved:
+    alone = comparison.profiler_alone
+    if speed is None or speed.moved or (alone and cause.proofs):
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
@@ -127,7 +128,9 @@ def _unseen(comparison: Comparison) -> str:
 
 
 def _by_kernel(comparison: Comparison) -> str:
-    """Of several kernels the one that changed most."""
+    """Of several kernels the one that changed most, where they changed at all together."""
+    if not comparison["duration"].moved:
+        return ""
     matched = [change for change in comparison.kernels if change.matched]
     speaker = speaking(comparison.kernels)
     if len(matched) < 2 or speaker is None or not speaker.moved:
@@ -139,8 +142,7 @@ def _one_without_the_other(comparison: Comparison) -> str:
     """A time that moved without a counter, or counters without the time."""
     number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
     speed = comparison.speed
-    seen = speed is not None and not speed.moved and comparison["duration"].moved
-    if speed is None or speed.moved == bool(number) or seen:
+    if speed is None or speed.moved == bool(number) or comparison.profiler_alone:
         return ""
     if speed.moved:
         return "No counter moved with it."
@@ -301,5 +303,4 @@ def _limits(comparison: Comparison, cause: Cause) -> list[str]:
 def _limit(old: Limit | None, new: Limit | None) -> str:
     if new is None:
         return ""
-    still = old is not None and old.id == new.id and new.id != "latency"
-    return f"The limit is {'still' if still else 'now'} {new.words}."
+    return f"The limit is {new.when(old)} {new.words}."

@@ -34,14 +34,16 @@ class Stop(Record, frozen=True):
 
 def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
     """The stops of a step, in order."""
-    end = [limit_stop(cause.limit_new)] if cause.limit_new is not None else []
+    new = cause.limit_new
+    end = [limit_stop(new, f"{new.when(cause.limit_old)} ")] if new is not None else []
     if cause.other_work:
         head = headline(cause.doubts).partition(":")[0]
         doubt = Stop(text=head, kind="doubt")
         if {each.kind for each in cause.doubts if each.certain} != {"devices"}:
             return (doubt, *end)
         begin = [limit_stop(cause.limit_old, "")] if cause.limit_old is not None else []
-        return (*begin, doubt, *_time(comparison), *end)
+        here = [limit_stop(new)] if new is not None else []
+        return (*begin, doubt, *_time(comparison), *here)
     out = []
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]

@@ -6,10 +6,11 @@ from collections import defaultdict
 
 from workbench.analysis.arithmetic import lane_width
 from workbench.analysis.blame.kernel import code_of
-from workbench.analysis.blame.queues import issues
+from workbench.analysis.blame.queues import COPIES, LONG, issues
 from workbench.analysis.machine.code import role
+from workbench.analysis.remarks import is_misread
 from workbench.counters import catalog, line_metric
-from workbench.model import Launch, LineKey, Number, line_counters
+from workbench.model import Launch, LineKey, Number
 
 #: Roles that do the job's arithmetic, and those that only say where, when and how often.
 WORK = frozenset({"product", "floating point"})
@@ -26,6 +27,7 @@ class Mix:
     Attributes:
         issued: Warp instructions by role.
         total: All of them.
+        copies_alone: Asynchronous copies bring in data, and no load of a warp.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -35,9 +37,11 @@ class Mix:
         self._plain: dict[str, Number] = defaultdict(int)
         self._overhead: dict[LineKey, Number] = defaultdict(int)
         operations, lines, files = code_of(launch).operations, table.line, table.file
+        opcodes: set[str] = set()
         for row, count in issues(table).items():
             operation = operations[row]
             kind = role(operation)
+            opcodes |= {operation.opcode} if count else set()
             self.issued[kind] += count
             if operation.opcode in _PLAIN.get(kind, ()):
                 self._plain[kind] += count
@@ -45,6 +49,7 @@ class Mix:
             if kind in OVERHEAD and lines[row] > 0:
                 self._overhead[files[row], lines[row]] += count
         self.total = sum(self.issued.values())
+        self.copies_alone = bool(opcodes & COPIES) and not opcodes & LONG
 
     def part(self, roles: frozenset[str]) -> float:
         """Part of the instructions issued (0-1) that have these roles."""
@@ -65,16 +70,32 @@ class Mix:
 
 
 def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
-    """The source line with most of a counter (less another one); None where none has any."""
-    more, fewer = (
-        line_metric(launch, catalog()[name]) if name else None for name in (counter, less)
-    )
-    if more is None:
-        return None
-    amounts = {
-        key: values.get(more, 0) - (values.get(fewer, 0) if fewer else 0)
-        for key, values in line_counters(launch).items()
-        if key[1] > 0
-    }
+    """The source line with most of a counter (less another one); None where none has any.
+
+    Of what ncu misreads nothing is known, and no line is blamed for it.
+    """
+    table = launch.instructions
+    amounts: dict[LineKey, Number] = defaultdict(int)
+    for row, amount in _rows(launch, counter, less).items():
+        if table.line[row] > 0 and not is_misread(table.text[row]):
+            amounts[table.file[row], table.line[row]] += amount
     best = max(amounts, key=lambda key: amounts[key], default=None)
     return best if best is not None and amounts[best] > 0 else None
+
+
+def misread(launch: Launch, counter: str, less: str) -> Number:
+    """How much of a counter (less another one) lies on instructions that ncu misreads."""
+    table = launch.instructions
+    rows = _rows(launch, counter, less)
+    return sum(amount for row, amount in rows.items() if is_misread(table.text[row]))
+
+
+def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
+    """Instruction -> its part of a counter, less that of another one; {} where none is known."""
+    names = [line_metric(launch, catalog()[name]) if name else None for name in (counter, less)]
+    out: dict[int, Number] = defaultdict(int)
+    for name, sign in zip(names, (1, -1), strict=True) if names[0] else ():
+        column = launch.instructions.columns.get(name) if name else None
+        for row, value in zip(column.rows, column.values, strict=True) if column else ():
+            out[row] += sign * value
+    return out

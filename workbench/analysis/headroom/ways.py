@@ -14,10 +14,16 @@ from collections.abc import Callable, Iterator
 from workbench.analysis.aggregate import readings_of, value_of
 from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
 from workbench.analysis.headroom import Kind, Way
-from workbench.analysis.headroom.mix import OVERHEAD, WORK, Mix, heaviest_line
+from workbench.analysis.headroom.mix import (
+    OVERHEAD,
+    WORK,
+    Mix,
+    heaviest_line,
+    misread,
+)
 from workbench.analysis.limit import FULL, loads
-from workbench.analysis.stalls import breakdown, sampled_lines, stall_words
-from workbench.counters import Reading
+from workbench.analysis.stalls import barrier_waits, breakdown, sampled_lines, stall_words
+from workbench.counters import Reading, catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Device, Launch, LineKey
 from workbench.units import listed, quantity
@@ -137,6 +143,8 @@ def _bound(
 def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
     """The part (0-1) of a count that is in excess of what lanes asked for."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
+    if excess and f"{whole}_ideal" in catalog():
+        excess -= misread(seen.launch, whole, f"{whole}_ideal")
     if not total or excess <= 0:
         return None
     part = excess / total
@@ -230,13 +238,19 @@ def _overlap(seen: Examined) -> Way | None:
     found = _bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
     line = seen.line_waiting(("long_scoreboard",))
     words = "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
+    if seen.mix.copies_alone:
+        words = "Start copies from global memory earlier: more stages under way at a time"
     return _made("overlap", found, words, 2, "long_scoreboard", line)
 
 
 def _barriers(seen: Examined) -> Way | None:
-    went = seen.went({"sm": 0.0}, ("barrier_stall",))
-    found = _bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
-    line = seen.line_waiting(("barrier_stall",))
+    share, words = seen.went({"sm": 0.0}, ("barrier_stall",))
+    held, line = barrier_waits(seen.launch)
+    # The warps of a warpgroup wait for one another's products in the same state.
+    if held < 1.0:
+        share *= held
+        words = f"warps spend {share:.0%} of their time in barrier stalls that are not of wgmma"
+    found = _bound(seen, (1.0, ""), (share, words), _ISSUING | _L1 | _FAR)
     words = "Wait at fewer barriers: double buffering, or smaller blocks"
     return _made("barriers", found, words, 2, "barrier_stall", line)
 

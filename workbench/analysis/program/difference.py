@@ -76,6 +76,10 @@ class ProgramDifference(Record, frozen=True):
         """The program's time on the GPU, before and after, in seconds."""
         return total(self.old.survey), total(self.new.survey)
 
+    def share(self, seconds: float) -> float | None:
+        """Part of the program's change that some seconds are; None where it did not change."""
+        return seconds / self.change_s.value if self.moved and self.change_s.value else None
+
     @property
     def interval_known(self) -> bool:
         """Whether both sides have runs enough for an interval."""

@@ -128,13 +128,12 @@ def _line(title: str, difference: ProgramDifference, rows: Sequence[WorkChange])
 def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
     before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
     launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
-    whole = difference.change_s.value
-    share = (after - before) / whole if whole else 0.0
+    share = difference.share(after - before)
     return (
         quantity(before, "s") if before else "—",
         quantity(after, "s") if after else "—",
         f"{signed(after - before, 's')} {relative(before, after)}".replace(" —", ""),
-        quantity(100 * share, "%") if whole else "—",
+        quantity(100 * share, "%") if share is not None else "—",
         " → ".join(dict.fromkeys(map(count_words, launches))),
     )
 
@@ -142,14 +141,13 @@ def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[s
 def _raw(difference: ProgramDifference, row: WorkChange, name: str) -> dict[str, Any]:
     old_s, new_s = difference.seconds(row)
     launches = difference.launches(row)
-    whole = difference.change_s.value
     return {
         "kernel": name,
         "fate": row.fate,
         "old_s": old_s if row.old else None,
         "new_s": new_s if row.new else None,
         "change_s": new_s - old_s,
-        "share": (new_s - old_s) / whole if whole else None,
+        "share": difference.share(new_s - old_s),
         "old_launches": launches[0] if row.old else None,
         "new_launches": launches[1] if row.new else None,
     }

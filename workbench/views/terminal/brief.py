@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from workbench.analysis.digest import excerpt, leading
+from workbench.analysis.digest import beyond, excerpt, leading
 from workbench.analysis.stalls import stall_words
 from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.analysis.weight import WELL
@@ -84,8 +84,7 @@ def brief_view(
 def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
     """What no hunk explains, and what is not shown."""
     out: list[RenderableType] = []
-    told = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
-    for tie in told[: detail.others]:
+    for tie in beyond(story, detail.others):
         title = {
             "launch": _launch(tie),
             "symbol": f"Shared by {tie.together}, linked by {_names(tie)}",

@@ -208,7 +208,9 @@ def _counters(comparison: Comparison, shown: Sequence[Delta], width: int) -> Ren
     )
     rules = list(dict.fromkeys(clean(delta.rule) for delta in shown if delta.rule))
     marks = dict(zip(rules, _MARKS, strict=False)) if len(rules) > 1 else {}
-    labels = [clean(side.label.rpartition("::")[2]) for side in (comparison.old, comparison.new)]
+    labels = [clean(side.label) for side in (comparison.old, comparison.new)]
+    kernels = [label.rpartition("::")[2] for label in labels]
+    labels = kernels if len(set(kernels)) > 1 else labels
     heading = [
         "",
         *heads((labels[0], labels[1]), _HEAD),

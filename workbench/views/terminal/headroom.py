@@ -30,7 +30,10 @@ def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[Re
     body: list[RenderableType] = []
     if panel.hot is not None:
         stall = waited_most(panel.hot)
-        waits = f", mostly in {stall_words(stall[0].id)}" if stall is not None else ""
+        waits = ""
+        if stall is not None:
+            part = quantity(100.0 * stall[1], "%")
+            waits = f", {part} of them in {stall_words(stall[0].id)}"
         hot = Text(f"hottest line  {_place(profile, panel.hot.key)}: ")
         hot.append(f"{quantity(100.0 * panel.hot.share, '%')} of the samples{waits}")
         body += [hot, *_code(profile, panel.hot.key)]

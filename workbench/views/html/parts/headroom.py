@@ -116,7 +116,7 @@ def _hot(panel: Panel, profile: Profile, anchor: Anchor) -> HotSpot | None:
         href=href,
         code=code,
         share=percent(panel.hot.share),
-        stall=stall_words(stall[0].id) if stall is not None else "",
+        stall=f"{percent(stall[1])} of them in {stall_words(stall[0].id)}" if stall else "",
     )
 
 
