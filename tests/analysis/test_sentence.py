@@ -265,19 +265,26 @@ def test_of_a_time_that_only_the_profiler_saw_the_profilers_clock_is_a_cause() -
     assert "The SM clock went 2.00 GHz → 1.80 GHz" in told.sentence
 
 
-def recorded(study: str, problem: str, *versions: str) -> list[Profile]:
+def sides(
+    study: str, old: str, new: str, problem: str, device: str = "h200"
+) -> tuple[Profile, Profile]:
     store = Store(Path(__file__).parents[2] / "profiles")
-    pick = {"study": study, "problem": problem, "device": "h200"}
-    return [store.get(version=version, **pick) for version in versions]
+    pick = {"study": study, "problem": problem, "device": device}
+    return store.get(version=old, **pick), store.get(version=new, **pick)
+
+
+def recorded(study: str, old: str, new: str, problem: str, device: str = "h200") -> Story:
+    before, after = sides(study, old, new, problem, device)
+    return explain(before, after, compare(before, after))
 
 
 def test_cycles_are_not_told_of_blocks_that_ended_less_evenly() -> None:
-    stops = [stop.text for stop in story(*recorded("conv2d_tile", "c6", "v10", "v11")).strip]
+    stops = [stop.text for stop in recorded("conv2d_tile", "v10", "v11", "c6").strip]
     assert stops[:2] == ["the launch", "SMs active 87% → 85% of the time"]
 
 
 def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
-    old, new = recorded("conv2d_half", "n32_c128", "v17", "v18")
+    old, new = sides("conv2d_half", "v17", "v18", "n32_c128")
     comparison = compare(old, new)
     told = explain(old, new, comparison)
     nobody = structs.replace(told.cause.proofs[0], place=Origin(link="elsewhere"), beside=None)
@@ -318,15 +325,6 @@ def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(
         "hunk 1 (line 38)",
         "shared wavefronts 102 M → 69.2 M (−32.0%)",
     ]
-
-
-def recorded(study: str, old: str, new: str, problem: str, device: str = "h200") -> Story:
-    store = Store(Path(__file__).parents[2] / "profiles")
-    before, after = (
-        store.get(study=study, version=version, problem=problem, device=device)
-        for version in (old, new)
-    )
-    return explain(before, after, compare(before, after))
 
 
 def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:
