@@ -56,12 +56,22 @@ class Tally:
     want: float = 0.0
     same: int = 0
     lines: int = 0
+    timed: int = 0  # lines whose count the emulator says to depend on timing
+    timed_same: int = 0
+    timed_seen: float = 0.0
+    timed_want: float = 0.0
     apart: list[str] = field(default_factory=list)
 
     @property
     def deviation(self) -> float | None:
         """Relative deviation of the total; None where there is nothing to compare."""
         return self.seen / self.want - 1 if self.want else None
+
+    @property
+    def known(self) -> float | None:
+        """The same of the lines whose count does not depend on timing."""
+        want = self.want - self.timed_want
+        return (self.seen - self.timed_seen) / want - 1 if want else None
 
 
 @dataclass(slots=True)
@@ -79,6 +89,7 @@ class Agreement:
     sampled: float
     misread: int = 0
     lines_left_out: int = 0
+    timed: tuple[Place, ...] = ()  # lines whose counts depend on timing
 
 
 def recorded_place(profile: Profile, launch: Launch, row: int) -> Place:
@@ -174,6 +185,7 @@ def compare(
     want: dict[Place, float],
     margin: dict[Place, float],
     least: float = 0.0,
+    timed: frozenset[Place] = frozenset(),
 ) -> Tally:
     """Lines that agree, totals, and the lines that differ in words.
 
@@ -182,6 +194,7 @@ def compare(
         want: What was recorded.
         margin: Standard errors of what was counted.
         least: Share of a count by which a line may differ in any case.
+        timed: Lines whose count depends on timing.
     """
     column = Tally(sum(seen.values()), sum(want.values()))
     for place in sorted({*seen, *want}):
@@ -189,12 +202,18 @@ def compare(
         if not ours and not theirs:
             continue
         column.lines += 1
+        same = column.same
         if abs(ours - theirs) <= max(
             0.5, _ERRORS * margin.get(place, 0.0), least * max(ours, theirs)
         ):
             column.same += 1
         else:
             column.apart.append(f"{place[0]}:{place[1]} {ours:,.0f} for {theirs:,.0f}")
+        if place in timed:
+            column.timed += 1
+            column.timed_same += column.same - same
+            column.timed_seen += ours
+            column.timed_want += theirs
     return column
 
 
@@ -265,6 +284,8 @@ def agreement(
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
         outcome = _run(module, launch_of(resolved, built.build, Limits(), memory), arena, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
+        places = {counted_place(module, row) for row in outcome.timed}
+        timed = frozenset(groups.get(place, place) for place in places)
         columns = {}
         for name in COUNTERS:
             without = missing if name in MISREAD else None
@@ -275,6 +296,7 @@ def agreement(
                 grouped(want, groups, without),
                 grouped(margin, groups, without),
                 0.0 if outcome.sampled == 1 else _SAMPLED,
+                timed,
             )
         executed = sum(recorded_lines(profile, launch, "inst_executed").values())
         estimate = outcome.machine_code().total
@@ -286,6 +308,7 @@ def agreement(
                 outcome.sampled,
                 len(missing.rows),
                 len(missing.places),
+                tuple(sorted(timed)),
             )
         )
     return out

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.agreement.__main__ import HEADINGS, summary
 from benchmarks.agreement.lines import Agreement, agreement, compare, cost
 from workbench.analysis.remarks import is_misread
 from workbench.emulator.ptx.instructions import Instr, Loc
@@ -264,3 +265,17 @@ def test_a_sample_is_chosen_by_what_products_take(opcode: str, expected: int) ->
 def test_a_pilot_leaves_no_ticket_taken() -> None:
     """A few blocks run first to judge the size; the launch itself begins with what it was given."""
     holds("scan", "v3")
+
+
+def test_lines_that_depend_on_timing_are_counted_apart_and_with_the_rest() -> None:
+    lines = {("k.cu", 1): 10.0, ("k.cu", 2): 4.0}
+    column = compare(
+        lines, {("k.cu", 1): 10.0, ("k.cu", 2): 8.0}, {}, 0.0, frozenset({("k.cu", 2)})
+    )
+    assert (column.same, column.lines, column.timed, column.timed_same) == (1, 2, 1, 0)
+    assert column.known == 0.0
+    assert column.deviation == pytest.approx(-4 / 18)
+    found = Agreement("k", dict.fromkeys(HEADINGS, column), -0.5, 1.0, timed=(("k.cu", 2),))
+    text, met = summary([("a v0", found)])
+    assert "1 of 2 lines agree" in text and "depend on timing 1 of 1 (100.0%)" in text
+    assert not met

@@ -24,6 +24,7 @@ from workbench.emulator.ptxas import MachineCode, estimate, in_pieces
 from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
+from workbench.emulator.timing import timed_blocks
 from workbench.emulator.turns import run_in_turns
 from workbench.errors import KernelError
 
@@ -70,6 +71,15 @@ class Outcome:
     def sampled(self) -> float:
         """Share of the grid's blocks that were run."""
         return self.blocks_run / self.launch.geometry.blocks
+
+    @property
+    def timed(self) -> list[Executed]:
+        """What ran as often as one order of the warps has it, of which a chip has many."""
+        geometry = self.launch.geometry
+        if geometry.blocks * geometry.warps == 1:
+            return []
+        loops = timed_blocks(self.program.graph)
+        return [row for row in self.rows if row.warps and (row.block in loops or row.site.meets)]
 
     @property
     def thread_instructions(self) -> int:

@@ -25,7 +25,7 @@ from workbench.emulator.ops.halves import KINDS as HALVES
 from workbench.emulator.ops.halves import function_of, join, split
 from workbench.emulator.ptx.instructions import SIZES, Addr, Instr, Reg
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run, put, writes_itself
-from workbench.emulator.state.lanes import Mask
+from workbench.emulator.state.lanes import WARP, Mask
 from workbench.emulator.state.values import F32, F64, SIGNED, UNSIGNED, Array, unsigned
 
 _PLAIN: dict[str, np.ufunc] = {
@@ -135,6 +135,14 @@ def _shared_cost(op: str, kind: str, size: int, *, counts: bool, together: bool)
     return atomic_cost
 
 
+def _meet(on: Array, words: Array) -> bool:
+    """Do lanes of several warps of a block want one word?"""
+    rows, threads = np.nonzero(on)
+    order = np.lexsort((words, rows))
+    same = (np.diff(rows[order]) == 0) & (np.diff(words[order]) == 0)
+    return bool((same & (np.diff(threads[order] // WARP) != 0)).any())
+
+
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``atom`` and ``red`` in global and shared memory; of a vector, each element for itself.
 
@@ -179,6 +187,8 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         lanes = rt.lanes
         on = lanes.full(M)
         where = np.broadcast_to(index, lanes.shape)[on]
+        if access.cost is spin_cost and space == "shared":
+            site.meets += _meet(on, where * size // max(size, 4))
         if rt.stores is not None and space == "global":
             rt.stores.forget(access.first(where), size * access.count)
         for at in range(access.count):

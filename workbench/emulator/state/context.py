@@ -38,12 +38,12 @@ def writes_itself(run: Run) -> Run:
 class CodeSite:
     """One instruction's place in the program: its counters, over all lanes and batches.
 
-    `on` counts lanes whose guard was true (used only where there is a guard).
+    `on` counts lanes whose guard was true, `meets` calls where warps meet in a loop of ptxas's.
     """
 
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
-        "wideal", "divergent",
+        "wideal", "divergent", "meets",
     )  # fmt: skip
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
     on: int
@@ -56,12 +56,12 @@ class CodeSite:
     wavefronts: int
     wideal: int
     divergent: int
+    meets: int
     ways: int
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
-        self.space, self.store, self.width = "", False, 0
-        self.joined = False  # ptxas makes it part of another load
+        self.space, self.store, self.width, self.joined = "", False, 0, False  # joined by ptxas
         self.reset()
 
     def reset(self) -> None:

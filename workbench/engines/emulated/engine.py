@@ -211,6 +211,16 @@ def _notices(emulation: Emulation) -> tuple[Notice, ...]:
         )
     ]
     for outcome in emulation.outcomes:
+        places = {emulation.module.where(row.instr.loc) for row in outcome.timed}
+        if places:
+            notices.append(
+                Notice(
+                    code="depends-on-timing",
+                    message=f"{outcome.launch.kernel}: how often {', '.join(sorted(places))} runs "
+                    "depends on which warps meet on a chip; counts of these lines, and totals "
+                    "that contain them, are those of one order of many.",
+                )
+            )
         if outcome.sampled < 1:
             notices.append(
                 Notice(

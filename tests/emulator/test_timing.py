@@ -1,0 +1,116 @@
+"""Which instructions run as often as the timing of warps has it, and which do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.emulator.conftest import Compile, execute
+
+pytestmark = pytest.mark.nvcc
+
+KERNELS = """
+extern "C" __global__ void spin(int* a) {
+  if (threadIdx.x == 0) {
+    while (atomicCAS(&a[0], 0, 1) != 0) {}
+    *(volatile int*)&a[1] += 1;
+    __threadfence();
+    atomicExch(&a[0], 0);
+  }
+}
+extern "C" __global__ void hold(int* a) {
+  bool done = false;
+  while (!done) {
+    if (atomicCAS(&a[0], 0, 1) == 0) {
+      *(volatile int*)&a[1] += 1;
+      __threadfence();
+      atomicExch(&a[0], 0);
+      done = true;
+    }
+  }
+}
+extern "C" __global__ void swaps(int* a) {
+  int seen, old = a[0];
+  do {
+    seen = old;
+    old = atomicCAS(&a[0], seen, __float_as_int(1.0f + __int_as_float(seen)));
+  } while (seen != old);
+}
+extern "C" __global__ void look_back(volatile int* a) {
+  if (threadIdx.x) return;
+  int before = 0;
+  if (blockIdx.x) while ((before = a[blockIdx.x - 1]) == 0) {}
+  __threadfence();
+  a[blockIdx.x] = before + 1;
+}
+extern "C" __global__ void counted(int* a) {
+  for (int i = 0; i < 3; ++i) atomicAdd(&a[threadIdx.x % 4], 1);
+}
+extern "C" __global__ void one_swap(int* a) {
+  for (int i = 0; i < 3; ++i) a[4 + threadIdx.x % 4] = atomicCAS(&a[0], i, i + 1) * 0;
+}
+extern "C" __global__ void fresh(volatile int* a) {
+  int sum = 0;
+  for (int i = 0; i < 4; ++i) sum += a[i];
+  a[4] = sum * 0;
+}
+extern "C" __global__ void until(int* a) {
+  __shared__ volatile int left;
+  if (threadIdx.x == 0) left = 3;
+  __syncthreads();
+  while (left) {
+    __syncthreads();
+    if (threadIdx.x == 0) left = left - 1;
+    __syncthreads();
+  }
+}
+extern "C" __global__ void words(unsigned long long* a) {
+  __shared__ unsigned long long sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, 1ull + threadIdx.x);
+  __syncthreads();
+  if (threadIdx.x == 0) a[0] = sum;
+}
+extern "C" __global__ void own_words(unsigned long long* a) {
+  __shared__ unsigned long long sum[32];
+  sum[threadIdx.x / 32] = 0;
+  __syncwarp();
+  atomicAdd(&sum[threadIdx.x / 32], 1ull + threadIdx.x);
+}
+extern "C" __global__ void narrow(int* a) {
+  __shared__ int sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, (int)threadIdx.x);
+  __syncthreads();
+  if (threadIdx.x == 0) a[0] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "timed"),
+    [
+        ("spin", {"atom", "bra", "setp"}),
+        ("hold", {"atom"}),
+        ("swaps", {"atom", "bra", "setp"}),
+        ("look_back", {"ld", "bra", "setp"}),
+        ("words", {"atom"}),
+        ("counted", set()),
+        ("one_swap", set()),
+        ("fresh", set()),
+        ("until", set()),
+        ("own_words", set()),
+        ("narrow", set()),
+    ],
+)
+def test_what_depends_on_timing(cuda: Compile, kernel: str, timed: set[str]) -> None:
+    _, found = execute(cuda(KERNELS), kernel, {"a": np.zeros(32, "i4")}, ["a"], grid=4, block=64)
+    ops = {"atom" if row.instr.op == "red" else row.instr.op for row in found.timed}
+    assert bool(ops) == bool(timed) and timed <= ops
+
+
+def test_one_warp_alone_meets_nobody(cuda: Compile) -> None:
+    _, found = execute(cuda(KERNELS), "swaps", {"a": np.zeros(32, "i4")}, ["a"], block=32)
+    assert not found.timed
