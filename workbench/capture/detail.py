@@ -6,6 +6,7 @@ What ncu cannot do here is a notice that goes with the survey, which stays true 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Sequence
@@ -98,8 +99,12 @@ def take_detail(
         f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
         f"{several(len(picked.invocations), 'launch', 'launches')} of each"
     )
-    # The reader warms up while ncu runs.
-    with tempfile.TemporaryDirectory(prefix="workbench-") as holder, Standby() as standby:
+    # The reader warms up while ncu runs; of several kernels a second one reads half.
+    with (
+        tempfile.TemporaryDirectory(prefix="workbench-") as holder,
+        Standby() as standby,
+        Standby() if len(picked.works) > 1 else contextlib.nullcontext() as beside,
+    ):
         report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
         argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
         ended = run_program([*argv, *invocation.command], invocation, given)
@@ -115,7 +120,7 @@ def take_detail(
             fault = KernelError(why, "Its report was not kept.")
             return _without("detail-failed", fault, broken=True)
         try:
-            profile = read_report(report, timeout_s=_READ_S, standby=standby)
+            profile = read_report(report, timeout_s=_READ_S, standby=standby, beside=beside)
             symbols = report_symbols(read_raw(report), report)
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))

@@ -24,7 +24,7 @@ from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.files import AGAIN, exists, plain_report
-from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_parts
+from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_halves, read_parts
 from workbench.ncurep.notices import CODES, lacks
 from workbench.project import cache_folder
 
@@ -108,6 +108,7 @@ def read_report(
     *,
     timeout_s: float | None = None,
     standby: Standby | None = None,
+    beside: Standby | None = None,
     progress: Progress | None = None,
     choose: Choose | None = None,
 ) -> Profile:
@@ -119,6 +120,7 @@ def read_report(
             limit; of a large report, for each part.
         standby: A child process that waits for this report. What it reads is not cached:
             a report that we captured ourselves is read this once.
+        beside: Another one, which reads half of the kernels meanwhile.
         progress: Told of a large report how many launches are read, and of how many.
         choose: Which launches of a large report are wanted (None: all); one that is not large
             is read as a whole.
@@ -137,7 +139,12 @@ def read_report(
         container = read_container(plain, shown=path)
         size = plain.stat().st_size
         if size < LARGE:
-            profile = _extract(plain, path, timeout_s, standby)
+            halves = beside and read_halves(
+                plain,
+                lambda part: _extract(part, path, timeout_s, standby, keep=False),
+                lambda part: _extract(part, path, timeout_s, beside, keep=False),
+            )
+            profile = halves or _extract(plain, path, timeout_s, standby)
         else:
             keep = choose is not None or size < _KEPT
             common: dict[Any, Any] = {}
