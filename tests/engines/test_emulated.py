@@ -298,6 +298,18 @@ def test_the_bound_names_what_binds(profiles: dict[str, Profile]) -> None:
         assert bounds["ptx__bound_cycles_fma_pipe"] == pytest.approx(256**3 / 128 / 132)
 
 
+def test_counts_that_depend_on_timing_are_named_with_their_lines() -> None:
+    project = require_project(REPO / "tests" / "data" / "unseen")
+    study = load_study(project, "scan")
+    version, problem = study.version("v3"), study.problem("n512k")
+    made = ladders.profile(study, version, problem, seed=5, blocks=4)
+    (notice,) = [each for each in made.notices if each.code == "depends-on-timing"]
+    # The loops that wait for another block's state, not the sums before them.
+    file = "kernels/scan/v3_look_back.cu"
+    assert notice.message.startswith(f"scan: how often {file}:63, {file}:66, {file}:67 and ")
+    assert "may depend on which warps meet" in notice.message
+
+
 def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str, Profile]) -> None:
     study = load_study(ours, "sgemm")
     made = ladders.profile(study, study.version("v3"), study.problem("n256"), seed=5, blocks=12)

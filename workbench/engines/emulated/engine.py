@@ -32,7 +32,7 @@ from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
 from workbench.study.sources import source_hash
-from workbench.units import quantity
+from workbench.units import listed, quantity
 
 #: What versions are compiled for where nothing else is said: Hopper.
 DEFAULT_ARCH = "sm_90"
@@ -211,14 +211,15 @@ def _notices(emulation: Emulation) -> tuple[Notice, ...]:
         )
     ]
     for outcome in emulation.outcomes:
-        places = {emulation.module.where(row.instr.loc) for row in outcome.timed}
-        if places:
+        homes = {row.instr.loc.home: emulation.module.where(row.instr.loc) for row in outcome.timed}
+        if homes:
+            named = listed([homes[home] for home in sorted(homes)])
             notices.append(
                 Notice(
                     code="depends-on-timing",
-                    message=f"{outcome.launch.kernel}: how often {', '.join(sorted(places))} runs "
-                    "depends on which warps meet on a chip; counts of these lines, and totals "
-                    "that contain them, are those of one order of many.",
+                    message=f"{outcome.launch.kernel}: how often {named} runs may depend on "
+                    "which warps meet on a chip; counts of these lines, and totals that contain "
+                    "them, are those of one order of many.",
                 )
             )
         if outcome.sampled < 1:
