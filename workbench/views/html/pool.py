@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import workbench.processes.following  # noqa: F401 - what is forked here follows its parent
@@ -31,8 +32,14 @@ _MOST_PROCESSES = 6
 _SHARES = 8
 #: Thresholds of Python's search for cycles while pages are rendered.
 _COLLECTED = (100_000, 50, 100)
+#: Groups after which cycles are looked for in all that there is: ladders know their rungs, and
+#: rungs their ladders. Never, a process grew by a megabyte a profile; after each group, it would
+#: take a sixth of the time.
+_SWEPT = 4
 
 _Done = list[tuple[str, KeptPage]]
+#: Groups that this process has written.
+_written = count(1)
 #: What children inherit: set before they are forked.
 _plan: list[list[Page]] = []
 
@@ -93,7 +100,7 @@ def get_ready() -> None:
 def _seldom_collected() -> Iterator[None]:
     """Look for cycles seldom: pages are made of many small records, of which few are in any.
 
-    A tenth of the processor time; what is let go later is a ladder's worth of profiles.
+    A tenth of the processor time; ladders that are done are let go every few groups.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_COLLECTED)
@@ -161,4 +168,6 @@ def _write(out: Path, group: list[Page]) -> _Done:
             summary=result.summary,
         )
         done.append((page.path, kept))
+    if next(_written) % _SWEPT == 0:
+        gc.collect()
     return done

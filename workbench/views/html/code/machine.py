@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from workbench import units
 from workbench.analysis.machine.code import HunkCode, MachineDiff
-from workbench.analysis.machine.listing import Labels, labels_of
+from workbench.analysis.machine.listing import labels_of
 from workbench.model import Profile, Record
 from workbench.views.html.parts.common import width
 
@@ -60,9 +60,8 @@ class Machine:
         anchor: Anchor,
     ) -> None:
         self._sides, self._pages = sides, pages
-        # A line has ten instructions and more.
-        self._anchor = lru_cache(maxsize=None)(anchor)
-        self._labels = lru_cache(maxsize=8)(self._labels_of)
+        # A line has ten instructions and more. Not held: who knows the anchors holds the step.
+        anchor = lru_cache(maxsize=None)(anchor)
         several = len({one.code.kernel for one in codes}) > 1
         self._views: dict[int, list[HunkMachine]] = {}
         self.beside: dict[str, dict[str, object]] = {}
@@ -71,7 +70,7 @@ class Machine:
             key = f"m{one.hunk}-{one.launches[1]}"
             rows = chosen(one, min(_ROWS, left))
             left -= len(rows)
-            self.beside[key] = {"rows": self._rows(one, rows)}
+            self.beside[key] = {"rows": self._rows(one, rows, anchor)}
             every = len(one.code.rows) or one.code.old.instructions + one.code.new.instructions
             hidden = every - len(rows)
             view = HunkMachine(
@@ -87,26 +86,23 @@ class Machine:
         """The machine code of one hunk, kernel by kernel; none where it has no instruction."""
         return tuple(self._views.get(hunk, ()))
 
-    def _labels_of(self, side: int, launch: int) -> Labels:
-        return labels_of(self._sides[side].launches[launch])
-
-    def _rows(self, one: HunkCode, rows: Sequence[Row]) -> list[object]:
+    def _rows(self, one: HunkCode, rows: Sequence[Row], anchor: Anchor) -> list[object]:
         times = [listing.seconds for listing in one.listings]
         top = max(
             (own.get(row, 0.0) for n, own in enumerate(times) for row in _of_side(rows, n)),
             default=0.0,
         )
-        sides = [self._cells(one, n, [pair[n] for pair in rows], top) for n in (0, 1)]
+        sides = [self._cells(one, n, [pair[n] for pair in rows], top, anchor) for n in (0, 1)]
         return [list(pair) for pair in zip(*sides, strict=True)]
 
     def _cells(
-        self, one: HunkCode, side: int, rows: Sequence[int | None], top: float
+        self, one: HunkCode, side: int, rows: Sequence[int | None], top: float, anchor: Anchor
     ) -> Iterator[list[object] | None]:
         """Offset, address in the listing, time as words, bar and seconds, text, line, its keys."""
         listing, launch = one.listings[side], one.launches[side]
         table, times = listing.launch.instructions, listing.seconds
-        labels = self._labels(side, launch)
-        sources, anchor = self._sides[side].sources, self._anchor
+        profile = self._sides[side]
+        labels, sources = labels_of(profile.launches[launch]), profile.sources
         page = f"{self._pages[side]}#k{launch}-i" if self._pages[side] else ""
         for row in rows:
             if row is None:
