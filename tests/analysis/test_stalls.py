@@ -88,6 +88,15 @@ def test_the_reports_own_total_counts_where_there_is_one() -> None:
     assert [share for _, share in first.stalls] == [60 / 90] and second.stalls == ()
 
 
+def test_no_state_is_more_than_all_of_a_line() -> None:
+    # Counted in a pass of its own: 101 samples of a state on a line that has 100 in all.
+    table = make_instructions(
+        smsp__pcsamp_sample_count={0: 100}, smsp__pcsamp_warps_issue_stalled_barrier={0: 101}
+    )
+    (line,) = sampled_lines(make_launch(instructions=table))
+    assert line.samples == 100 and [share for _, share in line.stalls] == [1.0]
+
+
 def test_reports_without_a_total_add_up_their_states() -> None:
     launch = make_launch()
     columns = dict(launch.instructions.columns)

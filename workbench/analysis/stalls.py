@@ -162,7 +162,9 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
         count = counts[key]
         if key[1] <= 0 or not count:
             continue
-        stalls = [(state, counters[name] / count) for state, name in states if name in counters]
+        # States may have been counted in another pass than all samples, and be more of them.
+        whole = max(count, sum(counters.get(name, 0) for _, name in every))
+        stalls = [(state, counters[name] / whole) for state, name in states if name in counters]
         stalls.sort(key=lambda item: -item[1])
         out.append(HotLine(key=key, samples=count, share=count / total, stalls=tuple(stalls)))
     out.sort(key=lambda line: (-line.samples, line.key))
