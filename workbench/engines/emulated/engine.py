@@ -6,11 +6,14 @@ time, is absent from its profiles and never estimated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from workbench import __version__
 from workbench.compile.build import BuildResult, build, target
+from workbench.emulator.ptx.instructions import Module
+from workbench.emulator.run import Executed
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -201,6 +204,21 @@ def _small_problem(study: Study, version: Version) -> Problem:
     )
 
 
+def _lines(module: Module, rows: Iterable[Executed]) -> str:
+    """``lines 63, 66 and 67 of kernels/scan/v3.cu``, file by file; of a header's, its caller's."""
+    lines: dict[int, set[int]] = defaultdict(set)
+    for row in rows:
+        file, line = row.instr.loc.home
+        lines[file].add(line)
+    return listed(
+        [
+            f"line{'s' * (len(own) > 1)} {listed([str(line) for line in sorted(own)])} of "
+            f"{module.files.get(file, '?')}"
+            for file, own in sorted(lines.items())
+        ]
+    )
+
+
 def _notices(emulation: Emulation) -> tuple[Notice, ...]:
     notices = [
         Notice(
@@ -211,13 +229,12 @@ def _notices(emulation: Emulation) -> tuple[Notice, ...]:
         )
     ]
     for outcome in emulation.outcomes:
-        homes = {row.instr.loc.home: emulation.module.where(row.instr.loc) for row in outcome.timed}
-        if homes:
-            named = listed([homes[home] for home in sorted(homes)])
+        if outcome.timed:
+            named = _lines(emulation.module, outcome.timed)
             notices.append(
                 Notice(
                     code="depends-on-timing",
-                    message=f"{outcome.launch.kernel}: how often {named} runs may depend on "
+                    message=f"{outcome.launch.kernel}: how often {named} run may depend on "
                     "which warps meet on a chip; counts of these lines, and totals that contain "
                     "them, are those of one order of many.",
                 )
