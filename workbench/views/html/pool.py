@@ -12,11 +12,11 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 import workbench.processes.following  # noqa: F401 - what is forked here follows its parent
@@ -32,14 +32,11 @@ _MOST_PROCESSES = 6
 _SHARES = 8
 #: Thresholds of Python's search for cycles while pages are rendered.
 _COLLECTED = (100_000, 50, 100)
-#: Groups after which cycles are looked for in all that there is: ladders know their rungs, and
-#: rungs their ladders. Never, a process grew by a megabyte a profile; after each group, it would
-#: take a sixth of the time.
-_SWEPT = 4
+#: All that there is is searched for cycles as rarely as this many times what a search takes:
+#: ladders know their rungs, and rungs their ladders. Never, a process grew by a megabyte a profile.
+_REST = 20
 
 _Done = list[tuple[str, KeptPage]]
-#: Groups that this process has written.
-_written = count(1)
 #: What children inherit: set before they are forked.
 _plan: list[list[Page]] = []
 
@@ -100,7 +97,7 @@ def get_ready() -> None:
 def _seldom_collected() -> Iterator[None]:
     """Look for cycles seldom: pages are made of many small records, of which few are in any.
 
-    A tenth of the processor time; ladders that are done are let go every few groups.
+    A tenth of the processor time; ladders that are done are let go every now and then.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_COLLECTED)
@@ -168,6 +165,20 @@ def _write(out: Path, group: list[Page]) -> _Done:
             summary=result.summary,
         )
         done.append((page.path, kept))
-    if next(_written) % _SWEPT == 0:
-        gc.collect()
+    _sweep()
     return done
+
+
+class _Sweeps:
+    """When this process is to be searched again, by its own clock in seconds."""
+
+    due = 0.0
+
+
+def _sweep() -> None:
+    """Let go of ladders that are done, if it is time."""
+    begun = time.perf_counter()
+    if begun >= _Sweeps.due:
+        gc.collect()
+        ended = time.perf_counter()
+        _Sweeps.due = ended + _REST * (ended - begun)
