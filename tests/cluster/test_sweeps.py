@@ -75,7 +75,8 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
     twice = [key for key, times in Counter(desk.measured()).items() if times > 1]
     assert len(twice) <= 2, f"more than the killed job's piece and the requeued one's: {twice}"
     assert err.count("[60/60]") == 1 and "fewer" not in err
-    assert "was put back into the queue (it had run on node" in err
+    # Where it had run is known only if it ran for a second or longer.
+    assert "was put back into the queue" in err
     assert "node node2 is drain" in err and "(fan broken): waiting work goes to other nodes" in err
     assert "queued" in err and " running, " in err
     assert most == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -219,12 +220,27 @@ def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(dispatch: Dis
         if len(looks) <= 2:
             return Element(phase="running", word="RUNNING", node="node1")
         reason = "launch failed requeued held"
-        return Element(phase="queued", word="PENDING", reason=reason)
+        return Element(phase="queued", word="PENDING", reason=reason, restarts=1)
 
     queue = Scripted(dispatch, held, does())
     told, said = watch(queue)
     assert len(told) == 2 and len(queue.ended) == 2 and queue.sent[1][1] == ["node1"]
     assert any("was put back into the queue (it had run on node1)" in line for line in said)
+
+
+def test_what_began_again_between_two_looks_was_put_back_all_the_same(dispatch: Dispatch) -> None:
+    looks: Counter[Slot] = Counter()
+
+    def again(queue: Scripted, place: Slot, work: tuple[int, ...]) -> Element:
+        looks[place] += 1
+        if looks[place] <= 2:
+            return Element(phase="running", word="RUNNING", node=f"node{looks[place]}", restarts=1)
+        return does()(queue, place, work) or Element(phase="ended", word="COMPLETED")
+
+    _, said = watch(Scripted(dispatch, again))
+    # Nobody saw where it had been.
+    told = [line for line in said if "put back" in line]
+    assert told == [f"{name} a: was put back into the queue" for name in ("v1", "v2")], told
 
 
 def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(

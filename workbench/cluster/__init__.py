@@ -25,12 +25,14 @@ class Element(Record, frozen=True):
         word: The queue's own word for that: ``NODE_FAIL``.
         node: Where it is or was; empty where the queue does not say.
         reason: Why it waits.
+        restarts: How often it was put back into the queue after it had begun.
     """
 
     phase: Phase
     word: str
     node: str = ""
     reason: str = ""
+    restarts: int = 0
 
     @property
     def stuck(self) -> bool:

@@ -113,14 +113,17 @@ class SlurmQueue(Queue):
         if not names:
             return {}
         rows = _ask(
-            "squeue", "-h", "-r", "-t", "all", f"--name={','.join(names)}", "-o", "%j|%K|%T|%N|%r"
+            *("squeue", "-h", "-r", "-t", "all", f"--name={','.join(names)}"),
+            *("-O", "Name:|,ArrayTaskID:|,State:|,NodeList:|,RestartCnt:|,Reason:|"),
         )
         if rows is None:
             return None
         found: dict[Slot, Element] = {}
         for row in rows:
-            name, number, word, node, reason = (part.strip() for part in row.split("|", 4))
-            found[_place(name, number)] = _element(word, node, reason)
+            name, number, word, node, restarts, reason = (
+                part.strip() for part in row.rstrip("|").split("|", 5)
+            )
+            found[_place(name, number)] = _element(word, node, reason, int(restarts or 0))
         if gone := [name for name in names if not any(place.array == name for place in found)]:
             found |= self._accounted(gone)
         return found
@@ -135,9 +138,8 @@ class SlurmQueue(Queue):
         for row in rows or ():
             name, job, word, node = row.split("|")
             if name in names and "[" not in job:
-                found[_place(name, job.partition("_")[2] or "0")] = _element(
-                    word.split()[0], node, ""
-                )
+                place = _place(name, job.partition("_")[2] or "0")
+                found[place] = _element(word.split()[0], node)
         return found
 
     def cancel(self, names: Sequence[str]) -> None:
@@ -170,10 +172,10 @@ def _place(name: str, number: str) -> Slot:
     return Slot(name, int(number) if re.fullmatch(r"\d+", number) else 0)
 
 
-def _element(word: str, node: str, reason: str) -> Element:
+def _element(word: str, node: str, reason: str = "", restarts: int = 0) -> Element:
     phase: Phase = "queued" if word in _QUEUED else "running" if word in _RUNNING else "ended"
     known = node if re.fullmatch(r"[\w.-]+", node) else ""
-    return Element(phase=phase, word=word, node=known, reason=reason)
+    return Element(phase=phase, word=word, node=known, reason=reason, restarts=restarts)
 
 
 def _ask(*words: str) -> list[str] | None:

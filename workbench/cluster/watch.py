@@ -62,7 +62,7 @@ class Watch:
         self._missing: dict[Slot, float] = {}
         self._ended: dict[int, str] = {}
         self._at: dict[Slot, str] = {}
-        self._back: set[Slot] = set()
+        self._restarts: Counter[Slot] = Counter()
         self._seen: set[str] = set()
         self._named: dict[str, str] = {}
         self._next_nodes = 0.0
@@ -235,16 +235,15 @@ class Watch:
     def _notice(self, elements: dict[Slot, Element]) -> None:
         """Say what was put back into the queue, and remember where things run."""
         for place, element in elements.items():
+            # By the queue's count: between two looks it may have begun again.
+            if element.restarts > self._restarts[place]:
+                self._restarts[place] = element.restarts
+                names = ", ".join(self._labels(place)) or f"{place.array} {place.number}"
+                where = f" (it had run on {self._at[place]})" if place in self._at else ""
+                self._display.say(f"{names}: was put back into the queue{where}")
             if element.phase == "running" and element.node:
                 self._at[place] = element.node
                 self._seen.add(element.node)
-                self._back.discard(place)
-            elif element.phase == "queued" and place in self._at and place not in self._back:
-                self._back.add(place)
-                names = ", ".join(self._labels(place))
-                self._display.say(
-                    f"{names}: was put back into the queue (it had run on {self._at[place]})"
-                )
 
     def _labels(self, place: Slot) -> Iterator[str]:
         for array in self._dispatch.arrays:
