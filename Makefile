@@ -101,6 +101,7 @@ agreement: $(VENV)/.demo ## The emulator's counters against every recorded profi
 
 truth: $(VENV)/.demo ## What is told of every labelled step, judged (PAIRS=folder of other people's reports)
 	$(BIN)/python -m benchmarks.truth $(if $(PAIRS),--pairs $(PAIRS))
+	$(BIN)/python -m benchmarks.truth --labels tests/data/truth/unseen.toml --project tests/data/unseen
 
 fuzz: $(VENV)/.demo ## 2,600 damaged kernels in the emulator (an hour; FUZZ=file for findings)
 	$(BIN)/python -m benchmarks.fuzz emulator $(or $(FUZZ),reports/fuzz-emulator.jsonl)

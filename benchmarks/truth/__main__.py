@@ -1,7 +1,8 @@
 """How true the words are: every labelled step, whether its edit and its counter were named.
 
-``make truth`` prints one row per step and what holds in all. The reports of other people
-are not kept here: ``--pairs`` names the folder that holds them.
+``make truth`` prints one row per step and what holds in all, of the shipped ladders and of the
+recordings that the emulator was measured on. The reports of other people are not kept here:
+``--pairs`` names the folder that holds them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ PAIRS = {
     "no-source-padding": ("before", "after"),
     "unequal-launches": ("v1", "v2"),
 }
-MARKS = ("<!-- truth -->", "<!-- end of truth -->")
 #: Steps of our own whose edit and counter must be named first, and among the first three.
 TOP, FIRST = 0.85, 0.95
 
@@ -97,16 +97,19 @@ def summary(verdicts: list[Verdict]) -> tuple[str, bool]:
 def main() -> int:
     """Judge, print, and (with ``--write``) replace the table of a document."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--labels", type=Path, default=LABELS, help="the labels to judge by")
+    parser.add_argument("--project", type=Path, help="where their recordings are (here)")
     parser.add_argument("--pairs", type=Path, help="folder with the reports of other people")
+    parser.add_argument("--mark", default="truth", help="what the table's marks are called")
     parser.add_argument("--write", type=Path, help="replace the table between its marks")
     parser.add_argument("--say", action="store_true", help="print every sentence as well")
     options = parser.parse_args()
-    project = require_project()
-    labels = load_labels(project.root / LABELS)
+    labels = load_labels(options.labels)
+    store = Store(require_project(options.project or Path.cwd()).profiles)
     verdicts = []
     table = "| step | edit and counter named | limit right | contradicts the label |\n"
     table += "| --- | --- | --- | --- |\n"
-    for verdict in judged(labels, Store(project.profiles), options.pairs):
+    for verdict in judged(labels, store, options.pairs):
         verdicts.append(verdict)
         table += row(verdict)
         if options.say:
@@ -114,7 +117,8 @@ def main() -> int:
     words, reached = summary(verdicts)
     sys.stdout.write(f"{table}\n{words}\n")
     if options.write is not None:
-        replace(options.write, MARKS, f"{table}\n{words}.\n")
+        marks = (f"<!-- {options.mark} -->", f"<!-- end of {options.mark} -->")
+        replace(options.write, marks, f"{table}\n{words}.\n")
     return 0 if reached else 1
 
 
