@@ -57,7 +57,7 @@ def test_every_entry_is_complete_and_can_be_found_somewhere() -> None:
         assert counter.meaning.endswith("."), counter.id
         assert counter.meaning.count(". ") == 0, f"{counter.id}: one sentence"
         assert counter.group in catalog().groups
-        assert counter.names or counter.formulas, counter.id
+        assert counter.names or counter.formulas or counter.opcodes, counter.id
         assert counter.noise >= 0 and counter.floor >= 0
         assert re.fullmatch(r"[a-z][a-z0-9_]*", counter.id)
 

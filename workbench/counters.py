@@ -67,6 +67,11 @@ class Counter(Record, frozen=True):
     combine: Literal["sum", "mean", "longest", ""] = ""
 
     @property
+    def origin(self) -> str:
+        """What it is taken from at best: ncu's name, a formula, or opcodes of the listing."""
+        return (*self.names, *self.formulas, f"{self.opcodes_of} of {'/'.join(self.opcodes)}")[0]
+
+    @property
     def over_launches(self) -> Literal["sum", "mean", "longest"]:
         """How several launches make one number: counts add, rates are weighted by duration.
 
@@ -221,19 +226,15 @@ def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> M
         return None
     wholes = [read(launch, name) for name in counter.needs]
     if wholes and all(isinstance(whole, Reading) and whole.value == 0 for whole in wholes):
-        titles = [_lowered(catalog()[name].title) for name in counter.needs]
+        titles = [catalog()[name].phrase for name in counter.needs]
         several = f"{', '.join(titles[:-1])} or {titles[-1]}" if titles[1:] else titles[0]
         return Missing(f"undefined: the kernel executed no {several}", undefined=True)
     if counter.rest and isinstance(found, Reading) and found.value == 0:
         rest = read(launch, counter.rest)
         if isinstance(rest, Reading) and rest.value == 0:
-            title = _lowered(catalog()[counter.rest].title)
+            title = catalog()[counter.rest].phrase
             return Missing(f"undefined: a share of nothing ({title} are 0 too)", undefined=True)
     return None
-
-
-def _lowered(title: str) -> str:
-    return title if title[1:2].isupper() or title[1:2].isdigit() else title[0].lower() + title[1:]
 
 
 def _found(launch: Launch, counter: Counter) -> Reading | Missing:
@@ -335,8 +336,7 @@ def _sum_of_touching(launch: Launch, counter: Counter) -> Reading | None:
     """
     columns = launch.instructions.columns
     name = next((name for name in counter.touching if name in columns), "")
-    executed = columns.get("inst_executed")
-    if not name or executed is None:
+    if not name or (executed := columns.get("inst_executed")) is None:
         return None
     amounts = dict(zip(columns[name].rows, columns[name].values, strict=True))
     often = zip(executed.rows, executed.values, strict=True)

@@ -141,7 +141,8 @@ def points(value: float) -> str:
 def relative(old: Number, new: Number) -> str:
     """The change from old to new in percent, or as a factor where it is large.
 
-    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero.
+    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. All of it, ``−100.0%``, is
+    said only of what is zero now.
     """
     if old == 0:
         return "—" if new != 0 else "±0%"
@@ -152,6 +153,8 @@ def relative(old: Number, new: Number) -> str:
     if abs(percent) < 0.05:
         return "±0%"
     sign = "+" if percent > 0 else _MINUS
+    if new != 0 and percent < -99.95:
+        return f"{_MINUS}99.9%"
     return f"{sign}{abs(percent):.1f}%"
 
 

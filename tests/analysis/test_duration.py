@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
 from workbench.analysis.split.duration import TimeSplit, split_time, wilson
@@ -173,6 +174,15 @@ def test_no_samples_and_no_duration_are_said() -> None:
     assert split_time(good, blind) == (
         "time cannot be split: the new side's scale has no warp samples by line"
     )
+    # Half of the time, or less of it, may be launches that are too short for a sample.
+    brief = sampled(1e-6, {}, {})
+    both = [
+        structs.replace(side, launches=(*side.launches, *brief.launches))
+        for side in (good, sampled(0.7e-3, {1: 5}, {4: 2}))
+    ]
+    found = split(*both)
+    assert sum(part.delta_s for part in found.parts) == pytest.approx(found.delta_s)
+    assert [part.delta_s for part in found.parts if part.note == "no-samples"] == [0.0]
     timeless = make_profile(
         launches=(make_launch(metrics=make_metrics(**{"gpu__time_duration.sum": None})),)
     )

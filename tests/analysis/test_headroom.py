@@ -85,6 +85,20 @@ def test_a_wait_behind_a_unit_that_is_full_is_that_units() -> None:
     assert kinds(full) == ["traffic"]
 
 
+def test_nothing_saves_what_the_launch_itself_takes() -> None:
+    short = {"sm__cycles_active.max": 500.0, "sm__cycles_active.avg": 440.0}
+    short["launch__grid_size"] = 4096.0
+    one = launch({}, short, long_scoreboard=900, selected=100)
+    found = {way.kind: way for way in ways_of(one, H200)}
+    assert {kind: round(way.saves, 3) for kind, way in found.items()} == {
+        "overlap": 0.45,
+        "launch": 0.5,
+        "grid": 0.06,
+    }
+    assert found["overlap"].because.endswith("an SM is active for 50% of the launch at most")
+    assert "active 44% of the time, the busiest 50%" in found["grid"].because
+
+
 def test_of_what_is_not_known_nothing_is_said() -> None:
     assert ways_of(launch({}), H200) == ()
     assert ways_of(launch({"sm__inst_issued": 99.0}), H200) == ()

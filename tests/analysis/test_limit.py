@@ -23,11 +23,14 @@ def launch(
     grid: tuple[int, int, int] = (4096, 1, 1),
     table: InstructionTable | None = None,
     active: float = 1.0,
+    busiest: float = 0.0,
 ) -> Launch:
     """A launch whose SMs were active for a part of the time; shares of peaks are of all of it."""
     metrics = {f"{name}{ELAPSED}": Metric(value=share, unit="%") for name, share in shares.items()}
     metrics["sm__cycles_elapsed.max"] = Metric(value=1000, unit="cycle")
     metrics["sm__cycles_active.avg"] = Metric(value=1000 * active, unit="cycle")
+    if busiest:
+        metrics["sm__cycles_active.max"] = Metric(value=1000 * busiest, unit="cycle")
     known = InstructionTable() if table is None else table
     return make_launch(grid=grid, metrics=metrics, instructions=known)
 
@@ -95,6 +98,28 @@ def test_a_grid_that_leaves_sms_idle_comes_first() -> None:
     assert uneven.words == "an uneven tail: SMs are active 60% of the time"
     # As many blocks as SMs, all of the time: the grid is not what limits.
     assert limit(launch({"sm__inst_issued": 80.0}, grid=(64, 1, 1), active=0.9)).id == "issue"
+
+
+def test_what_the_launch_itself_takes_is_no_uneven_tail() -> None:
+    """An empty kernel takes over a microsecond: then even the busiest SM has nothing to do."""
+    table = waits(long_scoreboard=900, selected=100)
+    short = limit(launch(active=0.42, busiest=0.47))
+    assert (short.id, short.share) == ("launch", 47.0)
+    assert short.words == "a short launch: the busiest SM is active 47% of the time"
+    one = limit(launch(grid=(1, 1, 1), active=0.001, busiest=0.07))
+    assert one.id == "launch"
+    # One block for most of the time: the grid.
+    assert limit(launch(grid=(1, 1, 1), active=0.005, busiest=0.9)).id == "grid"
+    assert limit(launch(active=0.6, busiest=0.98)).words.startswith("an uneven tail")
+    # Nearly as many blocks as SMs, all of which are busy for as long: neither.
+    assert limit(launch(grid=(128, 1, 1), active=0.72, busiest=0.78, table=table)).id == "latency"
+
+
+def test_a_unit_that_is_full_while_sms_are_active_limits_unless_they_hardly_are() -> None:
+    def at(part: float) -> str:
+        return limit(launch({"sm__inst_issued": 80.0 * part}, active=part, busiest=part)).id
+
+    assert [at(part) for part in (0.9, 0.6, 0.49)] == ["issue", "issue", "launch"]
 
 
 def test_nothing_is_said_of_a_launch_of_which_nothing_is_known() -> None:

@@ -14,6 +14,7 @@ from workbench.analysis.cause.places import Origin, ordered_in
 from workbench.analysis.cause.waits import beside_of, held_nothing_up, place_of_wait, waves_of
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.limit import RESOURCES, Load, Resource
+from workbench.analysis.limit.idle import Running
 from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
@@ -166,8 +167,9 @@ def test_a_wait_of_nobody_is_that_of_the_order_that_changed() -> None:
 def test_as_many_blocks_that_end_more_evenly() -> None:
     before = {DURATION: 1e-3, ELAPSED: 1000.0, ACTIVE: 900.0, BLOCKS: 132.0}
     after = {DURATION: 0.9e-3, ELAPSED: 900.0, ACTIVE: 895.0}
-    still = Behaviour(values={}, waits={"long_scoreboard": 1e-3}, busy={})
-    waits = Behaviour(values={}, waits={"long_scoreboard": 0.88e-3}, busy={})
+    uneven, even = Running(mean=0.9), Running(mean=0.994)
+    still = Behaviour(values={}, waits={"long_scoreboard": 1e-3}, busy={}, running=uneven)
+    waits = Behaviour(values={}, waits={"long_scoreboard": 0.88e-3}, busy={}, running=even)
 
     def ways(blocks: float, waves: float = 1.0) -> list[str]:
         sides = {**before, WAVES: 1.0}, {**after, BLOCKS: blocks, WAVES: waves}
@@ -177,6 +179,10 @@ def test_as_many_blocks_that_end_more_evenly() -> None:
     assert ways(132.0) == ["tail", "wait"] and "tail" not in ways(500.0)
     # As many blocks of which more fit on an SM come in fewer waves: that is no tail's merit.
     assert ways(132.0, 0.8) == ["wait"]
+    # The busiest SM was idle as well: that was the launch, which ends no sooner by even blocks.
+    still = structs.replace(still, running=Running(mean=0.9, busiest=0.905))
+    waits = structs.replace(waits, running=Running(mean=0.994, busiest=0.999))
+    assert ways(132.0) == ["wait"]
 
 
 def test_more_warps_are_no_cause_where_the_grid_came_otherwise() -> None:
@@ -190,6 +196,20 @@ def test_more_warps_are_no_cause_where_the_grid_came_otherwise() -> None:
         return "achieved_occupancy" in {one.counter for one in found}
 
     assert named(18.75, 25.0) and not named(18.75, 18.75)
+
+
+def test_as_many_warps_on_fewer_sms_are_no_occupancy_gained() -> None:
+    occupied = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    comparison = compared({DURATION: 1e-3, occupied: 8.0}, {DURATION: 0.5e-3, occupied: 16.0})
+
+    def named(mean: float) -> bool:
+        sides = (
+            structs.replace(busy(), running=Running(mean=part, busiest=0.95))
+            for part in (0.5, mean)
+        )
+        return "achieved_occupancy" in {one.counter for one in rank(comparison, *sides)}
+
+    assert named(0.5) and not named(0.25) and named(0.9)
 
 
 def test_a_mean_of_kernels_is_no_occupancy_gained() -> None:

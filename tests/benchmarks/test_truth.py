@@ -18,6 +18,8 @@ from workbench.store import Store
 ROOT = Path(__file__).parents[2]
 LABELS = load_labels(ROOT / "tests/data/truth/steps.toml")
 OWN = [label for label in LABELS if label.study != "pairs"]
+#: Steps of the recordings that the emulator was measured on.
+UNSEEN = load_labels(ROOT / "tests/data/truth/unseen.toml")
 #: ncu rounds what it prints of a counter to six digits.
 PRINTED = 1e-5
 
@@ -26,8 +28,12 @@ def label_of(pair: str) -> Label:
     return next(label for label in LABELS if label.pair == pair)
 
 
+def store_of(label: Label) -> Store:
+    return Store(ROOT / ("tests/data/unseen/profiles" if label in UNSEEN else "profiles"))
+
+
 def profiles(label: Label) -> Iterator[Profile]:
-    store = Store(ROOT / "profiles")
+    store = store_of(label)
     for version in label.sides:
         yield store.get(
             study=label.study, version=version, problem=label.problem, engine="ncu", device="h200"
@@ -72,7 +78,7 @@ def test_every_step_of_every_ladder_is_labelled_once() -> None:
     assert versions == steps
 
 
-@pytest.mark.parametrize("label", OWN, ids=lambda label: label.pair)
+@pytest.mark.parametrize("label", [*OWN, *UNSEEN], ids=lambda label: label.pair)
 def test_the_numbers_of_a_label_are_the_profiles(label: Label) -> None:
     for moved in label.counter:
         assert moved.id in catalog()
@@ -83,6 +89,22 @@ def test_the_numbers_of_a_label_are_the_profiles(label: Label) -> None:
             found = candidates(profile, kernel, moved.id)
             near = [value for value in found if abs(value - said) <= PRINTED * abs(value) + 5e-5]
             assert near or (not found and not said), f"{label.pair} {moved.id}: {said}, {found}"
+
+
+def test_every_step_of_the_unseen_ladders_is_labelled_once() -> None:
+    entries = Store(ROOT / "tests/data/unseen/profiles").find(engine="ncu")
+    steps = {(entry.study, entry.version) for entry in entries if entry.version != "v0"}
+    assert {(label.study, label.sides[1]) for label in UNSEEN} == steps
+    assert len(UNSEEN) == len(steps) == 50
+
+
+def test_the_unseen_ladders_are_told_no_worse_than_they_were() -> None:
+    """Labelled blind; told blind, 34 were named first and 44 among the first three."""
+    verdicts = list(judged(UNSEEN, store_of(UNSEEN[0]), None))
+    assert sum(each.top for each in verdicts) >= 41
+    assert sum(each.first for each in verdicts) >= 48
+    assert sum(each.limit for each in verdicts) >= 48
+    assert not [each.pair for each in verdicts if each.contradictions]
 
 
 def test_what_is_right_is_judged_right_and_what_is_false_is_found() -> None:

@@ -190,14 +190,15 @@ def _value(reading: Reading | Missing) -> float | None:
 
 
 def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchPair, ...]:
-    """Match launches: by signature, by name, by likeness, by order.
+    """Match launches: by signature, by name, by likeness, by their place in the order of time.
 
     1. The n-th launch of one signature (template arguments included) and configuration
        with the n-th of the same; then whatever its configuration.
     2. One name with other template arguments, where each side has one such launch left.
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
        are much alike: the most alike first.
-    4. What is left in order, where both sides have as many; otherwise it was added or removed.
+    4. Where both sides have as many left, what takes longest on either side, if both are among
+       them; in order, where nothing says how long they took. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *_shape(x)))
@@ -205,17 +206,26 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
     matching.alike()
     if len(matching.left) == len(matching.right):
-        for a, b in zip(tuple(matching.left), tuple(matching.right), strict=True):
+        timed = weights_of(old)[1] and weights_of(new)[1]
+        left, right = _heaviest(old, matching.left), _heaviest(new, matching.right)
+        sides = (left, right) if timed else (matching.left, matching.right)
+        for a, b in list(zip(*sides, strict=False)):
             matching.take(a, b, "order")
-    pairs = matching.pairs
-    pairs += [
+    found = matching.pairs
+    found += [
         LaunchPair(kernel=old[a].kernel, old=a, new=None, how="removed") for a in matching.left
     ]
-    pairs += [
+    found += [
         LaunchPair(kernel=new[b].kernel, old=None, new=b, how="added") for b in matching.right
     ]
-    pairs.sort(key=lambda pair: (pair.old is None, pair.old or 0, pair.new or 0))
-    return tuple(pairs)
+    found.sort(key=lambda pair: (pair.old is None, pair.old or 0, pair.new or 0))
+    return tuple(found)
+
+
+def _heaviest(launches: Sequence[Launch], among: Sequence[int]) -> list[int]:
+    """The first launch that weighs most of all, if it is among some."""
+    weights, _ = weights_of(launches)
+    return [at for at in among if weights[at] == max(weights)][:1]
 
 
 class _Matching:

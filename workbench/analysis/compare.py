@@ -317,7 +317,7 @@ def _delta(
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
     values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
     known = old if isinstance(new, Missing) else new
-    ncu = known.ncu if isinstance(known, Combined) else (counter.names or counter.formulas)[0]
+    ncu = known.ncu if isinstance(known, Combined) else counter.origin
     rules = [s.rule for s in (old, new) if isinstance(s, Combined) and s.rule]
     result = partial(
         Delta,

@@ -5,20 +5,19 @@ was run on a smaller problem, or because the other side was built for debugging;
 captures of the same machine code differ by nothing but the machine. Judged by:
 
 * the arithmetic (`analysis.arithmetic`: float operations, tensor products, byte dot products,
-  all alike, so that a matrix unit in place of FFMAs is the same work);
+  all alike: a matrix unit in place of FFMAs is the same work);
 * the bytes that store instructions write to global memory, lane by lane;
-* the problem's parameters, where both sides say them;
-* the build's flags, the debug notice of a report, and local memory as only a debug build uses
-  it;
+* the problem's parameters, where both sides say them: of one problem no amount is a size;
+* the build's flags, the debug notice of a report, and local memory as debug builds alone use it;
 * the text of the machine code, with grid, block and shared memory: the same code launched
   alike is no change at all, and kernels beside it are another set of launches;
 * the devices: what moved from one chip to another is not the code's.
 
 The rules are conservative: an algorithm that needs fewer operations, a fused kernel or fewer
 accumulations in global memory are work of the author, and only doubted (`Doubt.certain` is
-false) or not mentioned at all. What launches of one kernel and configuration do is counted in
-both readings, all of them together and each configuration once, and told only where the two
-agree: a program may run a kernel three times before and four times after.
+false) or not mentioned at all. What launches of one kernel and configuration do is counted all
+together and once a configuration, and told only where the two agree: a program may run a kernel
+three times before and four times after.
 """
 
 from __future__ import annotations
@@ -277,10 +276,11 @@ def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
 
 def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     operations, stored = amounts_of(sides, operations_of), amounts_of(sides, stored_bytes)
+    one = [(side.study, side.problem, side.parameters) for side in sides]
     return (
         _nothing_written(stored, labels)
         or _vanished(sides, operations, stored, labels)
-        or _other_size(sides, operations, stored)
+        or (None if one[0] == one[1] and all(one[0]) else _other_size(sides, operations, stored))
         or _fewer_operations(sides, operations)
     )
 

@@ -156,6 +156,5 @@ def _counter(launch: Launch, name: str) -> tuple[Any, ...]:
     start = (counter.id,)
     end = (counter.unit, counter.group, counter.better)
     if isinstance(reading, Missing):
-        first = counter.names[0] if counter.names else counter.formulas[0]
-        return (*start, first, None, *end, reading.reason)
+        return (*start, counter.origin, None, *end, reading.reason)
     return (*start, reading.ncu, float(reading.value), *end, "")

@@ -44,6 +44,7 @@ KINDS = {
     "load_sectors": ("memory_l2_theoretical_sectors_global", frozenset({"LD", "LDG", "LDGSTS"})),
     "store_tags": ("memory_l1_tag_requests_global", frozenset({"ST", "STG"})),
     "store_sectors": ("memory_l2_theoretical_sectors_global", frozenset({"ST", "STG"})),
+    "atomics": ("thread_inst_executed_true", frozenset({"ATOMG", "REDG", "ATOM", "RED"})),
     "bulk_loads": ("inst_executed", COPIES - {"LDGSTS"}),
     "barriers": ("inst_executed", BARRIERS),
     "arrivals": ("inst_executed", frozenset({"SYNCS"})),

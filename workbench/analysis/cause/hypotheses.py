@@ -25,6 +25,7 @@ from msgspec import structs
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Comparison
 from workbench.analysis.limit import Load, loads
+from workbench.analysis.limit.idle import UNKNOWN, Running, running_of
 from workbench.model import Launch, Record
 
 #: Warp states in which a warp works, or waits for what its own arithmetic takes.
@@ -42,6 +43,7 @@ WAITS = {
     "global_load_sectors": ("lg_throttle", "long_scoreboard"),
     "global_store_requests": ("lg_throttle", "drain_stall"),
     "global_store_sectors": ("lg_throttle", "drain_stall"),
+    "global_atomics": ("lg_throttle", "drain_stall", "long_scoreboard"),
     "l1_tag_requests": ("lg_throttle",),
     "l2_read_sectors": ("long_scoreboard",),
     "dram_bytes": ("long_scoreboard",),
@@ -89,7 +91,8 @@ class Behaviour(Record, frozen=True):
     """What is known of one version: counters' values, seconds by warp state, busy resources.
 
     `roles`: its warps have work of different kinds, as those do that hand registers to others.
-    `occupied`: achieved occupancy (%) of the kernel that takes most of the time, 0 if unknown.
+    `occupied`: achieved occupancy (%) of the kernel that takes most of the time, 0 if unknown;
+    `running`: how long its SMs were active.
     """
 
     values: Mapping[str, float]
@@ -97,6 +100,7 @@ class Behaviour(Record, frozen=True):
     busy: Mapping[str, Load]
     roles: bool = False
     occupied: float = 0.0
+    running: Running = UNKNOWN
 
     @property
     def seconds(self) -> float:
@@ -120,14 +124,22 @@ class Behaviour(Record, frozen=True):
 def behaviour_of(
     values: Mapping[str, float], waits: Mapping[str, float], launch: Launch | None
 ) -> Behaviour:
-    """A side; `launch` is the one whose resources are looked at."""
+    """A side; `launch` is the one whose resources (and SMs) are looked at."""
     busy: dict[str, Load] = {}
     for load in loads(launch) if launch is not None else ():
         busy[load.resource.id] = load
     texts = launch.instructions.text if launch is not None else ()
     roles = any(_HAND_OVER in text for text in texts)
     occupied = value_of(launch, "achieved_occupancy") if launch is not None else None
-    return Behaviour(values=values, waits=waits, busy=busy, roles=roles, occupied=occupied or 0.0)
+    return Behaviour(
+        values=values,
+        waits=waits,
+        busy=busy,
+        roles=roles,
+        occupied=occupied or 0.0,
+        # A sum over kernels would take one that became shorter for SMs that fill more evenly.
+        running=running_of(launch) if launch is not None else UNKNOWN,
+    )
 
 
 def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypothesis, ...]:
@@ -196,9 +208,11 @@ def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fou
         "global_store_sectors": lambda s: max(
             _global_bound(s) * _own(s, "store"), _ramp(s.share("l2"), 60, 90) * _through(s, "write")
         ),
+        "global_atomics": lambda s: s.part(_QUEUES | _LATENCY) * _met(s),
         "local_sectors": lambda s: s.part(_QUEUES) + _BY_REQUESTS * s.part(_LATENCY),
         "l2_read_sectors": lambda s: max(
-            _ramp(s.share("l2"), 60, 90) * _through(s, "read"), _BY_REQUESTS * s.part(_LATENCY)
+            _ramp(s.share("l2"), 60, 90) * _through(s, "read"),
+            _BY_REQUESTS * s.part(_LATENCY) * (1.0 - _local(s)),
         ),
         "dram_bytes": lambda s: _ramp(s.share("dram"), 50, 80),
     }
@@ -208,7 +222,9 @@ def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fou
         if delta.old is None or delta.new is None or not delta.moved:
             continue
         slower = old if delta.new < delta.old else new
-        effect = _predicted(part(slower), float(delta.old), float(delta.new))
+        # What the launch itself takes follows no count.
+        whole = slower.running.busiest
+        effect = _predicted(whole * part(slower), float(delta.old), float(delta.new))
         out.append((counter, "count", effect))
     return [found for found in out if found[0] != _echo(comparison)]
 
@@ -270,6 +286,18 @@ def _own(side: Behaviour, kind: str) -> float:
     return sectors[kind] / whole if whole else 0.0
 
 
+def _met(side: Behaviour) -> float:
+    """Part of what lanes ask of the L2 that are atomics, which wait for one another there."""
+    atomics, sectors = side.value("global_atomics"), side.value("global_sectors")
+    return atomics / (atomics + sectors) if atomics else 0.0
+
+
+def _local(side: Behaviour) -> float:
+    """Part of the sectors that are of local memory, which the L2 reads as well."""
+    local, far = side.value("local_sectors"), side.value("global_sectors")
+    return local / (local + far) if local else 0.0
+
+
 def _through(side: Behaviour, kind: str) -> float:
     """Part of the L2's sectors that SMs read (or write)."""
     sectors = {k: side.value(f"l2_{k}_sectors") for k in ("read", "write")}
@@ -285,7 +313,7 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
         idle = 1.0 - less.share("issue") / 100.0
         hidden = idle * (1.0 - _fullest(less, frozenset({"issue"})))
         out.append(("achieved_occupancy", "occupancy", -hidden * occupied))
-    idle, clock = _idle(comparison), -(_log(comparison, "sm_clock") or 0.0)
+    idle, clock = _idle(old, new), -(_log(comparison, "sm_clock") or 0.0)
     if comparison["blocks"].moved and abs(idle) >= QUIET:
         out.append(("blocks", "launch", idle))
     elif comparison["cycles"].moved and abs(idle) >= QUIET and not comparison["waves"].moved:
@@ -301,7 +329,8 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
 
     Warps that copy for the others hide nothing by being more. Where the grid changed and as many
     blocks fit as before, more warps are how the grid came. Of several kernels it is a mean, which
-    moves with their parts of the time: then the main one's own must have gone that way.
+    moves with their parts of the time: then the main one's own must have gone that way. And as
+    many warps that share fewer SMs are no more warps on the chip.
     """
     fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy") or 0.0
     same = comparison["blocks"].moved and fit.old is not None and not fit.moved
@@ -309,8 +338,9 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
         return 0.0
     if old.occupied and new.occupied:
         own = math.log(new.occupied / old.occupied)
-        return own if own * ratio > 0 and abs(own) >= QUIET else 0.0
-    return ratio
+        ratio = own if own * ratio > 0 and abs(own) >= QUIET else 0.0
+    spread = math.log((1.0 - new.running.uneven) / (1.0 - old.running.uneven))
+    return _less(ratio, ratio + spread)
 
 
 def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_Found]:
@@ -334,10 +364,24 @@ def _waits(old: Behaviour, new: Behaviour, old_s: float, new_s: float) -> list[_
     return out
 
 
-def _idle(comparison: Comparison) -> float:
-    """Logarithm of elapsed by active cycles, new over old: what an uneven end costs."""
-    elapsed, active = _log(comparison, "cycles"), _log(comparison, "active_cycles")
-    return elapsed - active if elapsed is not None and active is not None else 0.0
+def _idle(old: Behaviour, new: Behaviour) -> float:
+    """Logarithm of the ratio of times that blocks make which end (or fill SMs) more unevenly.
+
+    All cycles by the mean SM's, or the busiest SM's by the mean one's, whichever says less: what
+    the launch itself takes is no grid's work, and one SM may differ by chance.
+    """
+    before, after = old.running, new.running
+    if UNKNOWN in (before, after):
+        return 0.0
+    return _less(
+        math.log(before.mean / after.mean),
+        math.log((1.0 - before.uneven) / (1.0 - after.uneven)),
+    )
+
+
+def _less(one: float, other: float) -> float:
+    """Whichever of two readings of one effect says less, 0 where they contradict each other."""
+    return min(one, other, key=abs) if one * other > 0 else 0.0
 
 
 def _log(comparison: Comparison, counter: str) -> float | None:

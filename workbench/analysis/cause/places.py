@@ -28,6 +28,7 @@ _LINES = {
     "shared_accesses": ("shared_wavefronts",),
     "global_load_sectors": ("load_sectors",),
     "global_store_sectors": ("store_sectors",),
+    "global_atomics": ("atomics",),
     "l2_read_sectors": ("load_sectors", "load_tags", "bulk_loads"),
     "dram_bytes": ("global_sectors", "bulk_loads"),
 }

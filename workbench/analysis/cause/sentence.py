@@ -280,8 +280,9 @@ def _stall(move: StallMove | None) -> str:
 
 
 def _unexplained(time: TimeSplit | None) -> str:
-    """The part of the time that is linked to no edit."""
+    """The part of the time that is linked to no edit; of whole launches the kernels' rows tell."""
     rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
+    rest = [part for part in rest if part.note != "no-samples"]
     if time is None or not rest:
         return ""
     largest = max(rest, key=lambda part: abs(part.delta_s))

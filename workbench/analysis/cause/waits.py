@@ -25,6 +25,8 @@ _PIPES = {r.id: r.counter for r in RESOURCES if r.id in ("tensor", "fma", "alu",
 _GRID = frozenset({"gridDim", "num_programs"})
 #: Most hunks that are named.
 _MOST = 3
+#: A count goes with a wait only where its logarithm moved by this part of the wait's effect.
+_ALONG = 0.25
 #: Two amounts of work that differ by less than this part are the same.
 _SAME = 0.02
 
@@ -102,11 +104,19 @@ def _count(
         for delta in (comparison[name] for name in WAITS if wait.counter in WAITS[name])
         if delta.moved and (delta.delta or 0) * wait.effect > 0
     ]
-    along.sort(key=lambda d: -abs(float(d.delta or 0)) / max(float(d.old or 0), float(d.new or 0)))
+    along = [d for d in along if _ratio(d) >= _ALONG * abs(wait.effect)]
+    along.sort(key=lambda d: -_ratio(d))
     for delta in along:
         if set(place(delta.id, "count").hunks) & set(hunks):
             return delta
     return None
+
+
+def _ratio(delta: Delta) -> float:
+    """By what factor a count moved, as a logarithm without its sign."""
+    if not delta.old or not delta.new:
+        return math.inf
+    return abs(math.log(delta.new / delta.old))
 
 
 def _pipe(

@@ -16,7 +16,7 @@ from workbench.model import LineKey, Record
 
 #: What can be tried.
 Kind = Literal[
-    "coalesce", "conflicts", "wide", "spills", "lanes", "grid", "occupancy", "overlap",
+    "coalesce", "conflicts", "wide", "spills", "lanes", "grid", "launch", "occupancy", "overlap",
     "barriers", "instructions", "reuse", "tensor", "traffic",
 ]  # fmt: skip
 

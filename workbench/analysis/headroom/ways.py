@@ -1,37 +1,20 @@
-"""The experiments that a launch's numbers speak for, each with the time that it can save.
-
-The bound of all of them is one sentence: *so much of the time went to a resource, so large a
-part of that is needless, and the busiest of the units that stay needs the rest.* The time that
-went to a resource is the larger of two readings: how busy it was, and how long warps stood in
-the states that its users wait in. Both are upper bounds, as a unit that is busy may hide behind
-another one, and a warp that waits may be covered by its neighbours.
-"""
+"""The experiments that a launch's numbers speak for, each with the time that it can save."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from workbench.analysis.aggregate import readings_of, value_of
-from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
-from workbench.analysis.headroom import Kind, Way
-from workbench.analysis.headroom.mix import (
-    OVERHEAD,
-    WORK,
-    Mix,
-    heaviest_line,
-    misread,
-)
+from workbench.analysis.aggregate import value_of
+from workbench.analysis.cause.hypotheses import WAITS, shared_part
+from workbench.analysis.headroom import Way
+from workbench.analysis.headroom.examined import LEAST, Examined, bound, made
+from workbench.analysis.headroom.mix import OVERHEAD, WORK, heaviest_line, misread
 from workbench.analysis.limit import FULL, loads
-from workbench.analysis.stalls import barrier_waits, breakdown, sampled_lines, stall_words
-from workbench.counters import Reading, catalog
-from workbench.gpus import Chip, chip_for
-from workbench.model import Device, Launch, LineKey
-from workbench.units import listed, quantity
+from workbench.analysis.stalls import barrier_waits
+from workbench.counters import catalog
+from workbench.model import Device, Launch
+from workbench.units import quantity
 
-#: What could save less than this part of the time is no experiment.
-LEAST = 0.05
-#: A way must be able to save this part of what it removes.
-_MOSTLY = 0.5
 #: Units that go on doing what they do, whatever is done to loads, addresses or the schedule.
 _ARITHMETIC = frozenset({"fma", "tensor", "xu", "fp64"})
 _ISSUING = _ARITHMETIC | {"issue", "alu"}
@@ -55,91 +38,6 @@ _SECTOR = 32
 _NEAR_PEAK = 80.0
 
 
-class Examined:
-    """One launch with all that ways are read from."""
-
-    def __init__(self, launch: Launch, device: Device) -> None:
-        self.launch = launch
-        self.chip: Chip | None = chip_for(device)
-        self.mix = Mix(launch)
-        values = {
-            name: float(found.value)
-            for name, found in readings_of(launch).items()
-            if isinstance(found, Reading)
-        }
-        values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
-        waits = {share.state.id: share.share for share in breakdown(launch).shares}
-        self.side: Behaviour = behaviour_of(values, waits, launch)
-
-    def busy(self, resource: str) -> float:
-        """How busy (0-1) a resource was."""
-        return self.side.share(resource) / 100.0
-
-    def waited(self, states: tuple[str, ...]) -> float:
-        """Part of the warps' time (0-1) in some states."""
-        return self.side.part(frozenset(states))
-
-    def line_waiting(self, states: tuple[str, ...]) -> LineKey | None:
-        """The line on which most samples of some states fell."""
-        found = {
-            line.key: line.samples * sum(part for state, part in line.stalls if state.id in states)
-            for line in sampled_lines(self.launch)
-        }
-        best = max(found, key=lambda key: found[key], default=None)
-        return best if best is not None and found[best] else None
-
-    def rest(self, stays: frozenset[str]) -> tuple[str, float]:
-        """The busiest of the units that stay: its title, and how busy (0-1) it was."""
-        found = [load for load in loads(self.launch) if load.resource.id in stays]
-        if not found:
-            return "", 0.0
-        return found[0].resource.title, found[0].active / 100.0
-
-    def went(self, resources: dict[str, float], states: tuple[str, ...]) -> tuple[float, str]:
-        """The time (0-1) that went to something, with its words.
-
-        Args:
-            resources: Units by id, each with the part (0-1) of its load that is meant.
-            states: What its users wait in.
-        """
-        waited = self.waited(states)
-        best, share = max(resources.items(), key=lambda item: self.busy(item[0]) * item[1])
-        busy = self.busy(best) * share
-        if waited >= busy:
-            named = [s for s in states if self.side.waits.get(s, 0.0) >= 0.01]
-            names = listed([stall_words(state) for state in named])
-            return waited, f"warps spend {waited:.0%} of their time in {names}"
-        title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
-        part = f", {share:.0%} of that by these" if share < 0.995 else ""
-        return busy, f"{title} at {self.busy(best):.0%} of peak{part}"
-
-
-def _bound(
-    seen: Examined, part: tuple[float, str], went: tuple[float, str], stays: frozenset[str]
-) -> tuple[float, str] | None:
-    """The bound and its arithmetic; None where too little can be saved.
-
-    Args:
-        seen: The launch.
-        part: What part of what `went` somewhere is needless, with its words.
-        went: The time that went there, with its words.
-        stays: The units that do as much as before.
-    """
-    product = part[0] * went[0]
-    title, busy = seen.rest(stays)
-    saves = min(product, 1.0 - busy)
-    # Where most of it remains for a unit that stays, it was that unit that warps waited for.
-    if saves < max(LEAST, _MOSTLY * product):
-        return None
-    words = [text for text in (part[1], went[1]) if text]
-    because = "; ".join(words)
-    if part[0] < 0.995:
-        because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
-    if saves < product:
-        because += f"; but {busy:.0%} of the time is needed for {title}"
-    return saves, because
-
-
 def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
     """The part (0-1) of a count that is in excess of what lanes asked for."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
@@ -157,10 +55,10 @@ def _coalesce(seen: Examined) -> Way | None:
         return None
     resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
     went = seen.went(resources, (*_GLOBAL, "drain_stall"))
-    found = _bound(seen, part, went, _ISSUING)
+    found = bound(seen, part, went, _ISSUING)
     line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
     words = "Let neighbouring lanes touch neighbouring addresses of global memory"
-    return _made("coalesce", found, words, 1, "global_sectors_excess", line)
+    return made("coalesce", found, words, 1, "global_sectors_excess", line)
 
 
 def _conflicts(seen: Examined) -> Way | None:
@@ -168,10 +66,10 @@ def _conflicts(seen: Examined) -> Way | None:
     if part is None:
         return None
     went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
-    found = _bound(seen, part, went, _ISSUING | _FAR)
+    found = bound(seen, part, went, _ISSUING | _FAR)
     line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
     words = "Pad or swizzle shared memory to avoid bank conflicts"
-    return _made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
+    return made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
 
 
 def _wide(seen: Examined) -> Iterator[Way | None]:
@@ -186,11 +84,11 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
         part = spared, f"a lane loads {width:.2g} bytes at a time where 16 are possible"
         # Wider loads are fewer; what they carry still passes the data stage and the L2.
         stays = _ARITHMETIC | _FAR | ({"l1_data"} if where == "shared" else frozenset())
-        found = _bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
+        found = bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
         names = "global_load_requests" if where == "global" else "shared_wavefronts"
         line = heaviest_line(seen.launch, names) or seen.line_waiting(states)
         words = f"Load from {where} memory with wider accesses (float4, int4)"
-        yield _made("wide", found, words, 2, counter, line)
+        yield made("wide", found, words, 2, counter, line)
 
 
 _THROUGH_LSU = ("global load", "global store", "shared load", "shared store", "local memory")
@@ -203,10 +101,10 @@ def _spills(seen: Examined) -> Way | None:
     share = local / (local + far)
     part = share, f"{quantity(local)} sectors are spilled registers in local memory"
     resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
-    found = _bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
+    found = bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
     line = heaviest_line(seen.launch, "local_sectors")
     words = "Allow more registers (__launch_bounds__), or keep fewer values alive"
-    return _made("spills", found, words, 1, "local_sectors", line)
+    return made("spills", found, words, 1, "local_sectors", line)
 
 
 def _lanes(seen: Examined) -> Way | None:
@@ -215,32 +113,45 @@ def _lanes(seen: Examined) -> Way | None:
         return None
     part = 1.0 - lanes / _LANES, f"{lanes:.1f} of 32 lanes are active in an instruction"
     stays = _ARITHMETIC - {"fma"} | _FAR
-    found = _bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
+    found = bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
     words = "Let all lanes of a warp take the same branch"
-    return _made("lanes", found, words, 2, "lanes_per_instruction", None)
+    return made("lanes", found, words, 2, "lanes_per_instruction", None)
 
 
 def _grid(seen: Examined) -> Way | None:
-    active, elapsed = (seen.side.value(name) for name in ("active_cycles", "cycles"))
+    time = seen.side.running
     blocks, sms = seen.side.value("blocks"), seen.side.value("sms")
-    if not active or not elapsed or not blocks or not sms:
+    idle = time.busiest - time.mean
+    if not blocks or not sms or idle < LEAST:
         return None
-    idle = 1.0 - min(active / elapsed, 1.0)
-    if idle < LEAST:
-        return None
-    because = f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active {1 - idle:.0%} of the time"
+    because = f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active {time.mean:.0%} of the time"
+    because += f", the busiest {time.busiest:.0%}" if time.outside else ""
     words = "Spread the work evenly: more and smaller blocks, or split the sums (split-K)"
     return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
 
 
+def _launch(seen: Examined) -> Way | None:
+    time = seen.side.running
+    if not time.short:
+        return None
+    return Way(
+        kind="launch",
+        words="Launch less often: join it with the kernels before or after it",
+        saves=time.outside,
+        because=f"the busiest SM is active {time.busiest:.0%} of the time",
+        effort=3,
+        counter="busiest_cycles",
+    )
+
+
 def _overlap(seen: Examined) -> Way | None:
     went = seen.went({"sm": 0.0}, ("long_scoreboard",))
-    found = _bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
+    found = bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
     line = seen.line_waiting(("long_scoreboard",))
     words = "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
     if seen.mix.copies_alone:
         words = "Start copies from global memory earlier: more stages under way at a time"
-    return _made("overlap", found, words, 2, "long_scoreboard", line)
+    return made("overlap", found, words, 2, "long_scoreboard", line)
 
 
 def _barriers(seen: Examined) -> Way | None:
@@ -250,9 +161,9 @@ def _barriers(seen: Examined) -> Way | None:
     if held < 1.0:
         share *= held
         words = f"warps spend {share:.0%} of their time in barrier stalls that are not of wgmma"
-    found = _bound(seen, (1.0, ""), (share, words), _ISSUING | _L1 | _FAR)
+    found = bound(seen, (1.0, ""), (share, words), _ISSUING | _L1 | _FAR)
     words = "Wait at fewer barriers: double buffering, or smaller blocks"
-    return _made("barriers", found, words, 2, "barrier_stall", line)
+    return made("barriers", found, words, 2, "barrier_stall", line)
 
 
 def _occupancy(seen: Examined) -> Way | None:
@@ -273,10 +184,10 @@ def _occupancy(seen: Examined) -> Way | None:
     part = 1.0 - possible / 100.0, f"room for {possible:.0f}% of the warps, limited by {what}"
     states = ("long_scoreboard", "short_scoreboard", "wait_stall")
     went = seen.went({"sm": 0.0}, states)
-    found = _bound(seen, part, went, _ISSUING | _L1 | _FAR)
+    found = bound(seen, part, went, _ISSUING | _L1 | _FAR)
     less = "fewer registers per thread" if least == "registers" else "less shared memory per block"
     words = f"Fit more warps on an SM: {less}"
-    return _made("occupancy", found, words, 2, "theoretical_occupancy", None)
+    return made("occupancy", found, words, 2, "theoretical_occupancy", None)
 
 
 def _instructions(seen: Examined) -> Way | None:
@@ -284,9 +195,9 @@ def _instructions(seen: Examined) -> Way | None:
     if seen.side.share("issue") < FULL:
         return None
     part = spent, f"{spent:.0%} of the instructions are address arithmetic, moves and control"
-    found = _bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
+    found = bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
     words = "Move address arithmetic and conditions out of the loop"
-    return _made("instructions", found, words, 2, "instructions", seen.mix.overhead_line)
+    return made("instructions", found, words, 2, "instructions", seen.mix.overhead_line)
 
 
 def _reuse(seen: Examined) -> Way | None:
@@ -303,10 +214,10 @@ def _reuse(seen: Examined) -> Way | None:
     needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
     said = f"{ratio:.2g} arithmetic instructions per load"
     went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
-    found = _bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
+    found = bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
     words = "Load less per operation: more outputs per thread, kept in registers"
     line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
-    return _made("reuse", found, words, 3, counter, line)
+    return made("reuse", found, words, 3, counter, line)
 
 
 def _tensor(seen: Examined) -> Way | None:
@@ -326,9 +237,9 @@ def _tensor(seen: Examined) -> Way | None:
         f"{ratio:.2g} times as fast, with three TF32 products for one"
     )
     part = share * (1.0 - 1.0 / ratio), said
-    found = _bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)
+    found = bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)
     words = "If it is a matrix product: use the tensor cores"
-    return _made("tensor", found, words, 3, "tensor_utilization", None)
+    return made("tensor", found, words, 3, "tensor_utilization", None)
 
 
 def _traffic(seen: Examined) -> Way | None:
@@ -347,30 +258,8 @@ def _traffic(seen: Examined) -> Way | None:
     )
 
 
-def _made(
-    kind: Kind,
-    found: tuple[float, str] | None,
-    words: str,
-    effort: int,
-    counter: str,
-    line: LineKey | None,
-) -> Way | None:
-    if found is None:
-        return None
-    saves, because = found
-    return Way(
-        kind=kind,
-        words=words,
-        saves=saves,
-        because=because,
-        effort=effort,
-        counter=counter,
-        line=line,
-    )
-
-
 _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
-    _coalesce, _conflicts, _spills, _lanes, _grid, _overlap, _barriers, _occupancy,
+    _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
 

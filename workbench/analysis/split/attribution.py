@@ -62,7 +62,11 @@ class LineShare(Record, frozen=True):
 
 
 #: What is said of an amount that is linked to no change.
-_ELSEWHERE = {"no-line": "instructions of no source line", "device": "another device"}
+_ELSEWHERE = {
+    "no-line": "instructions of no source line",
+    "no-samples": "launches too short for a warp sample",
+    "device": "another device",
+}
 
 
 class Linked(Record, frozen=True):

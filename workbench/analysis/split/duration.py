@@ -42,6 +42,8 @@ METHOD = (
 #: Added where one side's instructions say nothing of who waits for whom.
 UNFOLLOWED = "; without SASS, time stays on the lines that waited"
 
+#: Launches may go without a sample, as one of a block or two does, up to this part of the time.
+_UNSAMPLED = 0.5
 #: Paths that are kept of a part, and lines of a queue on either end of one.
 _PATHS, _ENDS = 4, 6
 
@@ -246,6 +248,7 @@ def split_time(
         diff = compare_sources(old, new, launches)
     spent = _Spent(placing or Placing(old, new, diff, launches))
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]
+    short, which = [Fraction(0), Fraction(0)], ""
     followed = True
     for side, profile in ((0, old), (1, new)):
         for number, launch in enumerate(profile.launches):
@@ -256,15 +259,19 @@ def split_time(
             if not isinstance(reading, Reading):
                 return f"time cannot be split: {where} has no duration ({reading.reason})"
             blame = blame_launch(launch)
-            if not blame.samples:
-                return f"time cannot be split: {where} has no warp samples by line"
             duration = Fraction(reading.value)
             durations[side] += duration
+            if not blame.samples:
+                short[side] += duration
+                which = which or where
+                continue
             counts[side] += blame.samples
             followed = followed and blame.known
             sign = 1 if side else -1
             unit = sign * duration / (UNITS * blame.samples)
             spent.add(side, number, blame, _Whole(sign, duration, blame.samples, unit))
+    if any(part > _UNSAMPLED * whole for part, whole in zip(short, durations, strict=True)):
+        return f"time cannot be split: {which} has no warp samples by line"
     lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
     for place, amount in spent.lines.items():
         placed = spent.placing.placed[place]
@@ -276,11 +283,29 @@ def split_time(
         delta_s=float(durations[1] - durations[0]),
         samples_old=counts[0],
         samples_new=counts[1],
-        parts=tuple(
-            _part(key, names_of(lines[key]), spent, paths[key])
-            for key in sorted(lines, key=in_order)
+        parts=(
+            *(
+                _part(key, names_of(lines[key]), spent, paths[key])
+                for key in sorted(lines, key=in_order)
+            ),
+            *([_unsampled(float(short[1] - short[0]))] if any(short) else []),
         ),
         method=METHOD if followed else METHOD + UNFOLLOWED,
+    )
+
+
+def _unsampled(delta: float) -> TimePart:
+    """What launches did that no sample fell into: their durations are known, and nothing else."""
+    return TimePart(
+        link="elsewhere",
+        hunks=(),
+        symbols=(),
+        note="no-samples",
+        delta_s=delta,
+        low_s=delta,
+        high_s=delta,
+        stalls=(),
+        waited_s=delta,
     )
 
 

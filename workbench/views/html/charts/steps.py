@@ -43,7 +43,8 @@ def part_name(part: Part | TimePart) -> str:
         return f"Launch of {part.symbol}" if part.symbol else "Launch"
     if part.link == "unknown":
         return "Source unknown"
-    return "Elsewhere, no source line" if part.note == "no-line" else "Elsewhere"
+    known = {"no-line": "Elsewhere, no source line", "no-samples": "Launches without samples"}
+    return known.get(part.note, "Elsewhere")
 
 
 def _href(hunk: int | None) -> str:

@@ -15,6 +15,7 @@ import re
 from typing import Literal
 
 from workbench.analysis.aggregate import main_launch, value_of
+from workbench.analysis.limit.idle import UNEVEN, VERY_SHORT, running_of
 from workbench.analysis.stalls import BARRIER, barrier_waits, breakdown, stall_words
 from workbench.analysis.weight import WELL
 from workbench.gpus import chip_for
@@ -23,7 +24,7 @@ from workbench.units import several
 
 ResourceId = Literal[
     "issue", "l1_data", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64",
-    "latency", "grid", "sync",
+    "latency", "grid", "sync", "launch",
 ]  # fmt: skip
 
 #: From this share of its peak on, a unit is what limits. The hand-labelled steps agree from
@@ -31,8 +32,6 @@ ResourceId = Literal[
 FULL = 60.0
 #: The L2's highest share is the maximum of many parts of it, of which one may well be busy.
 FULL_L2 = 80.0
-#: A grid that leaves more than this part of the SMs' cycles idle limits before any unit does.
-_IDLE = 0.25
 #: States in which warps stand for global memory, and the least part of their time in them.
 _MEMORY = frozenset({"long_scoreboard", "lg_throttle", "drain_stall", "membar", "barrier_stall"})
 _WAITED = 0.10
@@ -163,7 +162,7 @@ class Limit(Record, frozen=True):
 
 def loads(launch: Launch) -> tuple[Load, ...]:
     """How busy every resource was that the launch has a share of, the busiest first."""
-    spread = _active_part(launch)
+    spread = running_of(launch).mean
     out = []
     for resource in RESOURCES:
         elapsed = max((_percent(launch, name) or 0.0 for name in resource.metrics), default=0.0)
@@ -186,7 +185,7 @@ def limit_of(profile: Profile) -> Limit | None:
 def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     """What limits one launch."""
     busy = loads(launch)
-    short = _short_grid(launch, device)
+    grid = _short_grid(launch, device)
     waited = _waits(launch, _MEMORY)
     queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
     full = tuple(
@@ -196,8 +195,13 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
         and (waited or load.resource.inside)
         and (queued or load.resource.id not in _QUEUED or load.active >= _BOTTLENECK)
     )
-    if short is not None:
-        return Limit(id="grid", words=short[0], share=short[1], others=full)
+    time = running_of(launch)
+    if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
+        share = 100 * time.busiest
+        words = f"a short launch: the busiest SM is active {share:.0f}% of the time"
+        return Limit(id="launch", words=words, share=share, others=full)
+    if grid is not None:
+        return Limit(id="grid", words=grid[0], share=grid[1], others=full)
     if full:
         best = full[0]
         words = f"{best.resource.title}, {best.active:.0f}%"
@@ -241,18 +245,13 @@ def _short_grid(launch: Launch, device: Device) -> tuple[str, float] | None:
     blocks = math.prod(launch.grid)
     chip = chip_for(device)
     sms = device.sms or (chip.sms if chip is not None else 0)
-    part = _active_part(launch)
-    if not blocks or not sms or part >= 1 - _IDLE:
+    time = running_of(launch)
+    if not blocks or not sms or time.uneven < UNEVEN:
         return None
     if blocks < sms:
         return f"a grid of {several(blocks, 'block')} on {sms} SMs", 100 * blocks / sms
-    return f"an uneven tail: SMs are active {100 * part:.0f}% of the time", 100 * part
-
-
-def _active_part(launch: Launch) -> float:
-    """Active by elapsed cycles of the SMs, 1 where either is unknown."""
-    active, elapsed = value_of(launch, "active_cycles"), value_of(launch, "cycles")
-    return min(active / elapsed, 1.0) if active and elapsed else 1.0
+    part = 100 * time.mean
+    return f"an uneven tail: SMs are active {part:.0f}% of the time", part
 
 
 def _percent(launch: Launch, name: str) -> float | None:
