@@ -21,16 +21,9 @@ from typing import Literal
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import (
-    ESTIMATE,
-    Combined,
-    LaunchPair,
-    combine,
-    machine_code,
-    pair_launches,
-)
-from workbench.analysis.chance import Chance
-from workbench.analysis.chance.ranges import chances, metric_chance
+from workbench.analysis.aggregate import Combined, LaunchPair, combine, machine_code, pair_launches
+from workbench.analysis.chance import Chances
+from workbench.analysis.chance.ranges import CountedSide, machine_chances, of_both
 from workbench.analysis.launches.kernels import (
     KernelChange,
     kernel_changes,
@@ -92,7 +85,7 @@ class Delta(Record, frozen=True):
     noise: float = 0.0
     rule: str = ""
     reason: str = ""
-    chances: tuple[Chance | None, Chance | None] = (None, None)
+    chances: Chances | None = None
 
 
 class Comparison(Record, frozen=True):
@@ -114,7 +107,7 @@ class Comparison(Record, frozen=True):
     kernels: tuple[KernelChange, ...] = ()
     launch_words: tuple[str, ...] = ()
     machine_code: tuple[float, float] | None = None
-    machine_chances: tuple[Chance | None, Chance | None] = (None, None)
+    machine_chances: Chances | None = None
 
     @property
     def comparable(self) -> bool:
@@ -200,14 +193,12 @@ def compare(
     time = time_change(old_time, new_time, across=across)
     resized = _resized(before["threads_per_block"], after["threads_per_block"])
     deltas = tuple(_delta(c, before[c.id], after[c.id], resized=resized) for c in catalog())
-    loose = (
-        chances(both.old, before, speaker.old if speaker else None),
-        chances(both.new, after, speaker.new if speaker else None),
+    loose = of_both(
+        CountedSide(both.old, before, speaker.old if speaker else None),
+        CountedSide(both.new, after, speaker.new if speaker else None),
     )
-    if any(loose):
-        deltas = tuple(
-            structs.replace(d, chances=(loose[0].get(d.id), loose[1].get(d.id))) for d in deltas
-        )
+    if loose:
+        deltas = tuple(structs.replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
@@ -229,7 +220,7 @@ def compare(
         kernels=kernels,
         launch_words=launch_words(kernels, names),
         machine_code=machine_code(old, new),
-        machine_chances=(metric_chance(old, ESTIMATE), metric_chance(new, ESTIMATE)),
+        machine_chances=machine_chances(old, new),
     )
 
 

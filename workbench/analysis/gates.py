@@ -26,6 +26,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from workbench.analysis.chance import Chances
 from workbench.analysis.chance.possible import doubt
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import (
@@ -270,8 +271,9 @@ def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
         return "inconclusive", f"{delta.title} is not known: {delta.reason}"
     text = f"{delta.title} is {quantity(delta.new, delta.unit)}, must be {sign} {bound:g}"
     holds = BOUNDS[sign]
-    new_alone = replace(delta, old=None, chances=(None, delta.chances[1]))
-    if why := doubt(new_alone, lambda one: one.new is not None and holds(float(one.new), bound)):
+    of_new = Chances(old=None, new=delta.chances.new) if delta.chances is not None else None
+    alone = replace(delta, old=None, chances=of_new)
+    if why := doubt(alone, lambda one: one.new is not None and holds(float(one.new), bound)):
         return "inconclusive", f"{text}; {why}"
     return ("pass" if holds(float(delta.new), bound) else "fail"), text
 

@@ -20,3 +20,14 @@ class Chance(Record, frozen=True):
     low: float
     high: float
     words: str
+
+
+class Chances(Record, frozen=True):
+    """Those of two sides that are compared, None where a side is certain.
+
+    `together`: the same code ran on both, so that neither has more than the other by it.
+    """
+
+    old: Chance | None
+    new: Chance | None
+    together: bool = False

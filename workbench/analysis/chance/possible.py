@@ -28,22 +28,27 @@ def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[flo
         decide: The verdict on it, and on it with other values.
         targets: Values of the new side at which the verdict may be another one.
     """
-    told = [chance.words for chance in delta.chances if chance is not None]
-    if not told:
-        return ""
     said = decide(delta)
-    if all(decide(other) == said for other in possible(delta, targets)):
+    if delta.chances is None or all(decide(one) == said for one in possible(delta, targets)):
         return ""
-    return "; ".join(dict.fromkeys(told))
+    sides = (delta.chances.old, delta.chances.new)
+    return "; ".join(dict.fromkeys(side.words for side in sides if side is not None))
 
 
 def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
-    """The counter with other values that a chip may give it; none where both sides are certain."""
-    before, after = delta.chances
-    if before is None and after is None:
+    """The counter with other values that a chip may give it; none where both sides are certain.
+
+    Of the same code on both sides, what chance does to one is no difference to the other.
+    """
+    if delta.chances is None:
         return
+    before, after = delta.chances.old, delta.chances.new
     olds, news = _ends(delta.old, before), _ends(delta.new, after)
     inside = [value for value in targets if after is not None and after.low < value < after.high]
+    if delta.chances.together and len(olds) == len(news):
+        for old, new in [*zip(olds, news, strict=True), *((value, value) for value in inside)]:
+            yield at(delta, old, new)
+        return
     for old, new in product(olds, [*news, *inside]):
         yield at(delta, old, new)
     first, second = ([value for value in ends if value is not None] for ends in (olds, news))

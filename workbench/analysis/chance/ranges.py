@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import Combined, combine, metric_sum
-from workbench.analysis.chance import Chance
+from workbench.analysis.aggregate import ESTIMATE, Combined, combine, metric_sum
+from workbench.analysis.chance import Chance, Chances
 from workbench.analysis.noise import noise_of
 from workbench.counters import Counter, Missing, catalog
 from workbench.model import Column, Launch, Metric, Number, Profile, SourceFile
@@ -29,6 +30,32 @@ _OFTEN = 10.0
 _ANY = 1e6
 #: Sums of floats are equal within this part.
 _EQUAL = 1e-9
+
+
+class CountedSide(NamedTuple):
+    """One side: a profile, its counters by `combine`, and the launch that spoke for them."""
+
+    profile: Profile
+    values: Mapping[str, Combined | Missing]
+    speaker: int | None = None
+
+
+def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
+    """The ranges of two sides, by the ids of counters of which one is not certain."""
+    before, after = chances(*old), chances(*new)
+    together = _same_code(old.profile, new.profile)
+    return {
+        name: Chances(old=before.get(name), new=after.get(name), together=together)
+        for name in {**before, **after}
+    }
+
+
+def machine_chances(old: Profile, new: Profile) -> Chances | None:
+    """Those of the estimated machine instructions; None where both sides are certain."""
+    before, after = (metric_chance(profile, ESTIMATE) for profile in (old, new))
+    if before is None and after is None:
+        return None
+    return Chances(old=before, new=after, together=_same_code(old, new))
 
 
 def chances(
@@ -68,6 +95,15 @@ def metric_chance(profile: Profile, name: str) -> Chance | None:
 
 def _marked(profile: Profile) -> bool:
     return any(launch.by_timing is not None for launch in profile.launches)
+
+
+def _same_code(old: Profile, new: Profile) -> bool:
+    """Whether the same instructions ran in launches of the same shape."""
+    shapes = [
+        [(x.grid, x.block, x.dynamic_shared, x.instructions.text) for x in profile.launches]
+        for profile in (old, new)
+    ]
+    return _marked(old) and shapes[0] == shapes[1]
 
 
 def _number(value: Combined | Missing) -> Number | None:
