@@ -127,6 +127,17 @@ class InstructionTable(Record, frozen=True):
     columns: dict[str, Column] = {}
 
 
+class ByTiming(Record, frozen=True):
+    """Emulated instructions that ran as often as one order of the warps has it; a chip has many.
+
+    `rows` of the launch's instruction table, and the values that metrics would have `without`
+    them, of those that would have another one (None: there would be no value).
+    """
+
+    rows: tuple[int, ...]
+    without: dict[str, Number | None] = {}
+
+
 class Timeline(Record, frozen=True):
     """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds."""
 
@@ -174,6 +185,7 @@ class Launch(Record, frozen=True):
     absent: dict[str, str] = {}  # ncu name -> why there is no number: "NaN", "no value"
     spreads: dict[str, Spread] = {}
     instructions: InstructionTable = InstructionTable()
+    by_timing: ByTiming | None = None
     timeline: Timeline | None = None
     rules: tuple[Rule, ...] = ()
     nvtx: tuple[str, ...] = ()  # "workbench@v3"

@@ -31,9 +31,11 @@ HEADINGS = {
     WAVES + "_ideal": "ideal wavefronts",
     "memory_l2_theoretical_sectors_local": "local sectors",
 }
-#: Lines that must agree, in all, and the largest deviation of a total and of instructions.
-GOALS = {SECTORS: 0.98, WAVES: 0.95}
-TOTAL, INSTRUCTIONS = 0.02, 0.15
+#: The goals, here alone; docs/emulator.md states the same. Part of all lines that must agree, the
+#: largest deviation of a total, and the part of launches whose instructions are so near.
+GOALS = {SECTORS: 0.99, WAVES: 0.98}
+TOTAL = 0.02
+INSTRUCTIONS, LAUNCHES = 0.15, 0.95
 
 
 def percent(value: float | None) -> str:
@@ -83,7 +85,8 @@ def summary(every: list[tuple[str, Agreement]]) -> tuple[str, bool]:
     worst_title, worst_found = max(every, key=lambda each: abs(each[1].instructions))
     inside = sum(abs(found.instructions) <= INSTRUCTIONS for _, found in every)
     lines.append(
-        f"instructions: {inside} of {len(every)} launches within {INSTRUCTIONS:.0%}, worst "
+        f"instructions: {inside} of {len(every)} launches within {INSTRUCTIONS:.0%} "
+        f"({inside / len(every):.1%}; goal {LAUNCHES:.0%}), worst "
         f"{percent(worst_found.instructions)} ({worst_title})"
     )
     known = [each for each in every if not each[1].timed]
@@ -94,7 +97,7 @@ def summary(every: list[tuple[str, Agreement]]) -> tuple[str, bool]:
             f"; without the {len(every) - len(known)} launches with lines that depend on timing "
             f"{near} of {len(known)}, worst {percent(last.instructions)} ({last_title})"
         )
-    return "\n".join(lines) + "\n", met and inside == len(every)
+    return "\n".join(lines) + "\n", met and inside >= LAUNCHES * len(every)
 
 
 def main() -> int:

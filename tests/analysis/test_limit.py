@@ -146,19 +146,48 @@ def test_a_data_stage_that_nobody_queues_for_limits_nothing(
     assert limit(structs.replace(one, metrics=metrics)).id == limits
 
 
-def test_a_limit_is_still_there_where_but_its_share_differs() -> None:
-    def side(words: str) -> Limit:
-        return Limit(id="grid" if "block" in words else "latency", words=words, share=50.0)
+def waited(state: str, samples: int) -> Limit:
+    return limit(launch(table=waits(selected=100, **{state: samples})))
 
-    waits = [
-        side(f"latency: {state} stalls, {n}% of warp time")
-        for state in ("wait", "barrier")
-        for n in (20, 9)
-    ]
-    assert waits[1].when(waits[0]) == "still" and waits[2].when(waits[0]) == "now"
-    blocks = side("a grid of 64 blocks on 132 SMs")
-    assert blocks.when(side("a grid of 32 blocks on 132 SMs")) == "now"
-    assert blocks.when(blocks) == "still" and blocks.when(None) == "now"
+
+def gridded(blocks: int, active: float = 0.3) -> Limit:
+    return limit(launch(grid=(blocks, 1, 1), active=active))
+
+
+def busy(metric: str, share: float) -> Limit:
+    return limit(launch({metric: share}))
+
+
+SLOTS, STAGE = "sm__inst_issued", "l1tex__data_pipe_lsu_wavefronts"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "when"),
+    [
+        (waited("wait", 20), waited("wait", 900), "still"),
+        (waited("wait", 900), waited("long_scoreboard", 900), "now"),
+        (waited("wait", 900), waited("barrier", 900), "now"),
+        (busy(SLOTS, 70.0), busy(SLOTS, 95.0), "still"),
+        (busy(SLOTS, 70.0), busy(STAGE, 90.0), "now"),
+        (busy(SLOTS, 70.0), waited("wait", 900), "now"),
+        # Of another number of blocks "still a grid of 64 blocks" would be false.
+        (gridded(32), gridded(64), "now"),
+        (gridded(64), gridded(64, active=0.4), "still"),
+        (gridded(150), gridded(200, active=0.6), "still"),
+        (gridded(64), gridded(150), "now"),
+    ],
+)
+def test_a_limit_is_still_there_where_the_resource_is_the_same(
+    before: Limit, after: Limit, when: str
+) -> None:
+    assert after.when(before) == when and before.when(after) == when
+    assert after.when(None) == "now"
+
+
+def test_one_grid_on_another_chip_is_another_limit() -> None:
+    small = launch(grid=(64, 1, 1), active=0.3)
+    here, there = limit(small), limit_of_launch(small, structs.replace(H200, sms=114))
+    assert there is not None and there.when(here) == "now"
 
 
 def test_a_warpgroup_that_waits_for_its_products_is_at_no_barrier() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.agreement.__main__ import HEADINGS, summary
-from benchmarks.agreement.lines import Agreement, agreement, compare, cost
+from benchmarks.agreement.__main__ import GOALS, HEADINGS, INSTRUCTIONS, LAUNCHES, TOTAL, summary
+from benchmarks.agreement.lines import Agreement, Tally, agreement, compare, cost
 from workbench.analysis.remarks import is_misread
 from workbench.emulator.ptx.instructions import Instr, Loc
 from workbench.emulator.run import Executed
@@ -279,3 +279,35 @@ def test_lines_that_depend_on_timing_are_counted_apart_and_with_the_rest() -> No
     text, met = summary([("a v0", found)])
     assert "1 of 2 lines agree" in text and "depend on timing 1 of 1 (100.0%)" in text
     assert not met
+
+
+def agreeing(same: int, lines: int, instructions: float = 0.0) -> Agreement:
+    column = Tally(seen=100.0, want=100.0, same=same, lines=lines)
+    return Agreement("k", dict.fromkeys(HEADINGS, column), instructions, 1.0)
+
+
+def test_goals_are_of_all_lines_and_launches() -> None:
+    _, met = summary([("a v0", agreeing(99, 100))] * 20)
+    assert met
+    text, met = summary([("a v0", agreeing(99, 100))] * 19 + [("a v1", agreeing(99, 100, -0.5))])
+    assert met
+    assert "instructions: 19 of 20 launches within 15% (95.0%; goal 95%), worst -50.00%" in text
+    assert not summary([("a v0", agreeing(98, 100))])[1]
+    far = [("a v1", agreeing(100, 100, -0.5))] * 2
+    assert not summary([("a v0", agreeing(100, 100))] * 18 + far)[1]
+
+
+@pytest.mark.parametrize("document", ["emulator.md", "emulator-rules.md"])
+def test_documents_state_the_goals_that_are_judged(document: str) -> None:
+    text = (REPO / "docs" / document).read_text(encoding="utf-8")
+    sectors, waves = (f"{GOALS[name]:.0%}" for name in (SECTORS, WAVES))
+    (said,) = (line for line in text.splitlines() if line.startswith("In all: "))
+    goals = [sectors, f"{TOTAL:.0%}", waves, f"{TOTAL:.0%}", f"{LAUNCHES:.0%}"]
+    assert re.findall(r"goal (\d+%)", said) == goals
+    assert f"launches within {INSTRUCTIONS:.0%} (" in said
+    # And what is written around the table.
+    written = re.findall(r"goals\s+of\s+(\d+%)\s+and\s+(\d+%)", text)
+    assert written == [(sectors, waves)] * (2 if document == "emulator-rules.md" else 0)
+    rows = re.findall(r"^\| ([\w ]+)(?:: lines|within \d+%) \|.* (\d+%) \|$", text, re.MULTILINE)
+    table = {"sectors": sectors, "wavefronts": waves, "instructions ": f"{LAUNCHES:.0%}"}
+    assert dict(rows) == (table if document == "emulator.md" else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from click.testing import CliRunner, Result
 from tests.factories import LADDER, emulate_demo, make_project
 from workbench.analysis.gates import Gate
 from workbench.cli import app
+from workbench.compile import compilers
 from workbench.errors import UsageError
 from workbench.model import Capture
 from workbench.store import Store
 from workbench.views.sheets.check import github, junit
+
+REPO = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -94,6 +98,58 @@ def test_without_a_clock_a_step_can_pass(predicting: Path) -> None:
     assert names("--no-time") == ["shared_wavefronts"]
     settings(predicting, '[check]\nlimits = { registers = "<= 8" }\n')
     assert run("v3", "--no-time").exit_code == 1
+
+
+SUMS = """parent = "v0"
+[[expect]]
+counter = "shared_wavefronts"
+change = "<= 200000"
+[[expect]]
+counter = "shared_wavefronts"
+change = "up"
+[[expect]]
+counter = "global_sectors"
+change = "down"
+"""
+LIMITS = """[check]
+limits = { shared_wavefronts = "<= 200000", global_sectors = "<= 20000" }
+"""
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(not compilers.available(), reason="no CUDA compiler here")
+def test_what_hangs_on_how_warps_meet_is_inconclusive_and_its_lines_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the GPU that the study was recorded on, v1 has 500,344 wavefronts; emulated 131,200."""
+    study = tmp_path / "kernels" / "moments"
+    shutil.copytree(REPO / "tests" / "data" / "unseen" / "kernels" / "moments", study)
+    (study / "v2_warps.cu").unlink()
+    (tmp_path / "workbench.toml").write_text('default_study = "moments"\n' + LIMITS)
+    file = study / "v1_shared.cu"
+    file.write_text(file.read_text().replace("[[launch]]", SUMS + "[[launch]]", 1))
+    monkeypatch.chdir(tmp_path)
+    profiled = CliRunner().invoke(app, ["profile", "v0", "v1", "--engine", "emulator"])
+    assert profiled.exit_code == 0, profiled.output
+    result = run("v1", "--no-time", "--format", "json")
+    assert result.exit_code == 6, result.output
+    found = json.loads(result.output)
+    assert found["status"] == "inconclusive"
+    told = [(gate["kind"], gate["name"], gate["status"]) for gate in found["gates"]]
+    assert told == [
+        ("expectation", "shared_wavefronts", "inconclusive"),
+        ("expectation", "shared_wavefronts", "pass"),
+        ("expectation", "global_sectors", "pass"),
+        ("limit", "shared_wavefronts", "inconclusive"),
+        ("limit", "global_sectors", "pass"),
+    ]
+    at = "lines 50, 51, 52 and 53 of kernels/moments/v1_shared.cu run as often as timing has it"
+    for gate in found["gates"]:
+        assert (at in gate["message"]) == (gate["status"] == "inconclusive")
+    document = CliRunner().invoke(app, ["diff", "v0", "v1", "--format", "json"]).output
+    first, second, third = json.loads(document)["expectations"]
+    assert first["verdict"] == "inconclusive" and first["reason"].startswith(at)
+    assert (second["verdict"], third["verdict"]) == ("confirmed", "confirmed")
 
 
 def test_no_time_still_judges_the_stalls_that_are_known(predicting: Path) -> None:

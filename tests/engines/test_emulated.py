@@ -307,6 +307,24 @@ def test_counts_that_depend_on_timing_are_named_with_their_lines() -> None:
     # The loops that wait for another block's state, not the sums before them.
     named = "lines 63, 66, 67 and 2 more of kernels/scan/v3_look_back.cu"
     assert notice.message.startswith(f"scan: how often {named} run may depend on which warps meet")
+    init, scan = made.launches
+    assert init.by_timing is None and scan.by_timing is not None
+    table = scan.instructions
+    assert {table.line[row] for row in scan.by_timing.rows} >= {63, 66, 67}
+    # What lines hold is the same by the table and by the metrics.
+    for name, column in table.columns.items():
+        held = dict(zip(column.rows, column.values, strict=True))
+        marked = sum(held.get(row, 0) for row in scan.by_timing.rows)
+        whole = scan.metrics[name].value
+        rest = scan.by_timing.without.get(name, whole)
+        assert not isinstance(whole, str) and not isinstance(rest, str) and rest is not None
+        assert whole - rest == pytest.approx(marked, abs=1), name
+    assert "memory_l1_wavefronts_shared" not in scan.by_timing.without
+    assert "launch__registers_per_thread" not in scan.by_timing.without
+
+
+def test_without_such_lines_nothing_is_marked(profiles: dict[str, Profile]) -> None:
+    assert all(launch.by_timing is None for made in profiles.values() for launch in made.launches)
 
 
 def test_sampled_counters_are_marked_and_near(ours: Project, profiles: dict[str, Profile]) -> None:

@@ -14,11 +14,12 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.factories import make_launch, make_profile, make_timing
+from tests.factories import make_instructions, make_launch, make_profile, make_timing
 from workbench.disk.limits import ByteLimit
 from workbench.errors import DataError, MissingError
 from workbench.model import (
     SCHEMA_VERSION,
+    ByTiming,
     Column,
     InstructionTable,
     Launch,
@@ -301,6 +302,37 @@ def test_a_table_that_contradicts_itself_is_neither_read_nor_written(path: Path,
     write(path, json.loads(msgspec.json.encode(profile)), SCHEMA_VERSION)
     with pytest.raises(DataError, match=why):
         decode(path, Profile)
+
+
+@pytest.mark.parametrize(
+    ("marked", "why"),
+    [
+        (ByTiming(rows=(0, 5)), "depend on timing that the table does not have"),
+        (ByTiming(rows=(-1,)), "depend on timing that the table does not have"),
+        (ByTiming(rows=(0,), without={"m": 1e300}), "that no counter can have"),
+    ],
+)
+def test_marks_of_what_is_not_there_are_neither_read_nor_written(
+    path: Path, marked: ByTiming, why: str
+) -> None:
+    launch = make_launch(instructions=make_instructions())
+    profile = make_profile(launches=(msgspec.structs.replace(launch, by_timing=marked),))
+    with pytest.raises(DataError, match=why):
+        encode(profile, path)
+    write(path, json.loads(msgspec.json.encode(profile)), SCHEMA_VERSION)
+    with pytest.raises(DataError, match=why):
+        decode(path, Profile)
+
+
+def test_what_depends_on_timing_is_kept_and_passed_over_where_totals_are_wanted(
+    path: Path,
+) -> None:
+    marked = ByTiming(rows=(1, 3), without={"memory_l1_wavefronts_shared": 7, "gone": None})
+    launch = msgspec.structs.replace(make_launch(), by_timing=marked)
+    profile = make_profile(launches=(launch,))
+    path.write_bytes(encode(profile, path))
+    assert decode(path, Profile).launches[0].by_timing == marked
+    assert decode_totals(path).launches[0].by_timing is None
 
 
 def test_nan_is_refused_before_anything_is_written(path: Path) -> None:

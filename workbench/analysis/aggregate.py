@@ -20,6 +20,8 @@ from workbench.model import Launch, Number, Profile, Record, Spread
 
 How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
+#: The emulator's metric of machine instructions.
+ESTIMATE = "ptx__machine_inst_estimate"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
 _ALIKE = 0.6
 #: From so many letters on, a name inside of another is no accident.
@@ -73,7 +75,7 @@ def metric_sum(profile: Profile, name: str) -> float | None:
 
 def machine_code(old: Profile, new: Profile) -> tuple[float, float] | None:
     """Machine instructions that the emulator estimated of both; None where one has no estimate."""
-    before, after = (metric_sum(profile, "ptx__machine_inst_estimate") for profile in (old, new))
+    before, after = (metric_sum(profile, ESTIMATE) for profile in (old, new))
     return None if before is None or after is None else (before, after)
 
 

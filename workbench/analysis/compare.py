@@ -19,7 +19,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
+from msgspec import structs
+
 from workbench.analysis.aggregate import Combined, LaunchPair, combine, machine_code, pair_launches
+from workbench.analysis.chance import Chances
+from workbench.analysis.chance.ranges import CountedSide, machine_chances, of_both
 from workbench.analysis.launches.kernels import (
     KernelChange,
     kernel_changes,
@@ -62,7 +66,8 @@ class Delta(Record, frozen=True):
     """One counter on both sides. `old`, `new`, `delta` are None where it is missing.
 
     `noise` is the change, in `unit`, that would still count as none; `rule` says
-    how several launches became one number; `reason` why a side is missing.
+    how several launches became one number; `reason` why a side is missing. `chances`: what
+    a chip may count on either side where lines run as often as timing has it.
     """
 
     id: str
@@ -80,6 +85,7 @@ class Delta(Record, frozen=True):
     noise: float = 0.0
     rule: str = ""
     reason: str = ""
+    chances: Chances | None = None
 
 
 class Comparison(Record, frozen=True):
@@ -87,7 +93,8 @@ class Comparison(Record, frozen=True):
 
     `launches` are positions in the profiles of `launches.samples.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
-    `machine_code` are the machine instructions of both sides, estimated where PTX was run.
+    `machine_code` are the machine instructions of both sides, estimated where PTX was run, and
+    `machine_chances` what may be of them on a chip.
     """
 
     old: Side
@@ -100,6 +107,7 @@ class Comparison(Record, frozen=True):
     kernels: tuple[KernelChange, ...] = ()
     launch_words: tuple[str, ...] = ()
     machine_code: tuple[float, float] | None = None
+    machine_chances: Chances | None = None
 
     @property
     def comparable(self) -> bool:
@@ -185,6 +193,12 @@ def compare(
     time = time_change(old_time, new_time, across=across)
     resized = _resized(before["threads_per_block"], after["threads_per_block"])
     deltas = tuple(_delta(c, before[c.id], after[c.id], resized=resized) for c in catalog())
+    loose = of_both(
+        CountedSide(both.old, before, speaker.old if speaker else None),
+        CountedSide(both.new, after, speaker.new if speaker else None),
+    )
+    if loose:
+        deltas = tuple(structs.replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
     if time is None and old_time is not None and new_time is not None:
         warnings.append("the two times differ in device, problem or cache policy: not compared")
@@ -206,6 +220,7 @@ def compare(
         kernels=kernels,
         launch_words=launch_words(kernels, names),
         machine_code=machine_code(old, new),
+        machine_chances=machine_chances(old, new),
     )
 
 
@@ -344,13 +359,18 @@ def _delta(
     delta = new.value - old.value
     noise = noise_of(counter, old.value, new.value)
     moved = left_noise(counter, old.value, new.value, (old.spread, new.spread))
-    verdict: Movement = "same"
-    if moved:
-        verdict = "changed"
-        if better:
-            verdict = "better" if (delta < 0) == (better == "lower") else "worse"
+    verdict = movement(better, delta, moved)
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
+
+
+def movement(better: str, change: Number, moved: bool) -> Movement:
+    """What a change means of a counter that is ``better`` lower, higher, or neither ("")."""
+    if not moved:
+        return "same"
+    if not better:
+        return "changed"
+    return "better" if (change < 0) == (better == "lower") else "worse"
 
 
 def _side(profile: Profile, label: str) -> Side:

@@ -7,7 +7,8 @@ nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is mis
 lies within the counter's noise, or the predicted change itself does, *refuted*
 otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
 than the noise. ``up`` and ``down``: inconclusive where nothing moved. A counter that
-a side lacks is inconclusive, with the reason.
+a side lacks is inconclusive, with the reason; so is one whose verdict hangs on lines that run as
+often as the timing of warps has it (`analysis.chance`).
 
 Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which
 is what an author means and a GPU counts: a verdict stands only if it is the same at both
@@ -17,10 +18,12 @@ ends of the estimate's error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from msgspec.structs import replace
 
+from workbench.analysis.chance.possible import doubt
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Counter, catalog
 from workbench.model import Record
@@ -35,7 +38,8 @@ REACHED = 0.9
 #: Relative error of the estimate of machine instructions (docs/emulator-rules.md).
 ESTIMATE_ERROR = 0.15
 
-_BOUNDS: dict[str, Callable[[float, float], bool]] = {
+#: Whether a value lies on the right side of a bound, by its sign.
+BOUNDS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
@@ -99,12 +103,10 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
         verdict, reason = _decide(prediction, time.old_s, time.new_s, noise, time.moved, "s")
     elif delta is not None and delta.ncu in _OF_PTX:
-        observed, verdict, reason = _by_estimate(prediction, delta, comparison.machine_code)
+        observed, verdict, reason = _by_estimate(prediction, delta, comparison)
     elif delta is not None and delta.old is not None and delta.new is not None:
         observed = observed_change(delta)
-        verdict, reason = _decide(
-            prediction, float(delta.old), float(delta.new), delta.noise, delta.moved, delta.unit
-        )
+        verdict, reason = _settled(prediction, delta, partial(_by_count, prediction))
     elif delta is not None:
         reason = delta.reason or "missing on one side"
     return Judgement(
@@ -123,23 +125,51 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
 _OF_PTX = ("ptx__inst_executed", "ptx__thread_inst_executed", "ptx__thread_inst_executed_true")
 
 
+def _settled(
+    prediction: Prediction, delta: Delta, decide: Callable[[Delta], tuple[Verdict, str]]
+) -> tuple[Verdict, str]:
+    """A verdict and its reason where it holds whatever a chip would count; else inconclusive."""
+    targets = (prediction.number,) if prediction.form == "to" else ()
+    why = doubt(delta, lambda one: decide(one)[0], targets)
+    return ("inconclusive", why) if why else decide(delta)
+
+
+def _by_count(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
+    assert delta.old is not None and delta.new is not None
+    old, new = float(delta.old), float(delta.new)
+    return _decide(prediction, old, new, delta.noise, delta.moved, delta.unit)
+
+
 def _by_estimate(
-    prediction: Prediction, delta: Delta, machine_code: tuple[float, float] | None
+    prediction: Prediction, delta: Delta, comparison: Comparison
 ) -> tuple[str, Verdict, str]:
     """What is observed, the verdict and its reason for a counter of `_OF_PTX`."""
-    if delta.ncu != _OF_PTX[0] or machine_code is None:
+    if delta.ncu != _OF_PTX[0] or comparison.machine_code is None:
         return observed_change(delta), "inconclusive", "PTX was counted, not machine instructions"
-    old, new = machine_code
-    observed = f"{relative(old, new)} (estimated)"
-    if new == old and not delta.moved:
-        # The same PTX ran on both sides, whatever it becomes.
-        return observed, *_decide(prediction, old, new, 0.0, False, delta.unit)
+    old, new = comparison.machine_code
+    estimated = replace(delta, old=old, new=new, chances=comparison.machine_chances)
+
+    def decide(one: Delta) -> tuple[Verdict, str]:
+        assert one.old is not None and one.new is not None
+        # The same PTX may have run on both sides, and whatever it becomes is the same.
+        alike = one.new == one.old and not delta.moved
+        return _within_error(prediction, float(one.old), float(one.new), alike, delta.unit)
+
+    return f"{relative(old, new)} (estimated)", *_settled(prediction, estimated, decide)
+
+
+def _within_error(
+    prediction: Prediction, old: float, new: float, alike: bool, unit: str
+) -> tuple[Verdict, str]:
+    """The verdict on an estimate that may be off."""
+    if alike:
+        return _decide(prediction, old, new, 0.0, False, unit)
     low, high = new * (1 - ESTIMATE_ERROR), new * (1 + ESTIMATE_ERROR)
     could_be = (new, low, high, *([old] if low <= old <= high else []))
-    verdicts = [_decide(prediction, old, at, 0.0, at != old, delta.unit) for at in could_be]
+    verdicts = [_decide(prediction, old, at, 0.0, at != old, unit) for at in could_be]
     if len({verdict for verdict, _ in verdicts}) > 1:
-        return observed, "inconclusive", f"the estimate may be off by {ESTIMATE_ERROR:.0%}"
-    return observed, *verdicts[0]
+        return "inconclusive", f"the estimate may be off by {ESTIMATE_ERROR:.0%}"
+    return verdicts[0]
 
 
 def observed_change(delta: Delta) -> str:
@@ -172,7 +202,7 @@ def _decide(
             return "inconclusive", "the old value is zero, so there is no ratio"
         scale = {"ratio": old, "bound": 1.0, "peak": 100.0}[form]
         bound = number * scale
-        if _BOUNDS[prediction.sign](new, bound):
+        if BOUNDS[prediction.sign](new, bound):
             return "confirmed", ""
         near = abs(new - bound) <= noise and noise > 0
         short = f"{quantity(abs(new - bound), unit)} off the bound"

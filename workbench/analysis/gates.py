@@ -2,7 +2,8 @@
 
 Every gate gives one `Gate` per thing it looked at, passed ones included, so that a
 report can say what was checked. The whole fails where one gate fails (exit code 1),
-and is inconclusive where none fails but one could not be judged (exit code 6).
+and is inconclusive where none fails but one could not be judged (exit code 6): a time that is too
+noisy, a counter that is missing, or one that hangs on how warps meet (`analysis.chance`).
 
 Settings, in ``[tool.workbench.check]``:
 
@@ -18,13 +19,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from workbench.analysis.chance import Chances
+from workbench.analysis.chance.possible import doubt
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.expectations import Judgement, Verdict, find_counter, observed_change
+from workbench.analysis.expectations import (
+    BOUNDS,
+    Judgement,
+    Verdict,
+    find_counter,
+    observed_change,
+)
 from workbench.analysis.regression.rolling import MAX_RUNS, MIN_RUNS, judge_run, judged_words
 from workbench.analysis.regression.turns import Turns
 from workbench.analysis.regression.verdict import RESOLUTION, Status, in_words, verdict
@@ -241,21 +252,30 @@ def _regression(delta: Delta, allowed: float) -> tuple[Status, str]:
     if delta.old is None or delta.new is None:
         return "inconclusive", f"{delta.title} is not known on both sides: {delta.reason}"
     text = f"{delta.title}: {observed_change(delta)}"
-    if delta.verdict != "worse":
-        return "pass", text
-    past = abs(float(delta.new) - float(delta.old)) - abs(float(delta.old)) * allowed / 100
-    if past > 0:
+    if why := doubt(delta, partial(_too_bad, allowed=allowed)):
+        return "inconclusive", f"{text}; {why}"
+    if _too_bad(delta, allowed):
         return "fail", f"worse than allowed ({allowed:g}%): {text}"
     return "pass", text
+
+
+def _too_bad(delta: Delta, allowed: float) -> bool:
+    if delta.old is None or delta.new is None or delta.verdict != "worse":
+        return False
+    old = float(delta.old)
+    return abs(float(delta.new) - old) > abs(old) * allowed / 100
 
 
 def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
     if delta.new is None:
         return "inconclusive", f"{delta.title} is not known: {delta.reason}"
-    value = float(delta.new)
-    holds = {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}
     text = f"{delta.title} is {quantity(delta.new, delta.unit)}, must be {sign} {bound:g}"
-    return ("pass" if holds[sign] else "fail"), text
+    holds = BOUNDS[sign]
+    of_new = Chances(old=None, new=delta.chances.new) if delta.chances is not None else None
+    alone = replace(delta, old=None, chances=of_new)
+    if why := doubt(alone, lambda one: one.new is not None and holds(float(one.new), bound)):
+        return "inconclusive", f"{text}; {why}"
+    return ("pass" if holds(float(delta.new), bound) else "fail"), text
 
 
 def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:

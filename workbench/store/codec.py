@@ -177,7 +177,7 @@ def _totals_envelope(metrics: frozenset[str] | None) -> type[Any]:
         fields: list[Any] = [(field, Metric | msgspec.UnsetType, msgspec.UNSET) for field in named]
         with contextlib.suppress(ValueError):  # no field may be called so: all are decoded
             kinds["metrics"] = msgspec.defstruct("Metrics", fields, rename=named)
-    launch = _part(Launch, {"instructions", "timeline", "rules"}, **kinds)
+    launch = _part(Launch, {"instructions", "by_timing", "timeline", "rules"}, **kinds)
     passed = {"sources", "build", "verification", "notices"}
     record = _part(Profile, passed, launches=tuple[launch, ...])  # type: ignore[valid-type]
     return _part(_Envelope, set(), record=record)
@@ -279,6 +279,12 @@ def _table_fault(launch: Launch, files: int) -> str:
             return f"{where}: {name} holds values that no counter can have"
         if column.rows and not 0 <= min(column.rows) <= max(column.rows) < n:
             return f"{where}: {name} refers to instructions that the table does not have"
+    timed = launch.by_timing
+    if timed is not None and not all(0 <= row < n for row in timed.rows):
+        return f"{where}: instructions depend on timing that the table does not have"
+    known = timed.without.values() if timed is not None else ()
+    if not all(value is None or -_MOST <= value <= _MOST for value in known):
+        return f"{where}: values without what depends on timing that no counter can have"
     return ""
 
 

@@ -11,7 +11,6 @@ and `Not selected` are no stalls and never a limit
 from __future__ import annotations
 
 import math
-import re
 from typing import Literal
 
 from workbench.analysis.aggregate import main_launch, value_of
@@ -41,8 +40,6 @@ _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
 #: From this part of the barrier samples on, it is barriers that warps wait at.
 _AT_BARRIERS = 0.5
-#: What may differ in the words of one and the same limit.
-_SHARE = re.compile(r"\d+%")
 #: From this share on such a unit limits whoever waits: 80% is what ncu's rules call a bottleneck.
 _BOTTLENECK = 80.0
 
@@ -147,16 +144,21 @@ class Load(Record, frozen=True):
 
 
 class Limit(Record, frozen=True):
-    """What limits one side. `share` is in % of the resource's peak, or of the warps' time."""
+    """What limits one side. `share` is in % of the resource's peak, or of the warps' time.
+
+    `names` is what the words name beside the resource: the warp state of a latency, the blocks
+    and SMs of a grid that is too small. Empty where the resource says all.
+    """
 
     id: ResourceId
     words: str
     share: float
     others: tuple[Load, ...] = ()
+    names: tuple[str | int, ...] = ()
 
-    def when(self, before: Limit | None) -> str:
-        """``still`` where the side before had the same limit in the same words, but for a share."""
-        same = before is not None and _SHARE.sub("", before.words) == _SHARE.sub("", self.words)
+    def when(self, before: Limit | None) -> Literal["still", "now"]:
+        """``still`` where the side before was limited by the same, whatever its share."""
+        same = before is not None and (before.id, before.names) == (self.id, self.names)
         return "still" if same else "now"
 
 
@@ -201,7 +203,8 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
         words = f"a short launch: the busiest SM is active {share:.0f}% of the time"
         return Limit(id="launch", words=words, share=share, others=full)
     if grid is not None:
-        return Limit(id="grid", words=grid[0], share=grid[1], others=full)
+        words, share, names = grid
+        return Limit(id="grid", words=words, share=share, others=full, names=names)
     if full:
         best = full[0]
         words = f"{best.resource.title}, {best.active:.0f}%"
@@ -237,11 +240,12 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
             words = f"waiting at barriers, {part}"
             return Limit(id="sync", words=words, share=share, others=busy[:1])
         words = f"latency: barrier stalls of warpgroups (wgmma), {part}"
-    return Limit(id="latency", words=words, share=share, others=busy[:1])
+    names = (first.state.id,)
+    return Limit(id="latency", words=words, share=share, others=busy[:1], names=names)
 
 
-def _short_grid(launch: Launch, device: Device) -> tuple[str, float] | None:
-    """Words and share (%) of a grid that does not reach all SMs for most of the time."""
+def _short_grid(launch: Launch, device: Device) -> tuple[str, float, tuple[str | int, ...]] | None:
+    """Words, share (%) and `Limit.names` of a grid that leaves SMs without work for long."""
     blocks = math.prod(launch.grid)
     chip = chip_for(device)
     sms = device.sms or (chip.sms if chip is not None else 0)
@@ -249,9 +253,10 @@ def _short_grid(launch: Launch, device: Device) -> tuple[str, float] | None:
     if not blocks or not sms or time.uneven < UNEVEN:
         return None
     if blocks < sms:
-        return f"a grid of {several(blocks, 'block')} on {sms} SMs", 100 * blocks / sms
+        words = f"a grid of {several(blocks, 'block')} on {sms} SMs"
+        return words, 100 * blocks / sms, (blocks, sms)
     part = 100 * time.mean
-    return f"an uneven tail: SMs are active {part:.0f}% of the time", part
+    return f"an uneven tail: SMs are active {part:.0f}% of the time", part, ("tail",)
 
 
 def _percent(launch: Launch, name: str) -> float | None:

@@ -6,14 +6,12 @@ time, is absent from its profiles and never estimated.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from workbench import __version__
+from workbench.analysis.chance.ranges import lines_by_timing
 from workbench.compile.build import BuildResult, build, target
-from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.run import Executed
 from workbench.engines import (
     Engine,
     ProfileOptions,
@@ -29,13 +27,21 @@ from workbench.engines.emulated.emulation import Emulation, built_of, emulate, v
 from workbench.engines.emulated.record import device_of, launch_records, sources_of
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import MissingError, UsageError, WorkbenchError
-from workbench.model import Capture, EngineName, Notice, Problem, Profile
+from workbench.model import (
+    Capture,
+    EngineName,
+    Launch,
+    Notice,
+    Problem,
+    Profile,
+    SourceFile,
+)
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store
 from workbench.study.folder import Study
 from workbench.study.sources import source_hash
-from workbench.units import listed, quantity
+from workbench.units import quantity
 
 #: What versions are compiled for where nothing else is said: Hopper.
 DEFAULT_ARCH = "sm_90"
@@ -162,24 +168,26 @@ class EmulatorEngine(Engine):
             whole = self.emulate(judged)
         check = verified(whole, judged)
         built = built_of(subject)
+        sources = sources_of(counted.module, built)
+        launches = launch_records(
+            counted.outcomes, built, counted.module, self._arch, study.bytes(problem)
+        )
         profile = Profile(
             engine=self.name,
             device=device_of(self._arch),
             captured=now(),
-            launches=launch_records(
-                counted.outcomes, built, counted.module, self._arch, study.bytes(problem)
-            ),
+            launches=launches,
             study=study.name,
             version=version.id,
             problem=problem.name,
             parameters=study.parameters(problem),
             tools={"workbench": __version__, "compiler": built.build.compiler},
             capture=Capture(wall_s=counted.seconds),
-            sources=sources_of(counted.module, built),
+            sources=sources,
             source_hash=source_hash(self._project, version),
             build=built.build,
             verification=check.verification(judged.problem.name, self.seed),
-            notices=_notices(counted),
+            notices=_notices(counted, launches, sources),
         )
         return profile, None
 
@@ -204,22 +212,9 @@ def _small_problem(study: Study, version: Version) -> Problem:
     )
 
 
-def _lines(module: Module, rows: Iterable[Executed]) -> str:
-    """``lines 63, 66 and 67 of kernels/scan/v3.cu``, file by file; of a header's, its caller's."""
-    lines: dict[int, set[int]] = defaultdict(set)
-    for row in rows:
-        file, line = row.instr.loc.home
-        lines[file].add(line)
-    return listed(
-        [
-            f"line{'s' * (len(own) > 1)} {listed([str(line) for line in sorted(own)])} of "
-            f"{module.files.get(file, '?')}"
-            for file, own in sorted(lines.items())
-        ]
-    )
-
-
-def _notices(emulation: Emulation) -> tuple[Notice, ...]:
+def _notices(
+    emulation: Emulation, launches: Sequence[Launch], sources: Sequence[SourceFile]
+) -> tuple[Notice, ...]:
     notices = [
         Notice(
             code="emulated",
@@ -228,15 +223,17 @@ def _notices(emulation: Emulation) -> tuple[Notice, ...]:
             "PTX instructions, not machine instructions.",
         )
     ]
-    for outcome in emulation.outcomes:
-        if outcome.timed:
-            named = _lines(emulation.module, outcome.timed)
+    for outcome, launch in zip(emulation.outcomes, launches, strict=True):
+        named, many = lines_by_timing([launch], sources)
+        if many:
+            run, lines = ("runs", "this line") if many == 1 else ("run", "these lines")
+            hold = "contain it" if many == 1 else "contain them"
             notices.append(
                 Notice(
                     code="depends-on-timing",
-                    message=f"{outcome.launch.kernel}: how often {named} run may depend on "
-                    "which warps meet on a chip; counts of these lines, and totals that contain "
-                    "them, are those of one order of many.",
+                    message=f"{launch.kernel}: how often {named} {run} may depend on "
+                    f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
+                    "are those of one order of many.",
                 )
             )
         if outcome.sampled < 1:

@@ -7,7 +7,7 @@ that counts PTX instructions has the prefix ``ptx__``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from workbench.analysis.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
@@ -19,6 +19,7 @@ from workbench.emulator.work import bound, mix, operations, uncounted
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
     Build,
+    ByTiming,
     Column,
     Device,
     InstructionTable,
@@ -109,9 +110,9 @@ def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
 
 
 def instruction_table(
-    outcome: Outcome, module: Module, sources: tuple[SourceFile, ...]
+    outcome: Outcome, module: Module, sources: tuple[SourceFile, ...], issued: Sequence[float]
 ) -> InstructionTable:
-    """The PTX instructions with their non-zero counters."""
+    """The PTX instructions with their non-zero counters; `issued`: estimated of each."""
     place = {source.path: index for index, source in enumerate(sources)}
     rows = outcome.rows
     homes = [row.instr.loc.home for row in rows]
@@ -119,7 +120,7 @@ def instruction_table(
     found_in: dict[str, tuple[Sequence[float], str]] = {
         name: ([get(row) for row in rows], unit) for name, (get, unit) in COLUMNS.items()
     }
-    found_in["ptx__machine_inst_estimate"] = outcome.machine_code().issued, "inst"
+    found_in["ptx__machine_inst_estimate"] = issued, "inst"
     for name in _absent(rows) & set(found_in):
         del found_in[name]
     for name, (values, unit) in found_in.items():
@@ -154,9 +155,8 @@ def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
     return out
 
 
-def _metrics(outcome: Outcome) -> dict[str, Metric]:
-    """Kernel-wide sums."""
-    rows = outcome.rows
+def _metrics(rows: list[Executed], issued: Sequence[float]) -> dict[str, Metric]:
+    """Kernel-wide sums; `issued` are the machine instructions estimated of each row."""
 
     def total(get: Get, which: Callable[[Executed], bool] = lambda _row: True) -> Number:
         return _plain(sum(get(row) for row in rows if which(row)))
@@ -191,8 +191,29 @@ def _metrics(outcome: Outcome) -> dict[str, Metric]:
         )
         key = f"ptx__thread_inst_executed_op_{short}_pred_on"
         out[key] = Metric(value=_plain(threads), unit="inst")
+    out["ptx__machine_inst_estimate"] = Metric(value=round(sum(issued)), unit="inst")
     absent = _absent(rows)
     return {name: metric for name, metric in out.items() if name not in absent}
+
+
+def _by_timing(
+    outcome: Outcome, issued: Sequence[float], metrics: Mapping[str, Metric]
+) -> ByTiming | None:
+    """What of a launch's `metrics` hangs on the order in which warps met; None: nothing."""
+    marked = {id(row) for row in outcome.timed}
+    if not marked:
+        return None
+    rest = [n for n, row in enumerate(outcome.rows) if id(row) not in marked]
+    known = _metrics([outcome.rows[n] for n in rest], [issued[n] for n in rest])
+    values = {name: known[name].value if name in known else None for name in metrics}
+    return ByTiming(
+        rows=tuple(n for n, row in enumerate(outcome.rows) if id(row) in marked),
+        without={
+            name: value
+            for name, value in values.items()
+            if not isinstance(value, str) and value != metrics[name].value
+        },
+    )
 
 
 def _shape(launch: KernelLaunch) -> dict[str, Metric]:
@@ -276,14 +297,14 @@ def launch_records(
     records = []
     for index, outcome in enumerate(outcomes):
         launch = outcome.launch
-        table = instruction_table(outcome, module, sources)
-        estimate = sum(table.columns["ptx__machine_inst_estimate"].values)
-        metrics = _metrics(outcome) | _shape(launch)
-        metrics["ptx__machine_inst_estimate"] = Metric(value=round(estimate), unit="inst")
+        issued = outcome.machine_code().issued
+        metrics = _metrics(outcome.rows, issued)
+        by_timing = _by_timing(outcome, issued, metrics)
+        metrics |= _shape(launch)
         if kernel := resources.get(launch.kernel):
             metrics |= _fit(launch, kernel, chip)
         if chip is not None and chip.sms:
-            metrics |= _bounds(outcome, chip, estimate, least_bytes)
+            metrics |= _bounds(outcome, chip, sum(issued), least_bytes)
         records.append(
             Launch(
                 kernel=launch.kernel,
@@ -292,7 +313,8 @@ def launch_records(
                 block=launch.block,
                 dynamic_shared=launch.dynamic_shared,
                 metrics=metrics,
-                instructions=table,
+                instructions=instruction_table(outcome, module, sources, issued),
+                by_timing=by_timing,
             )
         )
     return tuple(records)
