@@ -180,9 +180,9 @@ def test_no_samples_and_no_duration_are_said() -> None:
         structs.replace(side, launches=(*side.launches, *brief.launches))
         for side in (good, sampled(0.7e-3, {1: 5}, {4: 2}))
     ]
-    found = split(*both)
-    assert sum(part.delta_s for part in found.parts) == pytest.approx(found.delta_s)
-    assert [part.delta_s for part in found.parts if part.note == "no-samples"] == [0.0]
+    whole = split(*both)
+    assert sum(part.delta_s for part in whole.parts) == pytest.approx(whole.delta_s)
+    assert [part.delta_s for part in whole.parts if part.note == "no-samples"] == [0.0]
     timeless = make_profile(
         launches=(make_launch(metrics=make_metrics(**{"gpu__time_duration.sum": None})),)
     )

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
 from workbench.analysis.headroom import Panel, Way
+from workbench.analysis.headroom.examined import LEAST
 from workbench.analysis.headroom.panel import (
     line_at,
     panel_of,
@@ -19,7 +20,7 @@ from workbench.analysis.headroom.panel import (
     statement_at,
     waited_most,
 )
-from workbench.analysis.headroom.ways import LEAST, ways_of
+from workbench.analysis.headroom.ways import ways_of
 from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
 
