@@ -337,3 +337,18 @@ def test_what_took_no_room_is_no_reason_of_fewer_warps() -> None:
 def test_no_kernel_changed_most_where_all_of_them_took_as_long() -> None:
     told = recorded("conv2d_half", "v10", "v11", "n32_c128", "h100-80gb-hbm3").sentence
     assert "equally fast" in told and "changed most" not in told
+
+
+def test_kernels_that_came_and_went_are_told_where_most_of_the_change_is_theirs() -> None:
+    store = Store(Path(__file__).parents[1] / "data" / "unseen" / "profiles")
+
+    def sentence(old: str, new: str) -> str:
+        study, *_ = old.split("/")
+        sides = [store.get(study=study, version=name) for name in (old.split("/")[1], new)]
+        return explain(sides[0], sides[1], compare(sides[0], sides[1])).sentence
+
+    told = "Most of it is in the set of kernels: reduce_rest (2.69 µs) went, clear (1.63 µs) came."
+    assert told in sentence("reduce/v2", "v3")
+    # Here the reduction itself gained, and what came beside it cost a part of that.
+    assert "set of kernels" not in sentence("reduce/v1", "v2")
+    assert "The set of kernels changed: spmv (8.61 µs) went, " in sentence("spmv/v1", "v2")

@@ -20,7 +20,7 @@ from workbench.analysis.split.attribution import Attribution
 from workbench.analysis.split.duration import TimeSplit
 from workbench.analysis.stalls import stall_words
 from workbench.counters import catalog
-from workbench.units import factor, points, quantity, relative, signed
+from workbench.units import factor, listed, points, quantity, relative, signed
 
 #: Time that no edit explains is told from this part of the longer duration on.
 _UNEXPLAINED = 0.05
@@ -60,6 +60,7 @@ def tell(
     clauses = [
         _speed(comparison),
         _unseen(comparison),
+        _set_of_kernels(comparison),
         _by_kernel(comparison),
         _one_without_the_other(comparison),
     ]
@@ -136,6 +137,29 @@ def _by_kernel(comparison: Comparison) -> str:
     if len(matched) < 2 or speaker is None or not speaker.moved:
         return ""
     return f"The kernel that changed most: {kernel_words(speaker)}."
+
+
+#: Kernels that came and went are told where they make this part of the change.
+_MOSTLY = 0.5
+
+
+def _set_of_kernels(comparison: Comparison) -> str:
+    """The kernels that came and went, where most of the change is theirs."""
+    change = float(comparison["duration"].delta or 0.0)
+    if not comparison["duration"].moved:
+        return ""
+    apart = [one for one in comparison.kernels if not one.matched and not one.alone]
+    net = sum((one.new_s or 0.0) - (one.old_s or 0.0) for one in apart)
+    if net * change <= 0 or abs(net) < _MOSTLY * abs(change):
+        return ""
+    gone = [f"{one.name_old} ({quantity(one.old_s, 's')})" for one in apart if one.old_s]
+    come = [f"{one.name_new} ({quantity(one.new_s, 's')})" for one in apart if one.new_s]
+    told = [
+        f"{listed(names, 3)} {verb}" for names, verb in ((gone, "went"), (come, "came")) if names
+    ]
+    some = any(one.matched for one in comparison.kernels)
+    head = "Most of it is in the set of kernels" if some else "The set of kernels changed"
+    return f"{head}: {', '.join(told)}."
 
 
 def _one_without_the_other(comparison: Comparison) -> str:
