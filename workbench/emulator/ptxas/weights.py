@@ -29,6 +29,7 @@ from workbench.emulator.ptxas.constants import joined_blocks, loads
 from workbench.emulator.ptxas.divergence import exits, fences, hammocks
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.fragments import awaited, fragments
+from workbench.emulator.ptxas.operands import taken
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
 from workbench.emulator.ptxas.unrolling import unrolled
@@ -86,6 +87,7 @@ class Weights:
         blocks = graph.ordered
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
+        self._taken = taken(blocks, self._names, self._folded)
         self._copies = copies(graph)
         self._overwritten = overwritten(graph, self._names, self._folded)
         self._differing = varying(blocks)
@@ -194,6 +196,8 @@ class Weights:
             return 0.0
         if op == "ld" and instr.parts[1] == "param":
             return 0.0
+        if id(instr) in self._taken:
+            return self._taken[id(instr)]
         if op == "mov":
             return self._move(instr)
         if op == "cvt" and (self._loaded_narrow(instr) or _cuts(instr)):
