@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from workbench.emulator.ptx.flow import BasicBlock, results, walk
-from workbench.emulator.ptx.instructions import Addr, Instr, Operand, Reg, Sym, Vec
+from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Operand, Reg, Sym, Vec
 from workbench.emulator.ptxas.folding import FLOATS, WORDS, Names, literal
 
 _HALVES = ("f16", "bf16", "f16x2", "bf16x2")
@@ -57,10 +57,7 @@ def _is_base(instr: Instr, names: Names, folded: set[int]) -> bool:
     if instr.op != "add" or instr.parts[-1] not in WORDS:
         return False
     kinds = [_maker(operand, names) for operand in instr.operands[1:]]
-    named = [
-        maker is not None and maker.op == "mov" and isinstance(maker.operands[1], Sym)
-        for maker in kinds
-    ]
+    named = [_names_variable(maker, names) for maker in kinds]
     if sum(named) != 1:
         return False
     other = kinds[named.index(False)]
@@ -73,6 +70,13 @@ def _is_base(instr: Instr, names: Names, folded: set[int]) -> bool:
         and all(user.op in ("ld", "st", "atom", "red") and "shared" in user.parts for user in users)
         and sum(_bases(user, name) for user in users) == names.uses[name]
     )
+
+
+def _names_variable(maker: Instr | None, names: Names) -> bool:
+    """Is it the address of a variable, or that and a literal?"""
+    if maker is not None and maker.op == "add" and isinstance(maker.operands[2], Imm):
+        maker = _maker(maker.operands[1], names)
+    return maker is not None and maker.op == "mov" and isinstance(maker.operands[1], Sym)
 
 
 def _bases(user: Instr, name: str) -> int:
