@@ -11,7 +11,7 @@ from workbench.emulator.ptx.instructions import Imm, Instr
 from workbench.emulator.ptxas.folding import LOGIC, WIDE
 
 ROUTINES = {
-    ("div", "f32"): 10.0, ("div", "f64"): 16.0, ("sqrt", "f32"): 10.0, ("sqrt", "f64"): 16.0,
+    ("div", "f32"): 10.0, ("div", "f64"): 20.0, ("sqrt", "f32"): 10.0, ("sqrt", "f64"): 16.0,
     ("rcp", "f32"): 10.0, ("rcp", "f64"): 11.0, ("rem", "s32"): 22.0, ("rem", "u32"): 17.0,
     ("div", "s32"): 24.0, ("div", "u32"): 18.0, ("div", "s64"): 70.0, ("div", "u64"): 60.0,
     ("rem", "s64"): 70.0, ("rem", "u64"): 60.0, ("rsqrt", "f64"): 16.0,

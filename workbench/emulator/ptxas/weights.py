@@ -155,15 +155,11 @@ class Weights:
         for instr in loads(self._graph, params, self.host):
             self._of[id(instr)] += 1.0
         seen: set[str] = set()
-        machine, anew = joined_blocks(self._graph, self.host), set()
         for block, instr in walk(blocks):
             for name in _symbols(instr):
                 space = spaces.get(name, "")
                 if space == "shared" and block.index in self.host:
-                    # Made anew under a predicate, once for all of its block of machine code.
-                    at = machine[self.host[block.index]]
-                    self._of[id(instr)] += 0.0 if at in anew else 3.0
-                    anew.add(at)
+                    self._of[id(instr)] += 3.0  # made anew under its predicate
                     continue
                 if name in seen:
                     continue
