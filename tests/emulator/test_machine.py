@@ -118,6 +118,79 @@ def test_reduction_with_shuffles_barriers_and_an_atomic(cuda: Compile, workers: 
     assert abs(got["out"][0] - x.astype("f8").sum()) < 1e-2
 
 
+TILES = """
+extern "C" __global__ void tiles(const int* x, int* y) {
+  int lane = threadIdx.x % 32, v = x[threadIdx.x];
+  unsigned mine = 0xffu << (lane & ~7);
+  int* o = y + threadIdx.x * 6;
+  o[0] = __ballot_sync(mine, v > 0);
+  o[1] = __any_sync(mine, v > 60) * 2 + __all_sync(mine, v > -60);
+  o[2] = __match_any_sync(mine, v % 4);
+  o[3] = __reduce_add_sync(mine, v);
+  o[4] = __reduce_min_sync(mine, v);
+  int same;
+  __match_all_sync(mine, v > -90, &same);
+  o[5] = same;
+}
+"""
+
+
+def test_lanes_see_only_what_their_own_mask_names(cuda: Compile) -> None:
+    x = np.random.default_rng(4).integers(-100, 100, 64).astype("i4")
+    got, _ = execute(
+        cuda(TILES), "tiles", {"x": x, "y": np.zeros((64, 6), "i4")}, ["x", "y"], block=64
+    )
+    for thread in range(64):
+        first = thread & ~7
+        mine = range(first, first + 8)
+        rest = [int(np.fmod(x[t], 4)) for t in range(64)]
+        want = [
+            sum(1 << t % 32 for t in mine if x[t] > 0),
+            2 * any(x[t] > 60 for t in mine) + all(x[t] > -60 for t in mine),
+            sum(1 << t % 32 for t in mine if rest[t] == rest[thread]),
+            sum(int(x[t]) for t in mine),
+            min(int(x[t]) for t in mine),
+            int(len({bool(x[t] > -90) for t in mine}) == 1),
+        ]
+        assert [each & 0xFFFFFFFF for each in got["y"][thread].tolist()] == [
+            each & 0xFFFFFFFF for each in want
+        ]
+
+
+TICKETS = """
+extern "C" __global__ void tickets(unsigned* next, int* y, int n) {
+  for (;;) {
+    unsigned first;
+    if (threadIdx.x == 0) first = atomicAdd(next, 32);
+    first = __shfl_sync(~0u, first, 0);
+    if (first >= n) break;
+    unsigned i = first + threadIdx.x;
+    if (i < n) {
+      int v = i, steps = 0;
+      do { v = v % 2 ? 3 * v + 1 : v / 2; } while (++steps < 50 && v > 1);
+      y[i] = steps;
+    }
+  }
+}
+"""
+
+
+def test_lanes_that_part_at_the_end_of_a_loop_meet_before_its_next_turn(cuda: Compile) -> None:
+    got, _ = execute(
+        cuda(TICKETS), "tickets", {"next": np.zeros(1, "u4"), "y": np.zeros(70, "i4")},
+        ["next", "y", 70],
+    )  # fmt: skip
+
+    def steps(v: int) -> int:
+        for step in range(1, 50):
+            v = 3 * v + 1 if v % 2 else v // 2
+            if v <= 1:
+                return step
+        return 50
+
+    assert got["y"].tolist() == [steps(v) for v in range(70)]
+
+
 WARPS = """
 extern "C" __global__ void warps(const int* x, unsigned* y) {
   int lane = threadIdx.x; int v = x[lane];

@@ -166,6 +166,65 @@ def test_a_move_over_a_value_that_is_still_read(then: str, weight: float) -> Non
     assert kernel.weights()[kernel.at("mov.u32 %r11, %r20")] == weight
 
 
+# --- operands that cost nothing
+
+
+@pytest.mark.parametrize(
+    ("body", "at", "weight"),
+    [
+        ("mul.f32 %f5, %f1, %f2; sub.f32 %f6, %f3, %f5;", "mul.f32", 0),  # FFMA
+        ("mul.f32 %f5, %f1, %f2; sub.f32 %f6, %f3, %f5; add.f32 %f7, %f5, %f2;", "mul.f32", 0),
+        (
+            "mul.f32 %f5, %f1, %f2; sub.f32 %f6, %f3, %f5; ex2.approx.ftz.f32 %f7, %f5;",
+            "mul.f32",
+            1,
+        ),
+        ("mul.rn.f32 %f5, %f1, %f2; sub.f32 %f6, %f3, %f5;", "mul.rn.f32", 1),
+        ("mul.f32 %f5, %f1, %f2; sub.rn.f32 %f6, %f3, %f5;", "mul.f32", 1),
+        ("mul.f32 %f5, %f1, %f2; mul.f32 %f7, %f3, %f2; sub.f32 %f6, %f5, %f7;", "mul.f32 %f7", 1),
+        ("neg.f32 %f5, %f1; fma.rn.f32 %f6, %f5, %f2, %f3;", "neg.f32", 0),
+        ("neg.f32 %f5, %f1; st.global.f32 [%rd2], %f5;", "neg.f32", 1),
+        ("not.b32 %r5, %r3; and.b32 %r6, %r5, %r2;", "not.b32", 0),
+        ("not.b32 %r5, %r3; add.s32 %r6, %r5, %r2;", "not.b32", 1),
+        ("and.b32 %r5, %r3, %r2; not.b32 %r6, %r5; or.b32 %r7, %r6, %r1;", "and.b32", 0),
+        ("mov.b32 {%h1, %h2}, %r3; cvt.f32.f16 %f1, %h1; cvt.f32.f16 %f2, %h2;", "mov.b32", 0),
+        ("mov.b32 {%h1, %h2}, %r3; st.global.u16 [%rd2], %h2;", "mov.b32", 1),  # PRMT
+        ("mov.b32 {%h1, %h2}, %r3; st.global.u16 [%rd2], %h1;", "mov.b32", 0),
+        (
+            "cvt.rn.f16.f32 %h1, %f1; cvt.rn.f16.f32 %h2, %f2; mov.b32 %r5, {%h1, %h2};",
+            "cvt.rn.f16.f32 %h1",
+            0,  # F2FP makes both and joins them
+        ),
+        ("popc.b64 %r5, %rd2;", "popc", 3),
+        ("bfe.u32 %r5, %r3, 5, 7;", "bfe", 2),
+        ("bfe.u32 %r5, %r3, %r1, %r2;", "bfe", 5),
+        ("min.s64 %rd5, %rd2, %rd1;", "min", 4),
+        ("rcp.rn.f32 %f5, %f1;", "rcp", 10),
+    ],
+)
+def test_what_an_instruction_does_to_its_operands(body: str, at: str, weight: float) -> None:
+    """Read off ptxas 13.0, each in a small kernel."""
+    kernel = Kernel(".reg .b16 %h<9>;" + START + body + "ret;")
+    assert kernel.weights("sm_80")[kernel.at(at)] == weight  # no loads of constants with it
+
+
+TABLE = ".shared .align 4 .b8 t[1024];" + START
+
+
+@pytest.mark.parametrize(
+    ("place", "weight"),
+    [
+        ("and.b32 %r5, %r3, 1020; add.s32 %r6, %r4, %r5;", 0),  # LDS [R+UR]
+        ("shl.b32 %r5, %r3, 2; add.s32 %r6, %r4, %r5;", 1),  # LEA
+        ("and.b32 %r5, %r3, 1020; add.s32 %r7, %r4, 512; add.s32 %r6, %r7, %r5;", 0),
+        ("and.b32 %r5, %r3, 1020; add.s32 %r6, %r2, %r5;", 1),
+    ],
+)
+def test_a_variable_of_shared_memory_is_added_by_the_access(place: str, weight: float) -> None:
+    kernel = Kernel(TABLE + f"mov.u32 %r4, t; {place} ld.shared.u32 %r8, [%r6+4]; ret;")
+    assert kernel.weights("sm_80")[kernel.at("add.s32 %r6")] == weight
+
+
 # --- conditions
 
 

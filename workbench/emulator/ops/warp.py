@@ -34,6 +34,20 @@ def _bits(on: Array) -> Array:
     return np.asarray(np.bitwise_or.reduce(np.where(on, _BIT, np.uint32(0)), axis=-1))
 
 
+def companions(R: Registers, slot: int, on: Array, lanes: Lanes) -> Array:
+    """The active lanes that each lane's own ``.sync`` mask names, as bits: (…, warps, 32 or 1).
+
+    Tiles of one warp run one instruction with a mask each. The last axis is 1 where all
+    active lanes of every warp are named by all of them.
+    """
+    here = _bits(on)[..., None]
+    named: Array = by_warp(unsigned(R[slot], 4), lanes)
+    if not np.where(on, here & ~named, np.uint32(0)).any():
+        return here
+    mine: Array = here & named
+    return mine
+
+
 def _flat(array: Array, lanes: Lanes) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape[0], lanes.T)
 
@@ -93,6 +107,11 @@ def _spread(per_warp: Array, lanes: Lanes) -> Value:
     return boxed(np.repeat(per_warp, WARP, axis=-1).reshape(per_warp.shape[0], lanes.T))
 
 
+def _by_lane(words: Array, lanes: Lanes) -> Value:
+    """Words of each lane, or one of each warp, (…, warps, 32 or 1)."""
+    return boxed(_flat(np.broadcast_to(words, (*words.shape[:-1], WARP)), lanes))
+
+
 def _vote(instr: Instr, ctx: Context) -> Run:
     mode = instr.parts[2] if instr.parts[1] == "sync" else instr.parts[1]
     if mode not in ("ballot", "all", "any", "uni"):
@@ -106,14 +125,15 @@ def _vote(instr: Instr, ctx: Context) -> Run:
         if members >= 0:
             check_members(instr, ctx, R, members, M)
         said = by_warp(truth(R[p]), lanes)
-        said = ~said if negated else said
         on = active(M, lanes)
-        yes = said & on
+        yes = _bits((~said if negated else said) & on)[..., None]
+        asked = companions(R, members, on, lanes) if members >= 0 else _bits(on)[..., None]
+        yes = yes & asked
         if mode == "ballot":
-            return _spread(_bits(yes), lanes)
-        every, some = (said | ~on).all(axis=-1), yes.any(axis=-1)
+            return _by_lane(yes, lanes)
+        every, some = yes == asked, yes != 0
         result = {"all": every, "any": some, "uni": every | ~some}[mode]
-        out = np.repeat(result, WARP, axis=-1).reshape(result.shape[0], lanes.T)
+        out = _flat(np.broadcast_to(result, (*result.shape[:-1], WARP)), lanes)
         return int(out.flat[0]) if (out == out.flat[0]).all() else out
 
     return run
@@ -130,7 +150,8 @@ def _match(instr: Instr, ctx: Context) -> Run:
         check_members(instr, ctx, R, members, M)
         value, on = np.broadcast_arrays(by_warp(unsigned(R[a], size), lanes), active(M, lanes))
         same = (value[..., :, None] == value[..., None, :]) & on[..., None, :]
-        return _bits(same), _bits(on)[..., None]
+        asked = companions(R, members, on, lanes)
+        return _bits(same) & asked, asked
 
     if not every:
         return lambda R, M: boxed(_flat(groups(R, M)[0], ctx.rt.lanes))
@@ -162,9 +183,13 @@ def _redux(instr: Instr, ctx: Context) -> Run:
         check_members(instr, ctx, R, members, M)
         value, on = by_warp(get(R[a], 4), lanes), active(M, lanes)
         fill = np.array(neutral & 0xFFFFFFFF, np.uint32).view(value.dtype)
+        asked = companions(R, members, on, lanes)
+        if asked.shape[-1] == WARP:  # each lane has companions of its own
+            value, on = value[..., None, :], (asked[..., None] & _BIT) != 0
         with np.errstate(over="ignore"):
             out = function.reduce(np.where(on, value, fill), axis=-1, dtype=value.dtype)
-        return _spread(out.view(UNSIGNED[4]), lanes)
+        out = out.view(UNSIGNED[4])
+        return _by_lane(out if asked.shape[-1] == WARP else out[..., None], lanes)
 
     return run
 

@@ -2,7 +2,8 @@
 
 The machine always runs the earliest pending block of `ControlFlow.order`. Because that
 order keeps every loop's blocks together and before what follows the loop, lanes
-that parted at a branch meet again at its immediate post-dominator.
+that parted at a branch meet again at its immediate post-dominator; where that is the head of
+the loop around the branch, in a block without instructions before it.
 """
 
 from __future__ import annotations
@@ -237,6 +238,56 @@ def _loops(blocks: list[BasicBlock], dominators: list[set[int]], before: list[li
                 blocks[index].loops |= {head}
 
 
+def _meeting_again(blocks: list[BasicBlock]) -> None:
+    """Give loops whose lanes meet before the next turn one block that leads back.
+
+    Where both ways out of a branch only come together at the head of the loop around it
+    (``continue``), ptxas lets the lanes meet before they go back. A branch back whose other way
+    may leave the loop is the end of a loop of its own, inside of the other.
+    """
+    before = _before(blocks)
+    order = _ranked(blocks)
+    dominators = _dominators(blocks, order, before)
+    back: dict[int, list[int]] = defaultdict(list)
+    for index in order:
+        for head in sorted(set(blocks[index].targets) & dominators[index]):
+            back[head].append(index)
+    if all(len(latches) < 2 for latches in back.values()):
+        return
+    after = _after(blocks, order)
+    for head, latches in back.items():
+        joined = [at for at in latches if all(head in after[goal] for goal in blocks[at].targets)]
+        if len(joined) < 2:
+            continue
+        new = BasicBlock(len(blocks), targets=(head,))
+        blocks.append(new)
+        for at in joined:
+            targets = blocks[at].targets
+            blocks[at].targets = tuple(new.index if goal == head else goal for goal in targets)
+
+
+def _before(blocks: list[BasicBlock]) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for goal in block.targets:
+            before[goal].append(block.index)
+    return before
+
+
+def _after(blocks: list[BasicBlock], order: list[int]) -> dict[int, set[int]]:
+    """Block -> the blocks that every way from it to an end goes through, itself included."""
+    after = {index: set(order) for index in order}
+    changed = True
+    while changed:
+        changed = False
+        for index in reversed(order):
+            ways = [after[goal] for goal in blocks[index].targets]
+            new = set.intersection(*ways) | {index} if ways else {index}
+            if new != after[index]:
+                after[index], changed = new, True
+    return after
+
+
 def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
     """Block -> registers that are read from its start on before they are written.
 
@@ -291,10 +342,8 @@ def control_flow(flat: FlatKernel) -> ControlFlow:
     """
     blocks, labels = _split(flat)
     _link(flat, blocks, labels)
-    before: list[list[int]] = [[] for _ in blocks]
-    for block in blocks:
-        for goal in block.targets:
-            before[goal].append(block.index)
+    _meeting_again(blocks)
+    before = _before(blocks)
     order = _ranked(blocks)
     _loops(blocks, _dominators(blocks, order, before), before)
     order = _ranked(blocks)

@@ -269,3 +269,33 @@ class Module:
         if (file, line) == (loc.file, loc.line):
             return place
         return f"{self.files.get(file, '?')}:{line} (in {place})"
+
+
+#: What an access to memory is not looked for beyond.
+_ENDS = ("bra", "brx", "ret", "exit", "call", "bar", "barrier")
+
+
+def loc_of_unlined(parts: tuple[str, ...], before: Iterable[Instr | Label], otherwise: Loc) -> Loc:
+    """Where an instruction under ``.loc`` of line 0 will have its line.
+
+    ptxas leaves it on that of the instruction scheduled before it. A load of global memory goes
+    behind the last such store, which it may not pass, or behind the last load, as loads are
+    issued one after another; a read-only load passes stores.
+
+    Args:
+        parts: The instruction's.
+        before: What stands before it in its function, the nearest first.
+        otherwise: The line before it in PTX.
+    """
+    if parts[0] != "ld" or "global" not in parts:
+        return otherwise
+    store = None
+    for item in before:
+        if isinstance(item, Label) or item.op in _ENDS:
+            break
+        if "global" not in item.parts[1:3]:
+            continue
+        if item.op == "ld" or (item.op in ("st", "atom", "red") and "nc" not in parts):
+            return item.loc
+        store = store or item.loc
+    return store or otherwise

@@ -26,6 +26,7 @@ from workbench.emulator.ptx.instructions import (
     Sym,
     Variable,
     Vec,
+    loc_of_unlined,
     signature_of,
 )
 from workbench.emulator.ptx.lexer import Cursor, float_of, integer_of
@@ -105,7 +106,7 @@ class _Parser(Cursor):
             return
         self.expect("{")
         self.scopes, self.labels = [{}], [{}]
-        self.loc = Loc(0, 0)  # library code may come without lines
+        self.loc, self.unlined = Loc(0, 0), False  # library code may come without lines
         self.block(function)
         self.module.functions[function.name] = function
 
@@ -208,6 +209,7 @@ class _Parser(Cursor):
             at = rest.index("inlined_at")
             inlined = (int(rest[at + 1]), int(rest[at + 2]))
         # Line 0 means "compiler-made": ptxas leaves such code on the line before it.
+        self.unlined = not line
         if line:
             home = self.callers.home((file, line), inlined)
             self.loc = Loc(file, line, inlined, None if home == (file, line) else home)
@@ -317,7 +319,10 @@ class _Parser(Cursor):
                 break
         text = self.lines[start - 1].strip()
         parts = (*opcode.split("."), *selected)
-        function.body.append(Instr(parts, tuple(operands), guard, self.loc, start, text))
+        loc = self.loc
+        if self.unlined:
+            loc = loc_of_unlined(parts, reversed(function.body), loc)
+        function.body.append(Instr(parts, tuple(operands), guard, loc, start, text))
 
     def operand(self) -> Operand:
         """An operand, or a pair ``d|p``."""

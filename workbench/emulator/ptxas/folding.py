@@ -12,6 +12,7 @@ ADDS = ("add", "sub")
 LOGIC = ("and", "or", "xor")
 WORDS = ("s32", "u32", "b32")
 WIDE = ("s64", "u64", "b64")
+FLOATS = ("f32", "f64", "f16", "f16x2", "bf16", "bf16x2")
 
 
 class Names:
@@ -35,9 +36,9 @@ def literal(instr: Instr) -> bool:
 def folded(blocks: Sequence[BasicBlock], names: Names, bounds: bool) -> set[int]:
     """Instructions that all of their users take with them, by ``id``.
 
-    A product or shift goes into each addition of it (IMAD, LEA), an addition or logic
-    operation with one user into a three-operand one (IADD3, LOP3); no user takes more
-    than one.
+    A product or shift goes into each addition of it (IMAD, LEA; FFMA where neither is told to
+    round), an addition or logic operation with one user into a three-operand one (IADD3,
+    LOP3, which takes complements as well); no user takes more than one.
 
     Args:
         blocks: The kernel's.
@@ -46,7 +47,7 @@ def folded(blocks: Sequence[BasicBlock], names: Names, bounds: bool) -> set[int]
             compute capability 9.0 (VIADDMNMX).
     """
     taken: set[int] = set()
-    out: set[int] = set()
+    out = {id(instr) for _, instr in walk(blocks) if complement(instr, names)}
     for kinds in (("mul", "shl", "shr"), ("cvt",), ADDS, LOGIC):
         for _, instr in walk(blocks):
             if instr.op not in kinds or instr.guard is not None:
@@ -64,7 +65,7 @@ def _takers(instr: Instr, names: Names, bounds: bool) -> list[Instr]:
     made = results(instr)
     if len(made) != 1 or len(names.makers[made[0]]) != 1:
         return []
-    users = names.users[made[0]]
+    users = _beyond(names.users[made[0]], names) if instr.op in LOGIC else names.users[made[0]]
     if not users or names.uses[made[0]] != len(users):
         return []
     if instr.op in ("mul", "shl", "shr"):
@@ -87,9 +88,26 @@ def _takers(instr: Instr, names: Names, bounds: bool) -> list[Instr]:
     return users if fits else []
 
 
+def _beyond(users: list[Instr], names: Names) -> list[Instr]:
+    """The users, that of a complement which only logic uses in its place."""
+    if len(users) != 1 or not complement(users[0], names):
+        return users
+    return names.users[results(users[0])[0]]
+
+
+def complement(instr: Instr, names: Names) -> bool:
+    """Is it a ``not`` that only logic operations use?"""
+    if instr.op != "not" or instr.parts[-1] == "pred" or instr.guard is not None:
+        return False
+    users = names.users[results(instr)[0]]
+    return bool(users) and all(user.op in LOGIC for user in users)
+
+
 def _product(instr: Instr) -> bool:
     """Is it a product, or a shift by a literal, that an addition can do with it?"""
     op, kind = instr.op, instr.parts[-1]
+    if kind in FLOATS:
+        return op == "mul" and not _rounds(instr)
     if op == "mul":
         return instr.parts[1] in ("wide", "lo") and kind not in WIDE
     return isinstance(instr.operands[2], Imm) and (op == "shl" or kind == "u32")
@@ -97,6 +115,9 @@ def _product(instr: Instr) -> bool:
 
 def _adds(instr: Instr, user: Instr) -> bool:
     """Does a user add the product to something in a register?"""
+    if instr.parts[-1] in FLOATS:
+        fits = user.op in ADDS and user.parts[-1] == instr.parts[-1] and not _rounds(user)
+        return fits and not (literal(instr) and literal(user))
     wide = instr.parts[1] == "wide" or instr.parts[-1] in WIDE
     if user.parts[-1] not in (("s64", "u64") if wide else ("s32", "u32")) or literal(user):
         return False
@@ -105,6 +126,11 @@ def _adds(instr: Instr, user: Instr) -> bool:
     # Of a product by a literal that is subtracted, IMAD takes the literal's negative.
     product = Reg(results(instr)[0])
     return user.operands[2] == product != user.operands[1] and literal(instr)
+
+
+def _rounds(instr: Instr) -> bool:
+    """Is an operation on floats told to round? Then it is done for itself."""
+    return not {"rn", "rz", "rm", "rp", "sat"}.isdisjoint(instr.parts)
 
 
 def _zero(operand: Operand) -> bool:

@@ -29,32 +29,18 @@ from workbench.emulator.ptxas.constants import joined_blocks, loads
 from workbench.emulator.ptxas.divergence import exits, fences, hammocks
 from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, folded, literal
 from workbench.emulator.ptxas.fragments import awaited, fragments
+from workbench.emulator.ptxas.operands import taken
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
+from workbench.emulator.ptxas.sequences import RECIPROCAL, ROUTINES, sequence
 from workbench.emulator.ptxas.unrolling import unrolled
 
-_ROUTINES = {  # instructions of ptxas's in-line sequences, common path
-    ("div", "f32"): 10.0, ("div", "f64"): 20.0, ("sqrt", "f32"): 8.0, ("sqrt", "f64"): 16.0,
-    ("rcp", "f32"): 6.0, ("rcp", "f64"): 10.0, ("rem", "s32"): 22.0, ("rem", "u32"): 17.0,
-    ("div", "s32"): 24.0, ("div", "u32"): 18.0, ("div", "s64"): 70.0, ("div", "u64"): 60.0,
-    ("rem", "s64"): 70.0, ("rem", "u64"): 60.0, ("rsqrt", "f64"): 16.0,
-}  # fmt: skip
-#: Of which the reciprocal of the divisor.
-_RECIPROCAL = {"s32": 11.0, "u32": 8.0}
-#: Approximations that keep small numbers scale them before and after.
-_APPROXIMATE = {
-    ("ex2", "approx"): 4.0, ("lg2", "approx"): 4.0, ("rsqrt", "approx"): 4.0,
-    ("sqrt", "approx"): 4.0, ("rcp", "approx"): 7.0, ("div", "approx"): 5.0,
-    ("div", "full"): 8.0,
-}  # fmt: skip
 #: What puts the lanes of a warp together that add (or the like) to one word: which lanes there
 #: are, the first of them, their values joined, and the test for the lane that goes.
 _TOGETHER = 7.0
 #: Loads of shared memory under a predicate that is never true, before the copies of a block.
 _BEFORE_COPIES = 3.0
 _JOINED = ("add", "min", "max", "and", "or", "xor")
-#: 64-bit integers are two registers, and most of what is done with them is done twice.
-_BY_HALVES = ("mul", "mad", "shl", "shr", "setp", "selp", "min", "max", "neg", "abs", *LOGIC)
 
 
 class Weights:
@@ -86,6 +72,7 @@ class Weights:
         blocks = graph.ordered
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
+        self._taken = taken(blocks, self._names, self._folded)
         self._copies = copies(graph)
         self._overwritten = overwritten(graph, self._names, self._folded)
         self._differing = varying(blocks)
@@ -194,6 +181,8 @@ class Weights:
             return 0.0
         if op == "ld" and instr.parts[1] == "param":
             return 0.0
+        if id(instr) in self._taken:
+            return self._taken[id(instr)]
         if op == "mov":
             return self._move(instr)
         if op == "cvt" and (self._loaded_narrow(instr) or _cuts(instr)):
@@ -217,20 +206,13 @@ class Weights:
             return 0.0  # see `fragments`
         if op == "cp" and "wait_all" in instr.parts:
             return 2.0
-        if kind in WIDE and op in _BY_HALVES:
-            return 4.0 if op in ("mul", "mad") else 2.0
         if op in ("div", "rem") and kind in ("s32", "u32"):
             return self._division(instr, self._divided[block.loops])
-        if kind == "f32" and instr.parts[:2] in _APPROXIMATE and "ftz" not in instr.parts:
-            return _APPROXIMATE[op, instr.parts[1]]
-        if op in ("sin", "cos"):
-            return 2.0
+        several = sequence(instr)
+        if several is not None:
+            return several
         if op in ("atom", "red") and self._together(instr):
             return 1.0 + _TOGETHER
-        if (op, kind) == ("rsqrt", "f64") and "ftz" not in instr.parts:
-            return _ROUTINES[op, kind]
-        if (op, kind) in _ROUTINES and "approx" not in instr.parts and "full" not in instr.parts:
-            return _ROUTINES[op, kind]
         return 1.0
 
     def _together(self, instr: Instr) -> bool:
@@ -283,8 +265,8 @@ class Weights:
         seen |= {(second,), (first, second)}
         if pair:
             return 2.0
-        whole = _ROUTINES[instr.op, instr.parts[-1]]
-        return whole - _RECIPROCAL[instr.parts[-1]] if again else whole
+        whole = ROUTINES[instr.op, instr.parts[-1]]
+        return whole - RECIPROCAL[instr.parts[-1]] if again else whole
 
     def _in_comparison(self, instr: Instr) -> bool:
         """Predicates are combined by the comparison that makes one of them for this alone."""
