@@ -293,3 +293,13 @@ def test_diff_imports_nothing_heavy(project: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_sass_of_emulated_profiles_says_that_there_is_none(project: Path) -> None:
+    store = Store(project / "profiles")
+    for profile in list(store.profiles(study="demo")):
+        store.save(msgspec.structs.replace(profile, engine="emulator"))
+    arguments = ["diff", "demo/v2", "demo/v3", "--sass", "--engine", "emulator"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "! --sass: the emulator runs PTX, so no machine code is there" in result.output

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.commands.options import Detail
     from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
+    from workbench.model import Profile
     from workbench.specs import Version
 
 #: Counters in the table, those that weigh most, beside the ones of the strip.
@@ -93,6 +94,8 @@ def command(
         from workbench.analysis.machine.code import hunk_codes
 
         codes = hunk_codes(before.profile, after.profile)
+        if not codes:
+            notes.append(_no_code(before.profile, after.profile))
     title, change = (after.version.title, after.version.change) if after.version else ("", "")
     if after.version == before.version:
         change = ""  # of one version on two devices nothing was changed
@@ -154,3 +157,10 @@ def command(
 
 def _is_step(old: Version | None, new: Version | None) -> bool:
     return old is not None and new is not None and (old.study, old.id) == (new.study, new.parent)
+
+
+def _no_code(old: Profile, new: Profile) -> str:
+    """Why ``--sass`` shows nothing."""
+    if "emulator" in (old.engine, new.engine):
+        return "--sass: the emulator runs PTX, so no machine code is there to compare"
+    return "--sass: no hunk has machine code that is known on both sides"
