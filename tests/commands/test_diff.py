@@ -222,7 +222,7 @@ def test_one_launch_of_a_report(report: Callable[[str], Path]) -> None:
     assert document["new"]["version"] == "ladder_full::sgemm_v1"
     with pytest.raises(UsageError, match="no launch 9 of 'ladder_full'") as error:
         run(str(path), str(path), "--launch", "9")
-    assert "5 launches are there: 1 sgemm_v0 grid" in error.value.hint
+    assert "There are 5 launches: 1 sgemm_v0 grid" in error.value.hint
 
 
 def test_reports_of_one_name_are_told_apart_by_their_folders(

@@ -26,8 +26,6 @@ FOLDER = ".workbench"
 _CAPTURES, _RECORD, _DETAIL = "captures", "capture.json.zst", "detail.ncu.json.zst"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _FORMAT = "workbench-capture"
-#: Names that an error lists.
-_SHOWN = 8
 
 
 class _Wrapped(msgspec.Struct):
@@ -183,7 +181,7 @@ class Shelf:
         make = f"To make one: {_command(name if _NAME.fullmatch(name) else '')}."
         if not names:
             return f"Nothing is captured below {self.folder} yet. {make}"
-        return f"{did_you_mean(name, names[-_SHOWN:], 'captures')} {make}"
+        return f"{did_you_mean(name, names, 'captures')} {make}"
 
 
 def _command(name: str = "") -> str:

@@ -140,7 +140,7 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
             recorded of it (the hint says what is, and how to record it).
         DataError: a damaged report or store file.
     """
-    wanted = [(text, None if is_report(text) else _Candidates(text, selection)) for text in texts]
+    wanted = [(text, None if is_report(text) else _candidates(text, selection)) for text in texts]
     choices = [recorded for _, recorded in wanted if recorded is not None]
     _agree(choices, selection)
     labels = _report_labels([text for text, recorded in wanted if recorded is None])
@@ -226,6 +226,20 @@ def _one_launch(target: Target, number: int) -> Target:
 
 
 # --- recorded profiles ---------------------------------------------------------------
+
+
+def _candidates(text: str, selection: Selection) -> _Candidates:
+    """What is recorded of a version; a capture that was named without its @ is recognized."""
+    try:
+        return _Candidates(text, selection)
+    except UsageError as error:
+        from workbench.captures.shelf import find_shelf
+
+        name = text.partition("::")[0]
+        if name not in find_shelf().names():
+            raise
+        hint = f"`{name}` is a capture, and its name begins with an @: write @{text}."
+        raise UsageError(error.message, hint) from error
 
 
 class _Candidates:
