@@ -230,3 +230,11 @@ def find_shelf(start: Path | None = None) -> Shelf:
             return Shelf(folder)
     project = find_project(here)
     return Shelf(project.root if project is not None else repository(here) or here)
+
+
+def without_sign(text: str) -> str:
+    """The hint where `text` is a capture's name that lacks its @; "" where it is none."""
+    name = text.partition("::")[0]
+    if name not in find_shelf().names():
+        return ""
+    return f"`{name}` is a capture, and its name begins with an @: write @{text}."

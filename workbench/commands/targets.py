@@ -225,21 +225,13 @@ def _one_launch(target: Target, number: int) -> Target:
     )
 
 
-# --- recorded profiles ---------------------------------------------------------------
-
-
 def _candidates(text: str, selection: Selection) -> _Candidates:
-    """What is recorded of a version; a capture that was named without its @ is recognized."""
     try:
         return _Candidates(text, selection)
     except UsageError as error:
-        from workbench.captures.shelf import find_shelf
+        from workbench.captures.shelf import without_sign
 
-        name = text.partition("::")[0]
-        if name not in find_shelf().names():
-            raise
-        hint = f"`{name}` is a capture, and its name begins with an @: write @{text}."
-        raise UsageError(error.message, hint) from error
+        raise UsageError(error.message, without_sign(text) or error.hint) from error
 
 
 class _Candidates:
