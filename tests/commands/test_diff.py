@@ -303,3 +303,10 @@ def test_sass_of_emulated_profiles_says_that_there_is_none(project: Path) -> Non
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "! --sass: the emulator runs PTX, so no machine code is there" in result.output
+
+
+def test_versions_of_two_studies_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, ["diff", "sgemm/v3", "scale_add/v3"])
+    assert isinstance(result.exception, InconclusiveError)
+    assert result.exception.message.startswith("sgemm/v3 and scale_add/v3 are not comparable")
