@@ -49,9 +49,9 @@ def command(
 ) -> None:
     """What moved from OLD to NEW, and by how much.
 
-    Each is a version (v2, sgemm/v2, on one device v2@h100) or a report: x.ncu-rep,
-    x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before
-    @after compare two programs, @before::kernel one kernel of each.
+    Each is a version (v2, sgemm/v2, v2@h100 on one device); or a report file:
+    x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture:
+    @before @after compare two programs, @before::kernel one kernel of each.
 
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
