@@ -30,6 +30,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert not re.search(r"\w-$", done.stdout, re.M)
     for name in cli.COMMANDS:
         assert re.search(rf"^  {name}\s", done.stdout, re.M), name
 
@@ -38,6 +39,8 @@ def test_help_lists_every_command_and_imports_none() -> None:
 def test_every_command_has_help(name: str) -> None:
     done = run(name, "--help")
     assert done.returncode == 0, done.stderr
+    # At 80 columns no name is broken at its hyphen.
+    assert not re.search(r"\w-$", done.stdout, re.M)
     assert "Usage: workbench" in done.stdout or "Usage:" in done.stdout
 
 

@@ -89,8 +89,8 @@ class LazyGroup(click.Group):
 def app(ctx: click.Context, debug: bool) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
-    A version is v3, or sgemm/v3 where the default study is not meant; wherever a
-    version may stand, a report file may stand too: x.ncu-rep or x.ncu-rep::kernel.
+    A version is v3, or sgemm/v3 where the default study is not meant. A report
+    file, x.ncu-rep or x.ncu-rep::kernel, may stand wherever a version may stand.
     """
     ctx.obj = {"debug": debug}
 

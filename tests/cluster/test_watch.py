@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -347,9 +348,12 @@ def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     code, _, err = cli("verify", "v0", "--on", "slurm", "--sanitize")
     assert code == 2 and "--sanitize does not run on a cluster" in err
     code, _, err = cli("jobs", "nothing")
-    assert code == 2 and "there are no jobs named nothing" in err
-    code, _, err = cli("jobs")
-    assert code == 0 and "no jobs have been sent" in err
+    assert code == 2 and "there are no jobs named nothing" in err and "None have been sent" in err
+    code, out, err = cli("jobs")
+    assert code == 0 and "no jobs have been sent" in err and not out
+    code, out, err = cli("jobs", "--format", "json")
+    assert code == 0 and json.loads(out) == {"jobs": []} and "no jobs have been sent" in err
+    assert cli("jobs", "--format", "csv")[0] == cli("jobs", "--format", "markdown")[0] == 0
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_one_launch_of_a_report(report: Callable[[str], Path]) -> None:
     assert document["new"]["version"] == "ladder_full::sgemm_v1"
     with pytest.raises(UsageError, match="no launch 9 of 'ladder_full'") as error:
         run(str(path), str(path), "--launch", "9")
-    assert "5 launches are there: 1 sgemm_v0 grid" in error.value.hint
+    assert "There are 5 launches: 1 sgemm_v0 grid" in error.value.hint
 
 
 def test_reports_of_one_name_are_told_apart_by_their_folders(
@@ -293,3 +293,20 @@ def test_diff_imports_nothing_heavy(project: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_sass_of_emulated_profiles_says_that_there_is_none(project: Path) -> None:
+    store = Store(project / "profiles")
+    for profile in list(store.profiles(study="demo")):
+        store.save(msgspec.structs.replace(profile, engine="emulator"))
+    arguments = ["diff", "demo/v2", "demo/v3", "--sass", "--engine", "emulator"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "! --sass: the emulator runs PTX, so no machine code is there" in result.output
+
+
+def test_versions_of_two_studies_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, ["diff", "sgemm/v3", "scale_add/v3"])
+    assert isinstance(result.exception, InconclusiveError)
+    assert result.exception.message.startswith("sgemm/v3 and scale_add/v3 are not comparable")

@@ -83,3 +83,14 @@ def test_without_a_compiler_the_emulator_is_limited_to_recorded_ptx(
     rows = {row["what"]: row for row in json.loads(out)["checks"]}
     assert rows["compiler"]["remedy"] == "Get one."
     assert rows["emulator"]["state"] == "limited" and "recorded" in rows["emulator"]["detail"]
+
+
+@pytest.mark.usefixtures("no_gpu", "project")
+def test_long_advice_is_indented_as_it_begins(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = cli("doctor")[1].splitlines()
+    starts = [n for n, row in enumerate(rows) if row.startswith("  works without it: ")]
+    assert any(len(rows[n]) > 50 for n in starts)
+    for n in starts:
+        words = rows[n + 1 : n + 2]
+        assert not words or words[0].startswith("  ") or ": " in words[0]

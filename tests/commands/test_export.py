@@ -69,6 +69,7 @@ def test_csv_holds_the_frame(store: Store, table: str) -> None:
     assert len(back)
     assert_frame_equal(back, same)
     assert run(table, "--out", "x.csv").endswith(" rows written to x.csv\n")
+    assert run(table, "--out", "x.xlsx").endswith(" rows written to x.xlsx, as CSV\n")
     assert Path("x.csv").read_text() == text
 
 

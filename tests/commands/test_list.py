@@ -346,3 +346,14 @@ def test_every_version_is_on_one_page() -> None:
         shown = [part for part in parts if part is not None]
         assert [n for part in shown for n in range(size)[part]] == list(range(size))
         assert len(shown) == 1 or size
+
+
+def test_no_word_of_a_title_is_cut_for_the_sake_of_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A baseline's long name left eleven columns to ``"asynchronous"``."""
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    for width in ("80", "90", "100", "120"):
+        monkeypatch.setenv("COLUMNS", width)
+        text = run("--study", "conv2d_int8")
+        assert '"asynchronous"' in text
+        assert max(map(len, text.splitlines())) <= int(width)
+    assert "█" in text  # where there is room, they are there

@@ -168,3 +168,31 @@ def test_a_program_that_is_captured_again_is_a_change() -> None:
         "capture.json.zst"
     }
     assert file.name == "detail.ncu.json.zst"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("diff", "strided", "coalesced"), ("show", "strided"), ("show", "strided::softmax")],
+)
+def test_a_capture_named_without_its_sign_is_recognized(
+    arguments: tuple[str, ...], cli: Cli
+) -> None:
+    code, _, error = cli(*arguments)
+    assert code == 2 and f"write @{arguments[1]}." in error
+    # What no capture is called is answered as before.
+    assert "Known versions: v0" in cli("show", "stridet")[2]
+
+
+def test_every_capture_can_be_meant(cli: Cli) -> None:
+    assert "Did you mean `coalesced`?" in cli("show", "@coalesce")[2]
+    assert "Known captures: coalesced," in cli("show", "@zzz")[2]
+
+
+def test_closer_is_the_heaviest_kernel_that_has_counters(cli: Cli) -> None:
+    assert "`workbench show @strided::softmax_rows`" in cli("show", "@strided")[1]
+
+
+@pytest.mark.parametrize("words", [("python", "bench.py"), ("python", "-c", "pass")])
+def test_a_program_that_does_not_stand_behind_the_dashes(words: tuple[str, ...], cli: Cli) -> None:
+    code, _, error = cli("capture", "before", *words)
+    assert code == 2 and "behind --, as in `workbench capture before -- python bench.py`" in error

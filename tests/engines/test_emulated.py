@@ -189,6 +189,34 @@ def test_the_right_kernel_is_not_accused(broken: tuple[Project, Study]) -> None:
         assert verified(*done).ok
 
 
+@pytest.mark.parametrize(
+    ("taken", "size", "said"),
+    [
+        ("const double*", "float32", "`x` is float32, and average takes it as double*"),
+        ("const float*", "float64", "`x` is float64, and average takes it as float*"),
+    ],
+)
+def test_an_array_of_another_type_is_named_first(
+    taken: str, size: str, said: str, tmp_path: Path
+) -> None:
+    """The one is read beyond its end, the other as noise."""
+    shutil.copytree(REPO / "tests" / "data" / "broken", tmp_path, dirs_exist_ok=True)
+    for name, old, new in (
+        ("v0_right.cu", "const float *", taken),
+        ("study.py", 'dtype="float32")}', f'dtype="float64").astype("{size}")}}'),
+    ):
+        path = tmp_path / "kernels" / "broken" / name
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+    project = require_project(tmp_path)
+    study = load_study(project, "broken")
+    problem, options = study.problem("n1000"), RunOptions(seed=3)
+    with pytest.raises(KernelError) as caught:
+        verified(*emulated(study, study.version("v0"), problem, options, project))
+    assert caught.value.hint.startswith(f"{said}: give both one type. ")
+
+
 @pytest.fixture(scope="module")
 def profiles(ours: Project) -> dict[str, Profile]:
     study = load_study(ours, "sgemm")

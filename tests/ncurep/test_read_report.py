@@ -433,6 +433,15 @@ def test_kernels_by_exact_name_signature_and_part() -> None:
     with pytest.raises(UsageError, match="no kernel matches 'conv'") as caught:
         chosen("conv")
     assert caught.value.hint == "The report has: gemm, gemm_big."
+    with pytest.raises(UsageError, match="no kernel matches") as caught:
+        chosen("gemm_bgi")
+    assert caught.value.hint.startswith("Did you mean `gemm_big`? ")
+    alone = msgspec.structs.replace(
+        profile, launches=(msgspec.structs.replace(launches[2], grid=(8, 1, 1)),)
+    )
+    with pytest.raises(UsageError, match="no launch 2") as caught:
+        select_kernels(alone, "#2")
+    assert caught.value.hint == "There is one launch: 1 gemm_big grid 8."
 
 
 def test_notices_follow_the_chosen_launches() -> None:

@@ -110,6 +110,7 @@ def test_values(text: str, value: int) -> None:
         ("M << 40", "not integer arithmetic", ""),
         ("M @ N", "not integer arithmetic", ""),
         ("M in N", "not integer arithmetic", ""),
+        ("M, 8", "more than one value", "Write a list: [32, 8]."),
         ("().__class__()", "only plain functions", ""),
         ("M //", "not an expression", ""),
         ("", "not an expression", ""),

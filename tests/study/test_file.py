@@ -138,6 +138,10 @@ def test_what_a_study_gives_is_checked(maker: Maker, right: str, wrong: str, mes
     with pytest.raises(UsageError) as caught:
         use()
     assert message in caught.value.message
+    if "float64 (999,)" in message:
+        assert (
+            caught.value.hint == "outputs() says what shape `y` has: correct that, or reference()."
+        )
     assert caught.value.hint
 
 

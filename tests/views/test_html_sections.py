@@ -372,6 +372,20 @@ def test_a_ladder_that_was_only_counted_speaks_of_no_durations(tmp_path: Path) -
     assert "only counters are compared" in ladder and "nothing is timed" in index
 
 
+def test_what_the_emulator_counted_is_called_ptx(tmp_path: Path) -> None:
+    """Its instructions are PTX, beside the whole text; a page of ncu's has SASS and PTX."""
+    site_data.study(tmp_path)
+    Store(tmp_path / "profiles").save(make_profile(version="v0", engine="emulator"))
+    Store(tmp_path / "profiles").save(make_profile(version="v2"))
+    build_report(tmp_path / "reports", project=find_project(tmp_path))
+    (emulated,) = (tmp_path / "reports").rglob("v0.emulator.html")
+    (measured,) = (tmp_path / "reports").rglob("v2.html")
+    assert "5 PTX instructions" in (page := emulated.read_text(encoding="utf-8"))
+    assert "SASS" not in page and "Counted PTX" in page
+    assert "5 SASS instructions" in (page := measured.read_text(encoding="utf-8"))
+    assert "Counted PTX" not in page
+
+
 def test_the_heading_of_two_reports_names_the_kernels_that_take_most_time() -> None:
     def report(**seconds: float) -> Profile:
         return make_profile(

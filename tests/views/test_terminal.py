@@ -43,7 +43,7 @@ from workbench.study.folder import source_hash
 from workbench.study.seen import run_study, view_study
 from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
-from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape
+from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape, tied
 from workbench.views.terminal.diff import Told, diff_view
 from workbench.views.terminal.figures import heads
 from workbench.views.terminal.list import list_view
@@ -508,3 +508,17 @@ def test_reports_of_others_can_be_shown(
     words = " ".join(text.split())
     assert profile.device.name in words and "under the profiler" in words
     assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+def test_no_row_ends_between_a_number_and_its_unit() -> None:
+    """As at 80 columns ``… 8,192 → 32.8 / k (×4.00)``; a blank within words may end a row."""
+    sentence = "rose 8,192 → 32.8 k (×4.00), 12.9 µs less, 4.80 TB/s, 3 more hunks"
+    for width in range(12, 60):
+        rows = render(tied(Text(sentence)), width).splitlines()
+        assert " ".join(" ".join(rows).split()) == sentence
+        assert not any(row.endswith(("32.8", "12.9", "4.80")) for row in rows)
+    assert any(
+        row.endswith("3")
+        for w in range(12, 60)
+        for row in render(tied(Text(sentence)), w).splitlines()
+    )

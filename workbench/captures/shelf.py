@@ -26,8 +26,6 @@ FOLDER = ".workbench"
 _CAPTURES, _RECORD, _DETAIL = "captures", "capture.json.zst", "detail.ncu.json.zst"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _FORMAT = "workbench-capture"
-#: Names that an error lists.
-_SHOWN = 8
 
 
 class _Wrapped(msgspec.Struct):
@@ -183,7 +181,7 @@ class Shelf:
         make = f"To make one: {_command(name if _NAME.fullmatch(name) else '')}."
         if not names:
             return f"Nothing is captured below {self.folder} yet. {make}"
-        return f"{did_you_mean(name, names[-_SHOWN:], 'captures')} {make}"
+        return f"{did_you_mean(name, names, 'captures')} {make}"
 
 
 def _command(name: str = "") -> str:
@@ -232,3 +230,11 @@ def find_shelf(start: Path | None = None) -> Shelf:
             return Shelf(folder)
     project = find_project(here)
     return Shelf(project.root if project is not None else repository(here) or here)
+
+
+def without_sign(text: str) -> str:
+    """The hint where `text` is a capture's name that lacks its @; "" where it is none."""
+    name = text.partition("::")[0]
+    if name not in find_shelf().names():
+        return ""
+    return f"`{name}` is a capture, and its name begins with an @: write @{text}."

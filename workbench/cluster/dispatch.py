@@ -318,7 +318,10 @@ def find(root: Path, name: str) -> Dispatch:
     found = Dispatch(root, name)
     if not _NAME.fullmatch(name) or not (found.folder / "order.json").exists():
         known = ", ".join(each.name for each in dispatches(root))
-        raise UsageError(f"there are no jobs named {name}", f"There are: {known or 'none'}.")
+        raise UsageError(
+            f"there are no jobs named {name}",
+            f"There are: {known}." if known else "None have been sent from this project.",
+        )
     return found
 
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from workbench.capture.taking import Taken
 
 
+_BEHIND = (
+    "Write the command to capture behind --, as in `workbench capture before -- python bench.py`."
+)
+
+
 class _Behind(click.Command):
     """A command with a program behind ``--``, of which nothing is ours to read."""
 
@@ -21,7 +26,15 @@ class _Behind(click.Command):
         """Cut the program off before options are looked for."""
         at = args.index("--") if "--" in args else len(args)
         ctx.obj = {**(ctx.obj or {}), "program": tuple(args[at + 1 :])}
-        return super().parse_args(ctx, args[:at])
+        try:
+            return super().parse_args(ctx, args[:at])
+        except click.UsageError as error:
+            if at < len(args):
+                raise
+            # Most likely the program's own words, which were taken for ours.
+            from workbench.errors import UsageError
+
+            raise UsageError(error.format_message(), _BEHIND) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Say that it stands there."""
@@ -111,7 +124,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     if not program:
         raise UsageError(
             "no command to capture was given",
-            "Write it behind --, as in `workbench capture before -- python bench.py`.",
+            _BEHIND,
         )
     if name is not None:
         check_name(name)

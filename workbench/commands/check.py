@@ -197,8 +197,9 @@ def _target(text: str) -> tuple[str, Path]:
 
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
+        what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
         raise UsageError(
-            f"--also {text}: not FORMAT=FILE",
+            f"--also {text}: {what}",
             f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",
         )
     return kind, Path(name)

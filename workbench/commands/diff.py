@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.commands.options import Detail
     from workbench.commands.sources import Places
     from workbench.commands.targets import Selection
+    from workbench.model import Profile
     from workbench.specs import Version
 
 #: Counters in the table, those that weigh most, beside the ones of the strip.
@@ -48,9 +49,9 @@ def command(
 ) -> None:
     """What moved from OLD to NEW, and by how much.
 
-    Each is a version (v2, sgemm/v2, on one device v2@h100) or a report: x.ncu-rep,
-    x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before
-    @after compare two programs, @before::kernel one kernel of each.
+    Each is a version (v2, sgemm/v2, v2@h100 on one device); or a report file:
+    x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture:
+    @before @after compare two programs, @before::kernel one kernel of each.
 
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
@@ -93,6 +94,8 @@ def command(
         from workbench.analysis.machine.code import hunk_codes
 
         codes = hunk_codes(before.profile, after.profile)
+        if not codes:
+            notes.append(_no_code(before.profile, after.profile))
     title, change = (after.version.title, after.version.change) if after.version else ("", "")
     if after.version == before.version:
         change = ""  # of one version on two devices nothing was changed
@@ -154,3 +157,10 @@ def command(
 
 def _is_step(old: Version | None, new: Version | None) -> bool:
     return old is not None and new is not None and (old.study, old.id) == (new.study, new.parent)
+
+
+def _no_code(old: Profile, new: Profile) -> str:
+    """Why ``--sass`` shows nothing."""
+    if "emulator" in (old.engine, new.engine):
+        return "--sass: the emulator runs PTX, so no machine code is there to compare"
+    return "--sass: no hunk has machine code that is known on both sides"

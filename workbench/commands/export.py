@@ -111,7 +111,13 @@ def command(
             text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
             rows = write_csv(frames, text)
             text.detach()
-    click.echo(f"{rows:,} rows written to {out}")
+    # A name that promises something else (.xlsx, .json) was no reason to write that.
+    kind = (
+        ""
+        if out.suffix.lower() == f".{format_}"
+        else f", as {format_.upper() if format_ == 'csv' else 'Parquet'}"
+    )
+    click.echo(f"{rows:,} rows written to {out}{kind}")
 
 
 def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

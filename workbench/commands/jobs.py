@@ -41,6 +41,8 @@ def command(name: str, cancel: bool, format_: str) -> None:
     project = require_project()
     chosen = [find(project.root, name)] if name else dispatches(project.root)
     if not chosen:
+        if format_ != "table":
+            print_sheet(_sheet(()), format_)  # what is read by programs is a document, always
         click.echo("no jobs have been sent from this project", err=True)
         return
     queue = SlurmQueue(read_settings(project), project.root)

@@ -140,8 +140,10 @@ def resolve_all(texts: tuple[str, ...], selection: Selection) -> list[Target]:
             recorded of it (the hint says what is, and how to record it).
         DataError: a damaged report or store file.
     """
-    wanted = [(text, None if is_report(text) else _Candidates(text, selection)) for text in texts]
+    wanted = [(text, None if is_report(text) else _candidates(text, selection)) for text in texts]
     choices = [recorded for _, recorded in wanted if recorded is not None]
+    for each in choices if len({each.study_name for each in choices}) > 1 else ():
+        each.label = f"{each.study_name}/{each.label}"
     _agree(choices, selection)
     labels = _report_labels([text for text, recorded in wanted if recorded is None])
     found = [
@@ -225,7 +227,13 @@ def _one_launch(target: Target, number: int) -> Target:
     )
 
 
-# --- recorded profiles ---------------------------------------------------------------
+def _candidates(text: str, selection: Selection) -> _Candidates:
+    from workbench.captures.shelf import without_sign
+
+    try:
+        return _Candidates(text, selection)
+    except UsageError as error:
+        raise UsageError(error.message, without_sign(text) or error.hint) from error
 
 
 class _Candidates:
@@ -248,6 +256,7 @@ class _Candidates:
         self.study_name, name = parse_target(_without_path(text), default)
         self.study = view_study(self.project, self.study_name)
         self.version = self.study.version(name)
+        self.label = f"{self.version.id}{self.where}"
         if selection.problem is not None:
             self.study.problem(selection.problem)
         self.store = Store(self.project.profiles)
@@ -268,10 +277,9 @@ class _Candidates:
                 dict.fromkeys(f"{e.problem} on {e.device} ({e.engine})" for e in self.all)
             )
             hint = f"Recorded of {name}: {there}."
-            if selection.device and selection.device not in {e.device for e in self.all}:
-                hint += " " + did_you_mean(
-                    selection.device, [entry.device for entry in self.all], "devices"
-                )
+            devices = [entry.device for entry in self.all]
+            if selection.device and selection.device not in devices:
+                hint += " " + did_you_mean(selection.device, devices, "devices")
         else:
             others = self.store.find(study=self.study_name)
             ids = ", ".join(dict.fromkeys(entry.version for entry in others))
@@ -313,7 +321,7 @@ class _Candidates:
         # The counters are whole: a time that cannot be read does not hide them.
         notes += [f"without its time: {error.message}" for error in damaged]
         return Target(
-            label=f"{self.version.id}{self.where}",
+            label=self.label,
             placed=bool(self.where),
             profile=profile,
             timing=timing,

@@ -17,7 +17,7 @@ import msgspec
 
 from workbench.disk.cache import Cache, entry_name
 from workbench.disk.limits import seconds
-from workbench.errors import DataError, UsageError
+from workbench.errors import DataError, UsageError, nearest
 from workbench.model import DEBUG_BUILD, SCHEMA_VERSION, Capture, Launch, Notice, Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
@@ -67,7 +67,9 @@ def select_kernels(profile: Profile, name: str | None) -> Profile:
             return _only(profile, found)
     kernels = list(dict.fromkeys(launch.kernel[:80] for launch in profile.launches))
     shown = ", ".join(kernels[:12]) + (f" and {len(kernels) - 12} more" if kernels[12:] else "")
-    raise UsageError(f"no kernel matches {name!r}", f"The report has: {shown}.")
+    close = nearest(name, kernels)
+    meant = f"Did you mean `{close}`? " if close else ""
+    raise UsageError(f"no kernel matches {name!r}", f"{meant}The report has: {shown}.")
 
 
 def _only(profile: Profile, launches: tuple[Launch, ...]) -> Profile:
@@ -92,15 +94,23 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
     if 1 <= number <= len(launches):
         return _only(profile, (launches[number - 1],))
     there = [
-        f"{place} {launch.kernel[:60]} grid {'×'.join(map(str, launch.grid))}"
+        f"{place} {launch.kernel[:60]} grid {_shape(launch.grid)}"
         for place, launch in enumerate(launches[:_SHOWN], 1)
     ]
     more = f" and {len(launches) - _SHOWN} more" if len(launches) > _SHOWN else ""
-    what = "launch is" if len(launches) == 1 else f"{len(launches)} launches are"
+    what = "There is one launch" if len(launches) == 1 else f"There are {len(launches)} launches"
     raise UsageError(
         f"no launch {number}{f' of {of!r}' if of else ''}",
-        f"{what.capitalize()} there: {', '.join(there)}{more}.",
+        f"{what}: {', '.join(there)}{more}.",
     )
+
+
+def _shape(grid: tuple[int, int, int]) -> str:
+    """A grid without its trailing ones."""
+    parts = list(grid)
+    while len(parts) > 1 and parts[-1] == 1:
+        parts.pop()
+    return "×".join(map(str, parts))
 
 
 def read_report(

@@ -32,8 +32,13 @@ _COUNTER = re.compile(r'^id = "(\w+)"$', re.MULTILINE)
 
 def kernel_names(code: str) -> list[str]:
     """The functions that a CUDA source declares ``__global__``, in order."""
-    plain = _ATTRIBUTE.sub(" ", _COMMENT.sub(" ", code))
+    plain = without_comments(code)
     return list(dict.fromkeys(match[1] for match in _GLOBAL.finditer(plain)))
+
+
+def without_comments(code: str) -> str:
+    """A CUDA source without comments and without attributes that look like a call."""
+    return _ATTRIBUTE.sub(" ", _COMMENT.sub(" ", code))
 
 
 def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int]]:

@@ -169,6 +169,8 @@ def _check(node: ast.expr, expression: str) -> None:
             _check_call(node)
             children = node.args
         case _:
+            if isinstance(node, ast.Tuple):
+                raise _NoValueError("more than one value", "Write a list: [32, 8].")
             text = ast.get_source_segment(expression.strip(), node) or expression
             raise _NoValueError(f"`{text}` is not integer arithmetic")
     for child in children:

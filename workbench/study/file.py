@@ -261,9 +261,12 @@ class StudyFile:
         for name, (shape, _) in outputs.items():
             array = np.asarray(value[name])
             if array.dtype != np.float64 or array.shape != shape:
+                hint = "Convert the inputs first: a reference in float32 would hide errors."
+                if array.dtype == np.float64:
+                    hint = f"outputs() says what shape `{name}` has: correct that, or {function}()."
                 raise self.error(
                     f"{function}(): `{name}` is {array.dtype} {array.shape}, not float64 {shape}",
-                    "Convert the inputs first: a reference in float32 would hide errors.",
+                    hint,
                 )
             found[name] = array
         return found

@@ -40,9 +40,13 @@ from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 from workbench.model import Build
 from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
+from workbench.study.signatures import misread
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
 _FULL_BELOW_FLOPS = 1_000_000_000_000
+_REPEATABLE = (
+    "The emulator ran the version's own PTX; --seed with the seed shown repeats these inputs."
+)
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
 Array = NDArray[Any]
@@ -57,6 +61,8 @@ class Emulation(NamedTuple):
     seconds: float  # of its launches; comparing results comes on top
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Blame | None] = lambda: None
+    #: Arguments whose elements the kernels take for another type.
+    misread: tuple[str, ...] = ()
 
 
 class Arrays(NamedTuple):
@@ -181,10 +187,16 @@ def emulate(
     fill(subject, memory, module, arena)
     begin = time.perf_counter()
     outcomes = []
+    dtypes = {name: array.dtype.name for name, array in memory.all.items()}
+    misread_ = misread(subject.version.text, subject.launches, dtypes)
     for resolved in subject.launches:
         launch = launch_of(resolved, built_of(subject).build, limits, memory)
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
-        outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
+        try:
+            outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
+        except KernelError as error:
+            error.hint = " ".join((*misread_, error.hint))
+            raise
     seconds = time.perf_counter() - begin
     whole = all(outcome.sampled == 1 for outcome in outcomes)
     check = _check(subject, memory, arena, seed) if whole else None
@@ -197,7 +209,7 @@ def emulate(
         except KernelError:
             return None  # no time is left for it
 
-    return Emulation(outcomes, check, module, seconds, explain)
+    return Emulation(outcomes, check, module, seconds, explain, misread_)
 
 
 def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame | None:
@@ -244,7 +256,6 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
         raise KernelError(
             f"{place}{subject.version.id} gives a wrong result on {subject.problem.name}: "
             f"{describe_check(check)}{words}",
-            "The emulator ran the version's own PTX; --seed with the seed shown repeats these "
-            "inputs.",
+            " ".join((*emulation.misread, _REPEATABLE)),
         )
     return check

@@ -65,7 +65,8 @@ def program_sheet(capture: ProgramCapture, *, everything: bool = False) -> Sheet
         left = several(len(raw) - len(shown), "more kernel")
         notes.insert(0, f"{left}: {quantity(100 * rest, '%')} of the time (--all)")
     if capture.detail:
-        first = names[capture.detail[0]] if capture.detail[0] >= 0 else ""
+        # The rows are in the order of their time: of those with counters, the heaviest.
+        first = next((row["kernel"] for row in raw if row["profiled"]), "")
         notes.append(
             f"closer: `workbench show @{capture.name}::{first.partition('<')[0]}`"
             if first

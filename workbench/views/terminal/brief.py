@@ -19,7 +19,7 @@ from workbench.analysis.weight import WELL
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import listed, quantity, several, signed
-from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, height, section
+from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, height, section, tied
 from workbench.views.terminal.hunks import code_rows, hunk_head, quiet_words
 from workbench.views.text.tables import more
 
@@ -141,7 +141,7 @@ def _link(title: str, tie: Tie, counters: int) -> Text:
             text.append(f" ({phrase} {signed(stall.delta_s, 's')})", style=DIM)
         parts.append(text)
     parts += [_fact(fact) for fact in tie.facts[: counters if parts else 1]]
-    return row.append_text(Text(", ").join(parts))
+    return tied(row.append_text(Text(", ").join(parts)))
 
 
 def _fact(fact: Fact) -> Text:

@@ -30,6 +30,11 @@ GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
+#: Stands for a blank at which no row may end, until the text is printed: rich breaks rows at every
+#: blank, U+00A0 among them. It is no character (Unicode), so no text has it.
+_TIE = "\ufdd0"
+_NUMBER = re.compile(r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)")
+
 #: Units that `units.quantity` prints with the number; others are written beside it.
 _PRINTED = frozenset(("", "%", "s", "byte", "hz", "byte/s", "flop/s", "flop"))
 
@@ -45,7 +50,7 @@ def print_view(view: RenderableType) -> None:
     with console.capture() as captured:
         console.print(view)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = captured.get().encode(encoding, "replace").decode(encoding)
+    text = captured.get().replace(_TIE, " ").encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
     sys.stdout.flush()
 
@@ -54,12 +59,19 @@ def render(view: RenderableType, width: int = 80) -> str:
     """Plain text of a view, without trailing blanks."""
     out = io.StringIO()
     Console(file=out, width=width, no_color=True, highlight=False, emoji=False).print(view)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    text = out.getvalue().replace(_TIE, " ")
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 def height(view: RenderableType, width: int) -> int:
     """Rows that a view takes in so many columns."""
     return len(Console(width=width, file=io.StringIO()).render_lines(view, pad=False))
+
+
+def tied(text: Text) -> Text:
+    """The same text, in which no row ends between a number and its unit."""
+    text.plain = _NUMBER.sub(_TIE, text.plain)
+    return text
 
 
 def clean(text: str, limit: int = 0) -> str:

@@ -16,7 +16,7 @@ from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
 from workbench.counters import catalog
 from workbench.model import Profile
 from workbench.units import lines_changed, listed, quantity, several, signed
-from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, section
+from workbench.views.terminal.console import BAD, DIM, GOOD, WARN, clean, section, tied
 from workbench.views.terminal.machine import machine_lines
 from workbench.views.text.tables import more
 
@@ -32,9 +32,9 @@ _VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
 
 def words_view(story: Story) -> list[RenderableType]:
     """What is told first of a step: the causal strip, and the sentence."""
-    strip = Text(clean(line(story.strip)), style="bold")
+    strip = tied(Text(clean(line(story.strip)), style="bold"))
     first = [Text(), strip] if story.strip else []
-    return [*first, Text(), Text(clean(story.sentence))] if story.sentence else []
+    return [*first, Text(), tied(Text(clean(story.sentence)))] if story.sentence else []
 
 
 def hunks_view(

@@ -67,10 +67,8 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
         where.append(f"; profiled {dates[0].plain}")
-    table = grid("l", "f", "r", "r", "r", "l", *(["l"] if dated else []))
-    table.expand = True
     header = ["version", "", "time", "step", "of base", "speed", *(["profiled"] if dated else [])]
-    table.add_row(*(Text(t, style=DIM) for t in header))
+    rows = [[Text(each, style=DIM) for each in header]]
     for rung, date in zip(rungs, dates, strict=True):
         time = rung.time
         title = Text(clean(rung.title))
@@ -85,12 +83,25 @@ def _study(found: StudyList, default_study: str, width: int) -> RenderableType:
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
         # The longest bar is the fastest version's; the slowest one still has one to be seen.
         length = bar(fastest / time.time.value, cells) or _SLOWEST if time else ""
-        table.add_row(*row, Text(length, style="blue"), *([date] if dated else []))
-    parts: list[RenderableType] = [head, where, table]
+        rows.append([*row, Text(length, style="blue"), *([date] if dated else [])])
+    parts: list[RenderableType] = [head, where, _table(rows, width)]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = f"* under the profiler; `workbench sweep {name}` times outside of it"
         parts.append(Text(note, style=DIM))
     return Group(*parts)
+
+
+def _table(rows: list[list[Text]], width: int) -> RenderableType:
+    """The rungs; without bars where these would leave too little room for the words of titles."""
+    widths = [max(cell.cell_len for cell in column) + 2 for column in zip(*rows, strict=True)]
+    room = width - sum(widths) + widths[1]
+    longest = max((len(word) for row in rows for word in row[1].plain.split()), default=0)
+    bars = longest <= room - 2
+    table = grid("l", "f", "r", "r", "r", *(["l"] if bars else []), *(["l"] * (len(widths) - 6)))
+    table.expand = True
+    for row in rows:
+        table.add_row(*row[:5], *(row[5:6] if bars else []), *row[6:])
+    return table
 
 
 def _counted(found: StudyList) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -63,8 +64,14 @@ def sheet_view(sheet: Sheet) -> RenderableType:
     """The sheet for a terminal of any width."""
     parts: list[RenderableType] = [Text(sheet.title)] if sheet.title else []
     parts.append(_Columns(sheet))
-    parts += [Text(clean(note)) for note in sheet.notes]
+    parts += [_note(line) for note in sheet.notes for line in clean(note).split("\n")]
     return Group(*parts)
+
+
+def _note(line: str) -> RenderableType:
+    """A line whose further rows begin where its first one does."""
+    text = line.lstrip(" ")
+    return Padding(Text(text), (0, 0, 0, len(line) - len(text)))
 
 
 class _Columns:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable
 from html import escape
+from typing import Literal
 
 from markupsafe import Markup
 
@@ -69,7 +70,10 @@ def _source_row(line: SourceLine, prefix: str) -> str:
 
 
 class CodeView(Record, frozen=True):
-    """Everything about the code of one launch. `gutters` is ready to be embedded as JSON."""
+    """Everything about the code of one launch. `gutters` is ready to be embedded as JSON.
+
+    `language` is what its instructions are: machine code, or PTX where the emulator counted.
+    """
 
     gutters: tuple[Gutter, ...]
     files: tuple[SourceView, ...]
@@ -77,6 +81,7 @@ class CodeView(Record, frozen=True):
     sass: Sass
     ptx: Ptx
     instructions: str
+    language: Literal["SASS", "PTX"]
     ptx_lines: str
     hot: tuple[HotRow, ...]
     prefix: str
@@ -203,6 +208,7 @@ def code_view(
         sass=sass,
         ptx=ptx,
         instructions=units.count(sass.count),
+        language="PTX" if profile.engine == "emulator" else "SASS",
         ptx_lines=units.count(ptx.count),
         hot=_hot_rows(sampled_lines(launch)[:hot], codes, anchor, profile),
         prefix=prefix,
