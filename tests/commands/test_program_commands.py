@@ -104,7 +104,7 @@ def test_check_judges_programs_by_the_same_rules(cli: Cli, tmp_path: Path) -> No
     assert gate["status"] == "fail" and "most of it softmax_rows" in gate["message"]
     assert cli("check", "@coalesced", "@strided", "--no-time")[0] == 6  # nothing was judged
     code, _, said = cli("check", "@coalesced", "sgemm/v3")
-    assert code == 2 and "is a report" in said
+    assert code == 2 and "is a captured program" in said
 
 
 def test_limits_hold_for_the_kernels_that_matter(
@@ -196,3 +196,25 @@ def test_closer_is_the_heaviest_kernel_that_has_counters(cli: Cli) -> None:
 def test_a_program_that_does_not_stand_behind_the_dashes(words: tuple[str, ...], cli: Cli) -> None:
     code, _, error = cli("capture", "before", *words)
     assert code == 2 and "behind --, as in `workbench capture before -- python bench.py`" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "@strided", "--memory"),
+        ("diff", "@coalesced", "@strided", "--memory"),
+        ("diff", "@coalesced", "@strided", "--sass"),
+    ],
+)
+def test_what_is_said_of_kernels_alone_is_refused_for_programs(
+    arguments: tuple[str, ...], cli: Cli
+) -> None:
+    code, out, error = cli(*arguments)
+    assert code == 2 and not out and "Name the kernel: @strided::KERNEL." in error
+    assert cli(*(each + "::softmax" * (each[0] == "@") for each in arguments))[0] == 0
+
+
+@pytest.mark.parametrize("versions", [("@strided",), ("@strided", "v2")])
+def test_a_program_is_checked_against_another(versions: tuple[str, ...], cli: Cli) -> None:
+    code, _, error = cli("check", *versions)
+    assert code == 2 and "`workbench check @base @new`" in error

@@ -52,6 +52,20 @@ def is_program(text: str) -> bool:
     return is_capture(text) and "::" not in text
 
 
+def refuse_for_program(text: str, **flags: bool) -> None:
+    """Refuse what is said of kernels alone, where a whole program is meant.
+
+    Raises:
+        UsageError: one of the flags is set.
+    """
+    for flag, given in flags.items():
+        if given:
+            raise UsageError(
+                f"--{flag} is of one kernel, and {text} is a whole program",
+                f"Name the kernel: {text}::KERNEL. `workbench show {text}` lists them.",
+            )
+
+
 def open_capture(text: str) -> Recalled:
     """The capture that ``@NAME`` or ``@NAME::KERNEL`` means.
 

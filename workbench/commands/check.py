@@ -260,6 +260,11 @@ def _recorded(
         )
     programs = len(versions) == 2 and all(map(is_program, versions))
     for text in versions:
+        if is_program(text) and not programs:
+            raise UsageError(
+                f"{text} is a captured program, and is checked against another one",
+                "Name both, the older one first: `workbench check @base @new`.",
+            )
         if is_report(text) and not programs:
             raise UsageError(
                 f"{text} is a report, which states no expectations",

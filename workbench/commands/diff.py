@@ -56,9 +56,10 @@ def command(
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
-    from workbench.commands.captures import diff_programs, is_program
+    from workbench.commands.captures import diff_programs, is_program, refuse_for_program
 
     if is_program(old) and is_program(new) and selection.launch is None:
+        refuse_for_program(new, sass=detail.sass, memory=detail.memory)
         diff_programs(old, new, format_, everything=all_, force=force)
         return
     from workbench.commands.sources import with_sources

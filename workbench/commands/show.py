@@ -40,9 +40,10 @@ def command(
     x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture: @before for
     the whole program, @before::kernel for what was profiled of it.
     """
-    from workbench.commands.captures import is_program, show_program
+    from workbench.commands.captures import is_program, refuse_for_program, show_program
 
     if is_program(target) and selection.launch is None:
+        refuse_for_program(target, memory=memory)
         show_program(target, format_, everything=all_)
         return
     from workbench.commands.largereport import show_table, whole_large_report
