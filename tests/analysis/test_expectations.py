@@ -102,6 +102,11 @@ def test_within_the_noise_nothing_is_decided() -> None:
     assert found.verdict == "inconclusive" and "noise" in found.reason
 
 
+def test_what_is_equal_did_not_change() -> None:
+    (found,) = judge([Expectation(counter="shared_wavefronts", change="up")], compared(7, 7))
+    assert (found.verdict, found.reason) == ("inconclusive", "it did not change")
+
+
 def test_overlapping_captures_are_not_called_a_change_below_the_noise() -> None:
     metric = "gpu__time_duration.sum"
     sides = [

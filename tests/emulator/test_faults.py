@@ -24,6 +24,16 @@ def fails(
         )  # fmt: skip
 
 
+def test_an_access_over_the_end_says_what_of_it_lies_outside(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(const double* x, double* y) {
+    y[threadIdx.x] = x[threadIdx.x + 25];
+}"""
+    buffers = {"x": np.ones(101, "f4"), "y": np.zeros(32, "f8")}
+    words = r"reads 8 bytes, the last 4 of them past the end of x \(404 bytes\); 6 more threads of"
+    with pytest.raises(KernelError, match=words):
+        execute(cuda(text), "k", buffers, ["x", "y"], block=32)
+
+
 FAULTS = {
     "past the end": (
         "y[threadIdx.x + 60] = 1;",

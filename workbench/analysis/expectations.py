@@ -189,6 +189,8 @@ def _decide(
         return ("refuted", "it moved") if moved else ("confirmed", "it did not leave its noise")
     if form in ("up", "down"):
         if not moved:
+            if new == old:
+                return "inconclusive", "it did not change"
             if abs(new - old) > noise:
                 # Few captures: their ranges, widened for their number, decide.
                 return "inconclusive", "the ranges of the repeated captures overlap"

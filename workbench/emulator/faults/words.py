@@ -79,10 +79,10 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         )
     if space == "global":
         count = int(out.sum())
-        place = _missed(rt.arena, address)
-        place += (
-            f"; {count - 1} more threads of the same batch of blocks do so too" if count > 1 else ""
-        )
+        place = _missed(rt.arena, address, width)
+        if count > 1:
+            more = "1 more thread" if count == 2 else f"{count - 1:,} more threads"
+            place += f"; {more} of the same batch of blocks {'does' if count == 2 else 'do'} so too"
         hint = "Check the index against the array's size, or guard the access."
     else:
         sign = "" if address >= 0 else "−"
@@ -129,14 +129,16 @@ def check_span(
         )
 
 
-def _missed(arena: Arena, address: int) -> str:
-    """How far an address of global memory is off, with what parts it from the words before it."""
+def _missed(arena: Arena, address: int, width: int = 1) -> str:
+    """How far an access to global memory is off, with what parts it from the words before it."""
     if address < 4096:
         return f" at address {hex(address)} (a null pointer?)"
     near = arena.nearest(address)
     if near is None or near[1] > 1 << 40:
         return f" at address {hex(address)}, which lies in no array"
     array, gap = near
+    if (last := address + width - array.start - array.size) and 0 < last < width:
+        return f", the last {last} of them past the end of {array.name} ({_bytes(array.size)})"
     side = "before" if address < array.start else "past the end of"
     return f", {_bytes(gap)} {side} {array.name} ({_bytes(array.size)})"
 
