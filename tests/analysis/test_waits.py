@@ -14,7 +14,7 @@ from workbench.analysis.cause.places import Origin, ordered_in
 from workbench.analysis.cause.waits import beside_of, held_nothing_up, place_of_wait, waves_of
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.limit import RESOURCES, Load, Resource
-from workbench.analysis.limit.idle import Running
+from workbench.analysis.limit.idle import UNKNOWN, Running
 from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
@@ -210,6 +210,12 @@ def test_as_many_warps_on_fewer_sms_are_no_occupancy_gained() -> None:
         return "achieved_occupancy" in {one.counter for one in rank(comparison, *sides)}
 
     assert named(0.5) and not named(0.25) and named(0.9)
+    # Of one side alone nothing follows.
+    side = structs.replace(busy(), running=Running(mean=0.9))
+    unknown = structs.replace(busy(), running=UNKNOWN)
+    half = structs.replace(busy(), running=Running(mean=0.4))
+    for sides in ((side, unknown), (unknown, half)):
+        assert "achieved_occupancy" in {one.counter for one in rank(comparison, *sides)}
 
 
 def test_a_mean_of_kernels_is_no_occupancy_gained() -> None:

@@ -192,7 +192,7 @@ def _value(reading: Reading | Missing) -> float | None:
 
 
 def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchPair, ...]:
-    """Match launches: by signature, by name, by likeness, by their place in the order of time.
+    """Match launches: by signature, by name, by likeness, and the longest that are left.
 
     1. The n-th launch of one signature (template arguments included) and configuration
        with the n-th of the same; then whatever its configuration.

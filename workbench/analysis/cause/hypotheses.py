@@ -339,6 +339,8 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     if old.occupied and new.occupied:
         own = math.log(new.occupied / old.occupied)
         ratio = own if own * ratio > 0 and abs(own) >= QUIET else 0.0
+    if UNKNOWN in (old.running, new.running):
+        return ratio
     spread = math.log((1.0 - new.running.uneven) / (1.0 - old.running.uneven))
     return _less(ratio, ratio + spread)
 
