@@ -164,7 +164,7 @@ def test_a_report_of_programs_needs_no_project(
 def test_a_program_that_is_captured_again_is_a_change() -> None:
     plan = ReportPlan.of(("@manual", "@strided::softmax_rows"), Path("x"))
     folder, file = sorted(plan.sources())
-    assert folder.name == "manual" and {path.name for path in look([folder])} == {
+    assert folder.name == "manual" and {Path(path).name for path in look([folder])} == {
         "capture.json.zst"
     }
     assert file.name == "detail.ncu.json.zst"

@@ -130,12 +130,12 @@ def test_a_single_file_is_watched(tmp_path: Path) -> None:
 
 def test_a_link_to_a_parent_does_not_go_round(tree: Path) -> None:
     (tree / "kernels" / "loop").symlink_to(tree)
-    assert {path.name for path in look([tree])} == {"v0.cu", "loop"}
+    assert {Path(path).name for path in look([tree])} == {"v0.cu", "loop"}
 
 
 def test_a_link_to_nothing_is_not_there(tree: Path) -> None:
     (tree / "kernels" / "gone").symlink_to(tree / "nowhere")
-    assert {path.name for path in look([tree])} == {"v0.cu"}
+    assert {Path(path).name for path in look([tree])} == {"v0.cu"}
 
 
 def test_what_changes_while_the_caller_works_is_told_next(tree: Path) -> None:
@@ -153,7 +153,7 @@ def test_the_first_look_is_taken_at_once(tree: Path) -> None:
 
 
 states = st.builds(FileState, *itertools.repeat(st.integers(0, 2), 3))
-snapshots = st.dictionaries(st.sampled_from([Path(c) for c in "abcd"]), states)
+snapshots = st.dictionaries(st.sampled_from("abcd"), states)
 
 
 @given(snapshots, snapshots)
@@ -161,4 +161,4 @@ def test_changed_is_what_differs(before: Snapshot, after: Snapshot) -> None:
     found = changed(before, after)
     assert found == changed(after, before)
     assert (not found) == (before == after)
-    assert all(before.get(path) != after.get(path) for path in found)
+    assert all(before.get(str(path)) != after.get(str(path)) for path in found)

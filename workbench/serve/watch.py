@@ -30,7 +30,9 @@ class FileState(NamedTuple):
     inode: int
 
 
-Snapshot = dict[Path, FileState]
+#: By path, as text: this is read and compared four times a second, and a `Path` for each file
+#: would be most of the work.
+Snapshot = dict[str, FileState]
 
 
 def look(roots: Iterable[Path]) -> Snapshot:
@@ -40,31 +42,31 @@ def look(roots: Iterable[Path]) -> Snapshot:
     Python are left out. What vanishes meanwhile, or may not be read, is not there.
     """
     found: Snapshot = {}
-    waiting: list[Path] = []
+    waiting: list[str] = []
     for root in roots:
         if root.is_dir():
-            waiting.append(root)
+            waiting.append(str(root))
         else:
-            _note(found, root, root.stat)
+            _note(found, str(root), root.stat)
     while waiting:
         folder = waiting.pop()
         try:
-            entries = list(os.scandir(folder))
+            with os.scandir(folder) as listed:
+                entries = list(listed)
         except OSError:
             continue
         for entry in entries:
             if entry.name.startswith(".") or entry.name in _NEVER_OURS:
                 continue
-            path = Path(entry.path)
             # Links to folders are not followed: a link to a parent would never end.
             if entry.is_dir(follow_symlinks=False):
-                waiting.append(path)
+                waiting.append(entry.path)
             else:
-                _note(found, path, entry.stat)
+                _note(found, entry.path, entry.stat)
     return found
 
 
-def _note(found: Snapshot, path: Path, stat: Callable[[], os.stat_result]) -> None:
+def _note(found: Snapshot, path: str, stat: Callable[[], os.stat_result]) -> None:
     try:
         status = stat()
     except (OSError, ValueError):
@@ -75,7 +77,7 @@ def _note(found: Snapshot, path: Path, stat: Callable[[], os.stat_result]) -> No
 def changed(before: Snapshot, after: Snapshot) -> frozenset[Path]:
     """The files that are new, gone or different."""
     return frozenset(
-        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+        Path(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )
 
 
