@@ -278,7 +278,8 @@ def agreement(
     subject = Subject.of(study, version, problem, built)
     module = parse(built.build.ptx)
     groups = inlined(module)
-    memory = arrays_of(subject, seed=1)
+    # What a line costs may hang on the data: the inputs are those that were profiled.
+    memory = arrays_of(subject, profile.verification.seed if profile.verification else 1)
     arena = arena_for(module, memory.all)
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
