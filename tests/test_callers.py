@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
 from workbench.callers import Callers, folded, foreign
@@ -113,6 +114,71 @@ def test_machine_instructions_go_to_the_caller_that_their_ptx_names() -> None:
     assert (places[4], places[6]) == ((0, 12), (0, 14))
     for row in (0, 3, 5, 7, 8, 9):
         assert places[row] == ROWS[row][0]
+
+
+DEEP = """
+.visible .entry _Z4scalePf(
+)
+{
+	.loc	4 20 1, function_name $L__info_string0, inlined_at 1 12 5
+	.loc	4 30 1, function_name $L__info_string1, inlined_at 4 20 1
+	ld.acquire.gpu.u32 	%r1, [%rd1];
+	.loc	4 40 1, function_name $L__info_string0, inlined_at 1 12 5
+	.loc	4 50 1, function_name $L__info_string1, inlined_at 4 40 1
+	st.shared.f32 	[%r9], %f1;
+	.loc	4 40 1, function_name $L__info_string0, inlined_at 1 12 5
+	bar.sync 	0;
+	.loc	1 13 3
+	mov.u32 	%r7, temp;
+	.loc	4 40 1, function_name $L__info_string2, inlined_at 1 14 5
+	.loc	4 50 1, function_name $L__info_string3, inlined_at 4 40 1
+	st.shared.f32 	[%r10], %f2;
+	.loc	4 40 1, function_name $L__info_string2, inlined_at 1 14 5
+	bar.sync 	0;
+	ret;
+}
+	.file	1 "kernels/demo/v1.cu"
+	.file	4 "system/shfl.h"
+"""
+
+
+def at_lines(*rows: tuple[tuple[int, int], str]) -> list[tuple[int, int]]:
+    """Where machine instructions of these places and statements are put, by ``DEEP``."""
+    profile = recorded(DEEP)
+    launch = profile.launches[0]
+    table = replace(
+        launch.instructions,
+        address=tuple(range(0, 16 * len(rows), 16)),
+        text=tuple("NOP" for _ in rows),
+        file=tuple(file for (file, _), _ in rows),
+        line=tuple(line for (_, line), _ in rows),
+        ptx=tuple(text for _, text in rows),
+        columns={},
+    )
+    moved = folded(replace(profile, launches=(replace(launch, instructions=table),)))
+    found = moved.launches[0].instructions
+    return list(zip(found.file, found.line, strict=True))
+
+
+def test_the_line_of_a_call_on_the_way_has_its_caller() -> None:
+    # A grid's barrier: the load that waits is put on the line that calls for it.
+    assert at_lines(((1, 20), "ld.acquire.gpu.u32 \t%r1, [%rd1];")) == [(0, 12)]
+
+
+def test_a_statement_tells_which_call_of_a_function_it_is_of() -> None:
+    # Two sums by one function of CUB; the next row of our own is of the second's line.
+    rows = (
+        ((0, 14), "mov.u32 \t%r7, temp;"),
+        ((1, 40), "st.shared.f32 \t[%r9], %f1;"),
+        ((1, 40), "bar.sync \t0;"),
+        ((0, 13), "add.f32 \t%f5, %f5, %f5;"),
+        ((0, 13), "add.f32 \t%f6, %f5, %f5;"),
+        ((1, 40), "st.shared.f32 \t[%r10], %f2;"),
+        ((1, 40), "bar.sync \t0;"),
+    )
+    found = at_lines(*rows)
+    assert found[1:3] == [(0, 12), (0, 12)]
+    assert found[5:] == [(0, 14), (0, 14)]
 
 
 def test_without_ptx_headers_keep_their_lines() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -131,7 +131,9 @@ class _Homes:
     def __init__(
         self, lines: Sequence[str], files: Mapping[int, str], numbers: Mapping[int, int]
     ) -> None:
-        self.of: dict[tuple[Position, str], set[Position]] = defaultdict(set)
+        self._at: dict[Position, set[Position]] = defaultdict(set)
+        self._behind: dict[tuple[Position, str], set[Position]] = defaultdict(set)
+        self._saying: dict[str, set[Position]] = defaultdict(set)
         callers, at = Callers(files), None
         for line in lines:
             found = callers.read(line)
@@ -139,19 +141,39 @@ class _Homes:
                 (file, number), (caller, called) = found
                 if number:  # ptxas leaves code of line 0 on the line before it
                     at = (numbers.get(file, -1), number), (numbers.get(caller, -1), called)
-            elif at is not None and at[0] != at[1] and at[1][0] >= 0:
-                self.of[at[0], _plain(line)].add(at[1])
-                self.of[at[0], ""].add(at[1])
+                    if _told(at):
+                        # Also where a deeper call follows at once: ptxas leaves code on its line.
+                        self._at[at[0]].add(at[1])
+            elif at is not None and at[1][0] >= 0:
+                self._saying[_plain(line)].add(at[1])
+                if _told(at):
+                    self._behind[at[0], _plain(line)].add(at[1])
+
+    def of(self, place: Position, statement: str) -> Iterator[set[Position]]:
+        """The homes that a machine instruction may have, of what tells more first.
+
+        Its line may be that of a call on the way to where its statement stands.
+        """
+        at, saying = self._at.get(place, set()), self._saying.get(statement, set())
+        yield self._behind.get((place, statement), set())
+        yield at & saying
+        yield at
+
+
+def _told(at: tuple[Position, Position]) -> bool:
+    """Whether a position belongs elsewhere, to a file that the profile has."""
+    return at[0] != at[1] and at[1][0] >= 0
 
 
 def _plain(statement: str) -> str:
+    """A statement without its blanks: PTX and ncu set them differently."""
     return "".join(statement.split())
 
 
 def _moved(
     table: InstructionTable, outside: set[int], scopes: Sequence[_Homes]
 ) -> InstructionTable:
-    rows: dict[Position, list[int]] = defaultdict(list)  # of lines that are no header's
+    rows: dict[Position, list[int]] = defaultdict(list)  # those whose line is known
     places = list(zip(table.file, table.line, strict=True))
     for row, place in enumerate(places):
         if place[0] not in outside:
@@ -165,14 +187,21 @@ def _moved(
         return min(near, default=len(places)), home
 
     texts = table.ptx or table.text
+    unsure: list[tuple[int, set[Position]]] = []
     for row, place in enumerate(places):
         if place[0] not in outside:
             continue
-        keys = [(place, _plain(texts[row])), (place, "")]
-        found = (scope.of[key] for key in keys for scope in scopes if key in scope.of)
-        homes = next(found, set())
-        if homes:
-            places[row] = min(homes, key=lambda home: distance(row, home))
+        ways = zip(*(scope.of(place, _plain(texts[row])) for scope in scopes), strict=True)
+        homes: set[Position] = next((found for way in ways for found in way if found), set())
+        if len(homes) == 1:
+            (places[row],) = homes
+            rows[places[row]].append(row)
+        elif homes:
+            unsure.append((row, homes))
+    for among in rows.values():
+        among.sort()
+    for row, homes in unsure:
+        places[row] = min(homes, key=lambda home: distance(row, home))
     return replace(
         table, file=tuple(file for file, _ in places), line=tuple(line for _, line in places)
     )

@@ -21,7 +21,7 @@ from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
 from workbench.emulator.work import operations
 from workbench.engines import Subject
-from workbench.engines.emulated.emulation import arrays_of, launch_of
+from workbench.engines.emulated.emulation import arrays_of, fill, launch_of
 from workbench.engines.emulated.engine import recorded_build
 from workbench.model import Launch, Profile
 from workbench.study.folder import Study
@@ -281,6 +281,7 @@ def agreement(
     # What a line costs may hang on the data: the inputs are those that were profiled.
     memory = arrays_of(subject, profile.verification.seed if profile.verification else 1)
     arena = arena_for(module, memory.all)
+    fill(subject, memory, module, arena)
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
         outcome = _run(module, launch_of(resolved, built.build, Limits(), memory), arena, budget)
