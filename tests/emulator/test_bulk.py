@@ -244,6 +244,58 @@ def test_im2col_is_a_convolutions_window(hopper: Compile, step: int, tap: tuple[
     assert np.array_equal(got["y"], want)
 
 
+@pytest.mark.parametrize(
+    ("pixel", "inside"),
+    [
+        ((-1, -1, 0), True), ((4, 3, 0), True), ((0, 0, -2), True), ((0, 0, 7), True),
+        ((-2, 0, 0), False), ((5, 0, 0), False), ((0, -2, 0), False), ((0, 4, 0), False),
+    ],
+)  # fmt: skip
+def test_im2col_copies_start_in_their_bounding_box(
+    hopper: Compile, pixel: tuple[int, int, int], inside: bool
+) -> None:
+    """As on an H200, where W and H outside of it are an illegal instruction, and any N is fine."""
+    x = np.ones((2, 5, 6, 16), "f4")
+    m = TensorMap(
+        "float32", (16, 6, 5, 2), (64, 384, 1920), im2col=Im2col((-1, -1), (-1, -1), 8, 4)
+    )
+
+    def copy() -> None:
+        execute(
+            hopper(IM2COL), "pixels", {"x": x, "y": np.zeros((4, 8), "f4")},
+            [TensorArgument("x", m), "y", 128, 0, *pixel, 0, 0], shared=128,
+        )  # fmt: skip
+
+    if inside:
+        copy()
+    else:
+        with pytest.raises(KernelError, match=r"starts at pixel .* outside of its bounding box"):
+            copy()
+
+
+@pytest.mark.parametrize(("count", "lanes"), [(1, 1), (32, 32), (32, 64), (16, 64), (64, 64)])
+def test_warps_arrive_one_after_another(hopper: Compile, count: int, lanes: int) -> None:
+    """On an H200 a warp of 32 may end the phase of 32 and the next warp the one after it."""
+    text = (
+        PRELUDE
+        + f"""
+extern "C" __global__ void k(float* y) {{
+  __shared__ uint64_t bar;
+  if (threadIdx.x == 0) init(&bar, {count});
+  __syncthreads();
+  if (threadIdx.x < {lanes}) arrive(&bar);
+  __syncthreads();
+  y[threadIdx.x] = 1.0f;
+}}"""
+    )
+    if count == 16:
+        with pytest.raises(KernelError, match="arrive together"):
+            execute(hopper(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64)
+    else:
+        got, _ = execute(hopper(text), "k", {"y": np.zeros(64, "f4")}, ["y"], block=64)
+        assert (got["y"] == 1).all()
+
+
 OUT = (
     PRELUDE
     + r"""
@@ -370,6 +422,10 @@ WRONG = {
     "more than it counts": (
         "init(&bar, 2); asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0], 3;\""
         " :: \"r\"(at(&bar))); expect(&bar, 64); expect(&bar, 0);", r"more arrivals than",
+    ),
+    "a warp that is too many": (
+        "init(&bar, 1); } if (threadIdx.x < 3) { arrive(&bar);",
+        r"more lanes of a warp arrive together than its phase still expects, 1 in all: thread \(1,",
     ),
     "half a chunk": ("init(&bar, 1); bulk(s, x, 24, &bar);", r"a bulk copy of 24 bytes"),
     "past the array": (

@@ -362,3 +362,61 @@ def test_warp_size_is_a_name_of_its_own_in_ptx(cuda: Compile) -> None:
     """
     results, _ = execute(cuda(text), "k", {"y": np.zeros(32, np.int32)}, ["y"])
     assert (results["y"] == 31).all()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "v += __shfl_down_sync(mask, v, 1);", "v += __ballot_sync(mask, v > 0) & 1;",
+        "v += __match_any_sync(mask, t) & 1;", "__syncwarp(mask);",
+    ],
+)  # fmt: skip
+def test_a_mask_names_the_lane_that_calls(cuda: Compile, call: str) -> None:
+    """What the H200 answers with an illegal instruction."""
+    text = f"""
+extern "C" __global__ void k(const int* masks, float* y) {{
+  int t = threadIdx.x; unsigned mask = masks[0]; float v = t;
+  if (t < masks[1]) {{ {call} }}
+  y[t] = v;
+}}"""
+
+    def go(mask: int, lanes: int) -> None:
+        masks = np.array([mask, lanes], "u4").view("i4")
+        execute(
+            cuda(text), "k", {"masks": masks, "y": np.zeros(32, "f4")}, ["masks", "y"], block=32
+        )
+
+    go(0xFFFFFFFF, 32)
+    go(0xFFFF, 16)
+    for mask, lanes in ((0xFFFFFFFE, 32), (0xFFFF, 32), (0, 32), (0xFFFE, 16)):
+        with pytest.raises(KernelError, match=rf"is not in its own mask, 0x{mask:08x}"):
+            go(mask, lanes)
+
+
+def test_quotients_that_leave_the_common_path_are_counted(cuda: Compile) -> None:
+    """FCHK's bounds, as an H200 has them; a warp calls once for all its lanes."""
+    text = """
+extern "C" __global__ void k(const float* x, const float* z, float* y) {
+  int t = threadIdx.x; y[t] = x[t] / z[t];
+}"""
+    x, z = np.ones(64, "f4"), np.ones(64, "f4")
+
+    def calls() -> int:
+        _, outcome = execute(
+            cuda(text), "k", {"x": x, "z": z, "y": np.zeros(64, "f4")}, ["x", "z", "y"], block=64
+        )
+        return sum(row.site.calls for row in outcome.rows)
+
+    assert calls() == 0
+    plain = 0
+    for dividend, divisor, leaves in (
+        (2.0**-102, 1, False), (2.0**-103, 1, True), (1, 2.0**-125, False), (1, 2.0**-126, True),
+        (1, 2.0**124, False), (1, 2.0**125, True), (2.0**60, 2.0**-66, False),
+        (2.0**60, 2.0**-67, True), (0, 1, True), (np.inf, 1, True), (1, np.nan, True),
+    ):  # fmt: skip
+        x[40], z[40] = dividend, divisor
+        assert calls() == int(leaves), (dividend, divisor)
+        plain += not leaves
+    assert plain == 4
+    x[:], z[:] = 0, 1
+    assert calls() == 2

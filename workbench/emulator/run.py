@@ -88,8 +88,7 @@ class Outcome:
 
     def machine_code(self) -> MachineCode:
         """An estimate of the machine instructions that warps issued, row by row."""
-        rows = ((row.instr, row.block, row.warps, row.on, row.site.divergent) for row in self.rows)
-        return estimate(self.program, rows)
+        return estimate(self.program, self.rows)
 
 
 def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:

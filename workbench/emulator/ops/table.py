@@ -16,6 +16,7 @@ from workbench.emulator.ops import (
     floats,
     halves,
     moves,
+    quotients,
     video,
     warp,
 )
@@ -101,5 +102,6 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         tables.insert(0, floats.BUILDERS)
     for table in tables:
         if op in table:
-            return table[op](instr, ctx)
+            run = table[op](instr, ctx)
+            return quotients.counted(run, instr, ctx, site) if quotients.calls(instr) else run
     raise ctx.unsupported(instr)

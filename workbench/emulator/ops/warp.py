@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from workbench.emulator.faults.words import who
 from workbench.emulator.ptx.instructions import Instr, Pair
 from workbench.emulator.state.context import Context, Registers, Run, put, writes_both
 from workbench.emulator.state.integers import boxed
 from workbench.emulator.state.lanes import WARP, Lanes, Mask
 from workbench.emulator.state.values import UNSIGNED, Array, Value, signed, truth, unsigned
+from workbench.errors import KernelError
 
 _LANE = np.arange(WARP, dtype=np.int64)
+_ALL = np.uint32(0xFFFFFFFF)
 _BIT = (np.uint64(1) << np.arange(WARP, dtype=np.uint64)).astype(np.uint32)
 
 
@@ -52,8 +55,30 @@ def _flat(array: Array, lanes: Lanes) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape[0], lanes.T)
 
 
+def check_own(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
+    """Raise where a lane's own ``.sync`` mask lacks it.
+
+    On an H200 that is an illegal instruction, in shuffles, votes, matches and barriers of a
+    warp alike.
+    """
+    lanes = ctx.rt.lanes
+    members = by_warp(unsigned(R[slot], 4), lanes)
+    if (members == _ALL).all():
+        return
+    lost = active(M, lanes) & (members & _BIT == 0)
+    if lost.any():
+        row, warp, lane = (int(each[0]) for each in np.nonzero(lost))
+        mask = int(np.broadcast_to(members, lost.shape)[row, warp, lane])
+        raise KernelError(
+            f"{ctx.where(instr)}: {who(lanes, row, warp * WARP + lane)} is not in its own mask, "
+            f"0x{mask:08x}",
+            "The mask of a `_sync` function must name every lane that calls it.",
+        )
+
+
 def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
-    """Raise where a lane named in a ``.sync`` mask is alive but elsewhere."""
+    """Raise where a ``.sync`` mask lacks a lane that is here, or names one that is elsewhere."""
+    check_own(instr, ctx, R, slot, M)
     if not M.partial or M.arr is None:
         return
     lanes = ctx.rt.lanes
@@ -250,7 +275,9 @@ def _elect(instr: Instr, ctx: Context) -> Run:
 
 
 def _warp_barrier(instr: Instr, ctx: Context) -> Run:
-    return lambda R, M: None  # lanes run in lock step
+    members = ctx.slot(instr.operands[0], 4)
+    # Lanes run in lock step: there is nothing to wait for.
+    return lambda R, M: check_own(instr, ctx, R, members, M)
 
 
 BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {

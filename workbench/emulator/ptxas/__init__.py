@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Reg
+from workbench.emulator.ptxas.sequences import CALL
 from workbench.emulator.ptxas.unrolling import turns_of
 from workbench.emulator.ptxas.weights import Weights
+from workbench.emulator.state.context import CodeSite
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +47,46 @@ def in_pieces(program: Program) -> None:
             program.codes[loop.block].turns = turns_of(loop, program)
 
 
-def estimate(program: Program, executed: Iterable[tuple[Instr, int, int, int, int]]) -> MachineCode:
+class Ran(Protocol):
+    """What is known of one instruction of a launch: `workbench.emulator.run.Executed`."""
+
+    instr: Instr
+    block: int
+    warps: int
+    site: CodeSite
+
+    @property
+    def on(self) -> int:
+        """Threads whose guard was true."""
+
+
+def estimate(program: Program, executed: Iterable[Ran]) -> MachineCode:
     """The machine instructions of a launch.
 
     Args:
         program: The kernel as it was compiled for the launch.
-        executed: (instruction, its block's index, warps that ran it, lanes whose guard was
-            true, how often it parted a warp) for every row.
+        executed: A row for every instruction that is asked about.
     """
     weights = Weights.of(program)
     rows = list(executed)
-    ran = {block: warps for _, block, warps, _, _ in rows}
+    ran = {row.block: row.warps for row in rows}
     factor: dict[int, float] = {}
     extra: dict[int, float] = {}
     for loop in weights.unrolled:
         if ran.get(loop.block):
             factor.update(dict.fromkeys(loop.own, loop.share(ran)))
             extra[loop.last] = loop.tests(ran)
-    # A predicated instruction is issued by the warps that do not need it as well.
-    return MachineCode(
-        tuple(
-            (weights[instr] * factor.get(id(instr), 1.0) + extra.get(id(instr), 0.0))
-            * ran.get(weights.host.get(block, block), warps)
+
+    def issued(row: Ran) -> float:
+        key = id(row.instr)
+        # A predicated instruction is issued by the warps that do not need it as well.
+        warps = ran.get(weights.host.get(row.block, row.block), row.warps)
+        return (
+            (weights[row.instr] * factor.get(key, 1.0) + extra.get(key, 0.0)) * warps
             # Each part of a warp comes to the BSYNC where they meet.
-            + (parted if id(instr) in weights.parting else 0)
-            + weights.by_lane.get(id(instr), 0.0) * lanes
-            for instr, block, warps, lanes, parted in rows
+            + (row.site.divergent if key in weights.parting else 0)
+            + weights.by_lane.get(key, 0.0) * row.on
+            + CALL * row.site.calls
         )
-    )
+
+    return MachineCode(tuple(map(issued, rows)))

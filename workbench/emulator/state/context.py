@@ -38,12 +38,13 @@ def writes_itself(run: Run) -> Run:
 class CodeSite:
     """One instruction's place in the program: its counters, over all lanes and batches.
 
-    `on` counts lanes whose guard was true, `meets` calls where warps meet in a loop of ptxas's.
+    `on` counts lanes whose guard was true, `meets` calls where warps meet in a loop of ptxas's,
+    `calls` warps that leave the common path of a routine.
     """
 
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
-        "wideal", "divergent", "meets",
+        "wideal", "divergent", "meets", "calls",
     )  # fmt: skip
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
     on: int
@@ -57,6 +58,7 @@ class CodeSite:
     wideal: int
     divergent: int
     meets: int
+    calls: int
     ways: int
 
     def __init__(self, instr: Instr) -> None:

@@ -16,7 +16,7 @@ from workbench.emulator.faults.words import who
 from workbench.emulator.ops.bulk.places import Fetch, Spots, lanes_of, shared_operand
 from workbench.emulator.ptx.instructions import Instr
 from workbench.emulator.state.context import CodeSite, Context, Registers, Run
-from workbench.emulator.state.lanes import Bools, Mask
+from workbench.emulator.state.lanes import WARP, Bools, Mask
 from workbench.emulator.state.phases import (
     BYTES,
     MOST,
@@ -87,9 +87,43 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
             "Compare the count of mbarrier.init with the arrivals of one phase, and the bytes "
             "of expect_tx with those that are copied."
         ))  # fmt: skip
+    if after.completed.any() and len(unique) < len(keys):
+        _check_together(instr, ctx, spots, Together(keys, by.arrivals, memory[keys]))
     memory[unique] = after.words
     if ctx.rt.order is not None:
         ctx.rt.order.phases(unique, after.completed)
+
+
+class Together(NamedTuple):
+    """Arrivals of several lanes, one entry a spot: where, how many, and the word before."""
+
+    keys: Ints
+    arrivals: Array
+    words: Array
+
+
+def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> None:
+    """Raise where lanes of one warp arrive together past the end of a phase.
+
+    An H200 stops ("unspecified launch failure"): the lanes' arrivals are one, of more than is
+    still expected. Warps come one after another, in no known order: here in that of threads.
+    """
+    order = np.lexsort((spots.thread, by.keys))
+    pending, expected, _, _ = phase_of(by.words)
+    key, warp, left = -1, -1, 0
+    for at in order.tolist():
+        if by.keys[at] != key:
+            key, warp, left = int(by.keys[at]), -1, int(pending[at])
+        if left <= 0 and int(spots.thread[at]) // WARP != warp:
+            left = int(expected[at])  # the next warp begins the next phase
+        warp = int(spots.thread[at]) // WARP
+        left -= int(by.arrivals[at])
+        if left < 0:
+            raise _at_barrier(
+                instr, ctx, spots, at, "more lanes of a warp arrive together than its phase "
+                f"still expects, {int(expected[at])} in all",
+                "Let one lane of the warp arrive, or initialize the barrier with all of them.",
+            )  # fmt: skip
 
 
 def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:

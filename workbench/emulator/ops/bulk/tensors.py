@@ -181,8 +181,10 @@ def _check_corners(
     """Refuse coordinates at which an H200 stops with an illegal instruction, as probes showed."""
     text = hint = ""
     if (cut := corners[:, 0] * m.size % 16 != 0).any():
-        first = int(corners[cut][0, 0])
-        text = f"a tile starts at element {first} of a row, {first * m.size} bytes from its start"
+        element = int(corners[cut][0, 0])
+        text = (
+            f"a tile starts at element {element} of a row, {element * m.size} bytes from its start"
+        )
         hint = "The innermost coordinate times the element's size must be a multiple of 16 bytes."
     elif stores:
         if (before := (corners < 0).any(axis=1)).any():
@@ -192,6 +194,16 @@ def _check_corners(
         elif m.im2col is not None and any((*m.im2col.lower, *m.im2col.upper)):
             text = "an im2col store through a map whose bounding box is not the whole image"
             hint = "The corners of a map that stores use must all be 0."
+    elif m.im2col is not None:
+        low = np.array(m.im2col.lower)
+        high = np.array(m.dims[1:-1]) - 1 + np.array(m.im2col.upper)
+        first = corners[:, 1:-1]
+        if (away := ((first < low) | (first > high)).any(axis=1)).any():
+            place = tuple(first[away][0].tolist())
+            text = f"an im2col copy starts at pixel {place} (W first), outside of its bounding box"
+            hint = (
+                f"The box goes from {tuple(low.tolist())} to {tuple(high.tolist())}, both inside."
+            )
     if text:
         raise KernelError(f"{ctx.where(instr)}: {text}", hint)
 
