@@ -331,10 +331,12 @@ def test_goals_are_of_all_lines_and_launches() -> None:
 def test_documents_state_the_goals_that_are_judged(document: str) -> None:
     text = (REPO / "docs" / document).read_text(encoding="utf-8")
     sectors, waves = (f"{GOALS[name]:.0%}" for name in (SECTORS, WAVES))
-    (said,) = (line for line in text.splitlines() if line.startswith("In all: "))
+    every = [line for line in text.splitlines() if line.startswith("In all: ")]
+    assert len(every) == (2 if document == "emulator.md" else 1)
     goals = [sectors, f"{TOTAL:.0%}", waves, f"{TOTAL:.0%}", f"{LAUNCHES:.0%}"]
-    assert re.findall(r"goal (\d+%)", said) == goals
-    assert f"launches within {INSTRUCTIONS:.0%} (" in said
+    for said in every:
+        assert re.findall(r"goal (\d+%)", said) == goals
+        assert f"launches within {INSTRUCTIONS:.0%} (" in said
     # And what is written around the table.
     written = re.findall(r"goals\s+of\s+(\d+%)\s+and\s+(\d+%)", text)
     assert written == [(sectors, waves)] * (2 if document == "emulator-rules.md" else 0)

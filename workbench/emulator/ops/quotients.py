@@ -41,7 +41,12 @@ def counted(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def leaves(x: Array, y: Array) -> Array:
-    """Whether the quotients of two arrays of float32 leave the common path."""
+    """Whether quotients leave the common path.
+
+    Args:
+        x: Dividends, float32 of any shape.
+        y: Divisors, of the same shape or one that goes with it.
+    """
     of_x, of_y = _exponent(x), _exponent(y)
     scale = of_x - of_y
     odd = (of_x <= 24) | (of_x == 255) | (of_y <= 1) | (of_y >= 252)

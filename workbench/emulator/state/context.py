@@ -288,10 +288,9 @@ class Context:
 
     def unsupported(self, instr: Instr, what: str = "") -> KernelError:
         """The error for an instruction that the emulator does not know."""
-        detail = f" ({what})" if what else ""
         return KernelError(
             f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
-            f"`{instr.text}`{detail}",
+            f"`{instr.text}`{f' ({what})' if what else ''}",
             "docs/emulator.md lists what it supports; use --engine ncu on a machine with a GPU.",
         )
 
@@ -314,8 +313,7 @@ class Context:
         """The slot of a register."""
         slot = self.slots.get(name)
         if slot is None:
-            slot = self.count
-            self.slots[name] = slot
+            slot = self.slots[name] = self.count
             if name not in self.registers and name.startswith("%"):
                 self.specials[slot] = name[1:]
         return slot
