@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,10 @@ def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
     if not watching:
         threading.Event().wait()
     get_ready()
+    # What is kept from here on is not searched for cycles at every change: it may be half a
+    # second of the one until the open page is there.
+    gc.collect()
+    gc.freeze()
     for changed in found:
         click.echo(named(changed))
         _build(plan, server)

@@ -54,6 +54,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
         with _seldom_collected():
             while groups:
                 yield _write(out, groups.pop(0))
+                _sweep()  # after the first page has been told of: somebody waits for it
         return
     get_ready()  # once, and not in every child
     context = multiprocessing.get_context("fork")
@@ -143,6 +144,7 @@ def _write_planned(out: Path, share: range) -> _Done:
     for number in share:
         group, _plan[number] = _plan[number], []
         done += _write(out, group)
+        _sweep()
     return done
 
 
@@ -165,7 +167,6 @@ def _write(out: Path, group: list[Page]) -> _Done:
             summary=result.summary,
         )
         done.append((page.path, kept))
-    _sweep()
     return done
 
 
