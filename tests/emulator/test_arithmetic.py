@@ -39,6 +39,21 @@ def trunc_div(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def halves(function: Callable[[int, int], int], *, signed: bool) -> Callable[[int, int], int]:
+    """A function of each half of two words."""
+
+    def half(word: int, at: int) -> int:
+        value = word >> at & 0xFFFF
+        return value - 65536 if signed and value >> 15 else value
+
+    return lambda a, b: sum((function(half(a, k), half(b, k)) & 0xFFFF) << k for k in (0, 16))
+
+
+def stopped(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """A function whose result is at least zero."""
+    return lambda a, b: max(0, function(a, b))
+
+
 INTEGERS: dict[str, tuple[str, int, Callable[..., int]]] = {
     "add.s32": ("u4", 2, lambda a, b: a + b),
     "sub.u32": ("u4", 2, lambda a, b: a - b),
@@ -70,6 +85,14 @@ INTEGERS: dict[str, tuple[str, int, Callable[..., int]]] = {
     "rem.s32": ("u4", 2, lambda a, b: s32(a) - trunc_div(s32(a), s32(b)) * s32(b) if b else s32(a)),
     "bfe.u32": ("u4", 3, lambda a, b, c: (a >> (b & 255)) & ((1 << (c & 255)) - 1)),
     "add.sat.s32": ("u4", 2, lambda a, b: max(-(1 << 31), min((1 << 31) - 1, s32(a) + s32(b)))),
+    "add.u16x2": ("u4", 2, halves(int.__add__, signed=False)),
+    "add.s16x2": ("u4", 2, halves(int.__add__, signed=True)),
+    "min.u16x2": ("u4", 2, halves(min, signed=False)),
+    "max.s16x2": ("u4", 2, halves(max, signed=True)),
+    "max.relu.s16x2": ("u4", 2, halves(stopped(max), signed=True)),
+    "min.s16x2.relu": ("u4", 2, halves(stopped(min), signed=True)),
+    "min.relu.s32": ("u4", 2, lambda a, b: max(0, min(s32(a), s32(b)))),
+    "max.s32.relu": ("u4", 2, lambda a, b: max(0, s32(a), s32(b))),
 }
 
 

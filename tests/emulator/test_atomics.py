@@ -346,13 +346,21 @@ extern "C" __global__ void at(const int* x, int* y, int k) {
         ("if (x[threadIdx.x] >= 16) atomicXor(&s[3], x[threadIdx.x])", 1),
         ("atomicAdd(&s[threadIdx.x / 32], x[threadIdx.x])", 32),
         ("atomicExch(&s[3], x[threadIdx.x])", 32),
+        # Where the value before is wanted, one lane adds for all, and each knows its number.
+        ("y[threadIdx.x + 32] = atomicAdd(&s[3], 1)", 1),
+        ("if (x[threadIdx.x] & 1) y[threadIdx.x + 32] = atomicAdd(&s[k], 5)", 1),
+        ("y[threadIdx.x + 32] = atomicAdd(&s[threadIdx.x & 1], 1)", 16),
+        # Values of their own are scanned, if all lanes of the warp are there.
+        ("y[threadIdx.x + 32] = atomicAdd(&s[3], x[threadIdx.x])", 1),
+        ("if (x[threadIdx.x] & 1) y[threadIdx.x + 32] = atomicAdd(&s[3], x[threadIdx.x])", 16),
+        ("y[threadIdx.x + 32] = atomicMax(&s[3], x[threadIdx.x])", 32),
     ],
 )
 def test_lanes_at_one_word_that_ptxas_knows_to_be_one_go_together(
     cuda: Compile, text: str, wavefronts: int
 ) -> None:
     """As in the machine code of nvcc 13.0: REDUX, then one lane's ATOMS; else 32 of them."""
-    buffers = {"x": np.arange(32, dtype=np.int32), "y": np.zeros(32, np.int32)}
+    buffers = {"x": np.arange(32, dtype=np.int32), "y": np.zeros(64, np.int32)}
     _, outcome = execute(cuda(TOGETHER % text), "at", buffers, ["x", "y", 3])
     (row,) = (row for row in outcome.rows if row.instr.op in ("atom", "red"))
     assert row.site.wavefronts == wavefronts

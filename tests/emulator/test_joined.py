@@ -1,4 +1,4 @@
-"""Which loads of shared memory ptxas is taken to join, and what it leaves out of vectors."""
+"""Which loads and stores ptxas is taken to join, and what it leaves out of vectors."""
 
 from __future__ import annotations
 
@@ -127,6 +127,75 @@ def test_stores_that_follow_one_another_are_joined(name: str) -> None:
     text, charged = STORES[name]
     assert widths(text, op="st") == charged
     assert widths(text, shift=2, op="st") == [None] * len(charged)
+
+
+A, B = "ld.global.f32 %f1, [%rd1];\n", "ld.global.f32 %f2, [%rd1+4];\n"
+NA, NB = A.replace("global", "global.nc"), B.replace("global", "global.nc")
+WIDE = "ld.global.v2.f32 {%f3, %f4}, [%rd1+32];\n"
+WIDEST = "ld.global.v4.f32 {%f3, %f4, %f5, %f6}, [%rd1+32];\n"
+SKIP = "@%p1 bra after;\n"
+#: Global loads beside one that says how its register is aligned, as ptxas 13.0 compiles them.
+LOADS = {
+    "no proof": (A + B, [None, None]),
+    "a pair behind": (A + B + WIDE, [8, 0, None]),
+    "a pair before": (WIDE + A + B, [None, 8, 0]),
+    "a pair in an odd place": (A + B + WIDE.replace("+32", "+36"), [None] * 3),
+    "another register's": (A + B + WIDE.replace("%rd1", "%rd0"), [None] * 3),
+    "a store's": (A + B + "st.global.v2.f32 [%rd1+32], {%f1, %f2};\n", [8, 0]),
+    "four": (A + B + WIDEST, [8, 0, None]),
+    "three of four": (A + B + A.replace("%rd1", "%rd1+8") + WIDEST, [16, 0, 0, None]),
+    "two pairs": (WIDE.replace("+32", "") + WIDE.replace("+32", "+8") + WIDEST, [16, 0, None]),
+    "guarded proof": (A + B + "@%p1 " + WIDE, [None] * 3),
+    "guarded": ("@%p1 " + A + "@%p1 " + B + WIDE, [None] * 3),
+    "proof behind a branch": (A + B + SKIP + WIDE + "after:\n", [None] * 3),
+    "proof before a branch": (WIDE + SKIP + "st.global.f32 [%rd0], %f9;\nafter:\n" + A + B,
+                              [None, 8, 0]),
+    "one behind a branch": (WIDE + A + SKIP + B + "after:\n", [None] * 3),
+    "a store between": (A + "st.global.f32 [%rd0], %f9;\n" + B + WIDE, [None] * 3),
+    "a shared store between": (A + "st.shared.f32 [%r2], %f9;\n" + B + WIDE, [8, 0, None]),
+    "a barrier between": (A + "bar.sync 0;\n" + B + WIDE, [None] * 3),
+    "constant, a store between": (NA + "st.global.f32 [%rd0], %f9;\n" + NB + WIDE, [8, 0, None]),
+    "volatile": ((A + B).replace("ld.", "ld.volatile.") + WIDE, [None] * 3),
+    "the register is written between": (A + "add.s64 %rd1, %rd1, 4;\n" + B + WIDE, [None] * 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_global_loads_are_joined_where_another_access_proves_them_aligned(name: str) -> None:
+    text, charged = LOADS[name]
+    assert widths(text) == charged
+
+
+@pytest.mark.parametrize(
+    ("text", "charged"),
+    [
+        (ONE.replace("shared", "global") + TWO.replace("shared", "global"), [0, 8]),
+        (TWO.replace("shared", "global") + ONE.replace("shared", "global"), [0, 8]),
+        (ONE.replace("shared", "global") + "ld.global.f32 %f5, [%rd0];\n"
+         + TWO.replace("shared", "global"), [None, None]),
+        (ONE.replace("shared", "global") + "st.shared.f32 [%r2], %f1;\n"
+         + TWO.replace("shared", "global"), [0, None, 8]),
+    ],
+)  # fmt: skip
+def test_global_stores_are_joined_like_shared_ones(text: str, charged: list[int | None]) -> None:
+    text = text.replace("global.f32 [%r2", "global.f32 [%rd1")
+    assert widths(text, op="st") == [None] * len(charged)
+    assert widths(WIDE + text, op="st") == charged
+
+
+def test_what_is_joined_costs_what_it_begins_at() -> None:
+    """Sectors of a pair whose second word comes first in the code."""
+    text = KERNEL.format(
+        shift=3,
+        loads="ld.param.u64 %rd0, [x];\ncvta.to.global.u64 %rd0, %rd0;\n"
+        "mul.wide.u32 %rd1, %r1, 8;\n"
+        "add.s64 %rd1, %rd0, %rd1;\nst.global.f32 [%rd1+4], 0f3F800000;\n"
+        "st.global.f32 [%rd1], 0f40000000;\nld.global.v2.f32 {%f1, %f2}, [%rd1];\n",
+    ).replace("k()", "k(.param .u64 x)")
+    got, found = execute(parse(text), "k", {"x": np.zeros(64, "f4")}, ["x"], block=32)
+    assert got["x"].tolist() == [2.0, 1.0] * 32
+    stores = [row.site for row in found.rows if row.instr.op == "st"]
+    assert [(site.requests, site.sectors) for site in stores] == [(0, 0), (1, 8)]
 
 
 def test_words_of_several_variables_are_neighbours() -> None:

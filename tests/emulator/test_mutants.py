@@ -35,6 +35,9 @@ UNWRITTEN = {
     "a guard": ("@%p1 st.global.u32 [%rd1], 1;", r"%p1"),
     "a branch": ("@!%p2 bra L; mov.u32 %r1, 1;\nL:", r"%p2"),
     "an atomic": ("red.global.add.u32 [%rd1], %r4;", r"%r4"),
+    "a choice by it": (
+        "setp.lt.u32 %p1, %r2, 5; selp.u32 %r1, 1, 2, %p1; st.global.u32 [%rd1], %r1;", r"%r2",
+    ),
     "a shuffle": ("shfl.sync.bfly.b32 %r1, %r6, 1, 31, -1; st.global.u32 [%rd1], %r1;", r"%r6"),
 }  # fmt: skip
 
@@ -46,6 +49,16 @@ def test_a_register_that_nothing_writes_is_named_with_its_line(name: str) -> Non
         KernelError, match=rf"k\.cu:8: kernel k reads register {register}, which nothing has"
     ):
         execute(parse(kernel(body)), "k", {"x": np.zeros(64, "u4")}, ["x"])
+
+
+@pytest.mark.parametrize("found", [0, 1])
+def test_a_value_that_is_thrown_away_need_not_be_written(found: int) -> None:
+    """``if (hit(ray, t) && t < best) best = t`` is one comparison, an ``and`` and a ``selp``."""
+    body = f"""mov.u32 %r1, 7; mov.u32 %r2, {found}; setp.eq.u32 %p1, %r2, 0;
+    @%p1 bra L; mov.u32 %r3, 3; L: setp.lt.u32 %p2, %r3, %r1; setp.ne.u32 %p1, %r2, 0;
+    and.pred %p2, %p2, %p1; selp.u32 %r1, %r3, %r1, %p2; st.global.u32 [%rd1], %r1;"""
+    got, _ = execute(parse(kernel(body)), "k", {"x": np.zeros(64, "u4")}, ["x"])
+    assert got["x"][0] == (3 if found else 7)
 
 
 def test_a_register_that_some_threads_write_is_read_by_them() -> None:

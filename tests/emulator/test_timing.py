@@ -78,6 +78,18 @@ extern "C" __global__ void own_words(unsigned long long* a) {
   __syncwarp();
   atomicAdd(&sum[threadIdx.x / 32], 1ull + threadIdx.x);
 }
+extern "C" __global__ void first_come(int* a) {
+  if (atomicCAS(&a[threadIdx.x / 3], 0, 1) == 0) a[31] = 5;
+}
+extern "C" __global__ void seen_already(int* a) {
+  if (!(((volatile int*)a)[threadIdx.x / 3] & 4)) atomicOr(&a[threadIdx.x / 3], 4);
+}
+extern "C" __global__ void last_block(int* a) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) last = atomicAdd(&a[0], 1) == gridDim.x - 1;
+  __syncthreads();
+  if (last) a[1 + threadIdx.x % 16] = 3;
+}
 extern "C" __global__ void narrow(int* a) {
   __shared__ int sum;
   if (threadIdx.x == 0) sum = 0;
@@ -97,6 +109,9 @@ extern "C" __global__ void narrow(int* a) {
         ("swaps", {"atom", "bra", "setp"}),
         ("look_back", {"ld", "bra", "setp"}),
         ("words", {"atom"}),
+        ("first_come", {"st"}),
+        ("seen_already", {"atom"}),
+        ("last_block", set()),
         ("counted", set()),
         ("one_swap", set()),
         ("fresh", set()),

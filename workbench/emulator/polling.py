@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.emulator.ptx.blocks import BasicBlock
 from workbench.emulator.ptx.flow import (
-    BasicBlock,
     ControlFlow,
     arguments,
     makers,

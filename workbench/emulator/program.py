@@ -12,7 +12,8 @@ from workbench.emulator.ops.table import closure, wait
 from workbench.emulator.ops.warp import Reduction
 from workbench.emulator.pieces import LoopTurns
 from workbench.emulator.polling import polls_of, untold
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import ControlFlow, arguments, chosen, results, walk
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
 from workbench.emulator.state.context import (
@@ -111,6 +112,8 @@ class Program:
         for code in self.codes:
             self._loop(code)
         self.slots = ctx.count + 1
+        #: What reads them throws away what they hold before they are written.
+        self.chosen = [ctx.register(name) for name in sorted(chosen(graph))]
         self.ledger = WriterLog(len(self.rt.arena.bytes), self.sites) if self.rt.check else None
 
     def _loop(self, code: Code) -> None:
@@ -200,6 +203,8 @@ class Program:
     def fresh(self, lanes: Lanes) -> Registers:
         """Registers of a batch before its first instruction."""
         R: Registers = [None] * self.slots
+        for slot in self.chosen:
+            R[slot] = 0
         for slot, bits in self.ctx.constants.items():
             R[slot] = bits
         for slot, name in self.ctx.specials.items():

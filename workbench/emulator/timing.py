@@ -2,15 +2,18 @@
 
 Read off the code: loops whose end depends on what an atomic gave back (swaps that are tried
 again, locks) or on a load that may not be kept in a register (waits, look-backs). Everything
-in such a loop counts. How often it goes round on a chip depends on which warps meet; the
-emulator runs one order of many.
+in such a loop counts, and so does what a branch on such a load, or on what a swap or another
+atomic that is no sum found, chooses: who comes first does it. How often it goes round on a chip
+depends on which warps meet; the emulator runs one order of many. Tickets (sums) are left out:
+who draws which is a matter of timing, but each is drawn once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results
+from workbench.emulator.ptx.blocks import BasicBlock, passed_after
+from workbench.emulator.ptx.flow import ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.instructions import Instr, space_of
 
 #: Loads that see what other threads write meanwhile.
@@ -18,8 +21,8 @@ _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv"))
 
 
 def timed_blocks(graph: ControlFlow) -> set[int]:
-    """Basic blocks, by index, of loops whose number of turns depends on timing."""
-    out = set[int]()
+    """Basic blocks, by index, that run as often as timing has it: of loops, and behind branches."""
+    out = _chosen(graph)
     for head in sorted({head for block in graph.ordered for head in block.loops}):
         body = [block for block in graph.ordered if head in block.loops]
         barrier = any(block.kind == "barrier" for block in body)
@@ -28,10 +31,48 @@ def timed_blocks(graph: ControlFlow) -> set[int]:
     return out
 
 
+def _chosen(graph: ControlFlow) -> set[int]:
+    """Blocks that run or not by what another warp did before."""
+    barrier = any(block.kind == "barrier" for block in graph.ordered)
+    racing = [
+        instr for _, instr in walk(graph.ordered) if _meets(instr, barrier) and not _sums(instr)
+    ]
+    if not racing:
+        return set()
+    users: dict[str, list[Instr]] = {}
+    for _, instr in walk(graph.ordered):
+        for name in arguments(instr):
+            users.setdefault(name, []).append(instr)
+    told, left = set[int](), racing
+    while left:
+        instr = left.pop()
+        if id(instr) not in told:
+            told.add(id(instr))
+            left += [user for name in results(instr) for user in users.get(name, ())]
+    after = passed_after(graph.blocks, graph.order)
+    out = set[int]()
+    for fork in graph.ordered:
+        if len(set(fork.targets)) < 2 or fork.last is None or id(fork.last) not in told:
+            continue
+        left_blocks = [goal for goal in fork.targets if goal not in after[fork.index]]
+        while left_blocks:
+            index = left_blocks.pop()
+            if index not in out:
+                out.add(index)
+                goals = graph.blocks[index].targets
+                left_blocks += [goal for goal in goals if goal not in after[fork.index]]
+    return out
+
+
+def _sums(instr: Instr) -> bool:
+    """Is it an atomic that counts, of which tickets are drawn?"""
+    return instr.op == "atom" and not {"add", "inc", "dec"}.isdisjoint(instr.parts)
+
+
 def _meets(instr: Instr, barrier: bool) -> bool:
     """Does the result depend on what other warps did before?
 
-    What a block shares is read in a known state where its threads meet in every turn.
+    What a block shares is read in a known state where its threads meet (in every turn of a loop).
     """
     if instr.op == "atom":
         return True

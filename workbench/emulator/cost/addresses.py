@@ -18,6 +18,7 @@ aligned to it. The rules are those by which Nsight Compute's source counters cou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,10 @@ class SharedCost(NamedTuple):
     wavefronts: int
     ideal: int
     ways: int
+
+
+#: Cost of a request by addresses, active lanes and bytes of a lane.
+Shared = Callable[[Ints, Bools | None, int], SharedCost]
 
 
 def _filled(keys: Ints, active: Bools | None) -> Ints:
@@ -248,6 +253,24 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
                 taken.add(place)
                 words.add(int(addresses[row, lane]))
     return SharedCost(requests, total, ideal, ways)
+
+
+def led(cost: Shared, *, all_there: bool) -> Shared:
+    """The cost of an atomic for which one lane goes for its warp, and tells the others.
+
+    Args:
+        cost: Of what that lane does.
+        all_there: Whether it only does so for a warp all of whose lanes take part.
+    """
+
+    def leading(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
+        lanes = whole(active, addresses.shape)
+        first = lanes & (lanes.cumsum(axis=1) == 1)
+        if all_there:
+            first = np.where(lanes.all(axis=1, keepdims=True), first, lanes)
+        return cost(addresses, first, width)
+
+    return leading
 
 
 def swap_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:

@@ -140,6 +140,7 @@ class Access:
         #: What the access costs: ptxas may have joined it with others, or into another.
         self.charged = ctx.merged.get(id(instr), site.width)
         site.joined = self.charged == 0
+        self._more = self.charged if self.charged > site.width else 0
         #: Bytes asked of global memory.
         self.asked = site.width
         self.start = 0  # the element at which the memory begins that was located last
@@ -180,8 +181,9 @@ class Access:
         rt, site, mask = self.rt, self.site, reach.mask
         if not self._aligned(reach) or not rt.arena.holds(reach.low, reach.high + site.width - 1):
             check_access(self.ctx, self.instr, reach, site.width, "global")
-        if not self.constant:
-            site.charge_spread(cost_of(global_cost, reach, self.asked, rt.lanes, LINE))
+        if self.charged and not self.constant:
+            whole, asked = self._whole(reach), max(self.asked, self._more)
+            site.charge_spread(cost_of(global_cost, whole, asked, rt.lanes, LINE))
         start, cells = (reach.low - GLOBAL_BASE) // self.width, reach.pattern.cells
         assert cells is not None
         self.start = start
@@ -207,6 +209,10 @@ class Access:
             if bad.any():
                 check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
 
+    def _whole(self, reach: Reach) -> Reach:
+        """Where what ptxas made of several accesses begins: at a multiple of its size."""
+        return reach.back(reach.low % self._more) if self._more else reach
+
     def _own(self, reach: Reach, space: str) -> Located:
         """Shared memory of each block, or local memory of each thread."""
         rt, site, shared = self.rt, self.site, space == "shared"
@@ -217,7 +223,8 @@ class Access:
             check_access(self.ctx, self.instr, reach, site.width, space)
         if shared:
             if self.charged:
-                site.charge_shared(cost_of(self.cost, reach, self.charged, rt.lanes))
+                whole = self._whole(reach)
+                site.charge_shared(cost_of(self.cost, whole, self.charged, rt.lanes))
             if rt.watcher is not None:
                 rt.watcher.access(site, reach, self.kind)
         elif self.charged:

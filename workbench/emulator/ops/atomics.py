@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from workbench.emulator.cost.addresses import (
     atomic_cost,
+    led,
     shared_load_cost,
     spin_cost,
     swap_cost,
@@ -122,14 +123,25 @@ def apply(
     return old
 
 
-def _shared_cost(op: str, kind: str, size: int, *, counts: bool, together: bool) -> Cost:
+#: How lanes of a warp that go to shared memory spare it. Ones that nobody wants to see are counted
+#: at each word. Where all go to one word: their sum (or extreme) is formed first; or, where the
+#: values before are wanted, one lane adds for all and each finds its own by its number, or by a
+#: scan, which is done only for a warp all of whose lanes are there.
+Way = Literal["", "count", "reduce", "number", "scan"]
+
+
+def _shared_cost(op: str, kind: str, size: int, way: Way) -> Cost:
     """What an atomic costs in shared memory, by the machine instruction that it becomes."""
     if op == "cas":
         return swap_cost
-    if counts and op == "add" and kind in ("u32", "s32"):
+    if way == "count" and kind in ("u32", "s32"):
         return shared_load_cost  # ATOMS.POPC.INC: lanes at one word are counted together
-    if together and op in _PLAIN and kind in ("u32", "s32", "b32"):
+    if way == "reduce" and op in _PLAIN and kind in ("u32", "s32", "b32"):
         return shared_load_cost  # REDUX puts the lanes' values together, and one lane goes
+    if op == "add" and kind in ("u32", "s32", "u64") and way == "number":
+        return led(spin_cost if size == 8 else atomic_cost, all_there=False)
+    if op == "add" and kind in ("u32", "s32") and way == "scan":
+        return led(atomic_cost, all_there=True)
     if op != "exch" and (size == 8 or kind in ("f32", *HALVES)):
         return spin_cost  # there is no such instruction: ptxas writes a loop
     return atomic_cost
@@ -170,9 +182,14 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     one = len(groups) == 1 and ctx.constants.get(slots[0][0]) == 1
     place = operands[0].base if isinstance(operands[0], Addr) else None
     fixed = not (isinstance(place, Reg) and place.name in ctx.varying)
-    access.cost = _shared_cost(
-        op, kind, size, counts=one and not wants_old, together=fixed and not wants_old
-    )
+    same = not any(isinstance(each, Reg) and each.name in ctx.varying for each in groups[0])
+    way: Way = ""
+    if fixed and len(groups) == 1:
+        way = ("number" if same else "scan") if wants_old else "reduce"
+    if one and op == "add" and not wants_old:
+        way = "count"
+    access.cost = _shared_cost(op, kind, size, way)
+    spins = op not in ("cas", "exch") and (size == 8 or kind in ("f32", *HALVES))
     operations = {
         "shared": Operation(op, kind),
         # The manual, at `atom`: global memory flushes subnormal float32, shared keeps them.
@@ -187,7 +204,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         lanes = rt.lanes
         on = lanes.full(M)
         where = np.broadcast_to(index, lanes.shape)[on]
-        if access.cost is spin_cost and space == "shared":
+        if spins and space == "shared":
             site.meets += _meet(on, where * size // max(size, 4))
         if rt.stores is not None and space == "global":
             rt.stores.forget(access.first(where), size * access.count)

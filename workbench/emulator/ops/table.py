@@ -12,6 +12,7 @@ from workbench.emulator.ops import (
     cluster,
     comparisons,
     conversions,
+    dynamic,
     float8,
     floats,
     halves,
@@ -93,6 +94,8 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         return (cluster.mapa if op == "mapa" else cluster.getctarank)(instr, ctx)
     if op == "mma":
         return mma.mma(instr, ctx)
+    if dynamic.applies(instr):
+        return dynamic.build(instr, ctx)
     if arithmetic.uses_carry(instr):
         return arithmetic.with_carry(instr, ctx)
     tables = list(_TABLES)

@@ -10,41 +10,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
+from workbench.emulator.ptx.blocks import (
+    BasicBlock,
+    came_from,
+    dominators,
+    note_loops,
+    ranked,
+    reachable,
+)
 from workbench.emulator.ptx.inlining import FlatKernel
-from workbench.emulator.ptx.instructions import Instr, Label, Sym
+from workbench.emulator.ptx.instructions import Instr, Label, Reg, Sym
+from workbench.emulator.ptx.meeting import meeting_again
 from workbench.errors import KernelError
 
 _BARRIERS = ("bar", "barrier")
 #: What gives each lane a value of its own.
 _PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma", "wgmma")
 _LANES = ("%tid", "%laneid", "%lanemask")
-#: What ends a block: a wait is for something else than the threads of a block.
-Ending = Literal["jump", "branch", "exit", "barrier", "switch", "wait"]
-
-
-@dataclass(slots=True)
-class BasicBlock:
-    """Straight-line code and how it ends.
-
-    `targets` are block indices: branch -> (taken, not taken); barrier, wait -> (next,).
-    """
-
-    index: int
-    instrs: list[Instr] = field(default_factory=list)
-    kind: Ending = "jump"
-    last: Instr | None = None  # the branch, barrier or exit itself
-    targets: tuple[int, ...] = ()
-    rank: int = -1  # position in ControlFlow.order; -1: unreachable
-    loops: frozenset[int] = frozenset()  # headers of the loops around it
-    nounroll: bool = False
-
-    @property
-    def every(self) -> list[Instr]:
-        """All instructions, the last one included."""
-        return self.instrs if self.last is None else [*self.instrs, self.last]
+#: What makes values of values, and nothing else.
+_VALUES = frozenset(
+    ("mov", "cvt", "add", "sub", "mul", "mad", "fma", "neg", "abs", "min", "max", "setp", "not",
+     "shl", "shr", "and", "or", "xor", "lop3")
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -96,6 +85,66 @@ def varying(blocks: Iterable[BasicBlock]) -> set[str]:
                 found.add(name)
                 left += users[name]
     return found
+
+
+def chosen(graph: ControlFlow) -> set[str]:
+    """Registers that some way leaves unwritten, and whose value only a choice looks at.
+
+    ``found && value < best`` is one comparison and one ``and`` in PTX, and ``found ? value : best``
+    a ``selp``: where nothing was found, the value is read and thrown away. To say that such a
+    register is read before it is written would blame a kernel that is right.
+    """
+    users: dict[str, list[Instr]] = defaultdict(list)
+    for _, instr in walk(graph.blocks):
+        for name in arguments(instr):
+            users[name].append(instr)
+    out = set()
+    for start in graph.alive[graph.order[0]].intersection(makers(graph.blocks)):
+        seen, left = set[str](), [(start, user) for user in _unwritten(graph, start)]
+        while left:
+            name, user = left.pop()
+            if _chooses(user, name):
+                continue
+            into = results(user)
+            if not _is_plain(user, name) or len(into) != 1:
+                break
+            left += [(each, of) for each in into if each not in seen for of in users[each]]
+            seen.update(into)
+        else:
+            out.add(start)
+    return out
+
+
+def _unwritten(graph: ControlFlow, name: str) -> Iterator[Instr]:
+    """What reads a register before it is written, on some way."""
+    seen, left = set[int](), [graph.order[0]]
+    while left:
+        index = left.pop()
+        if index in seen:
+            continue
+        seen.add(index)
+        for instr in graph.blocks[index].every:
+            if name in arguments(instr):
+                yield instr
+            if name in results(instr) and instr.guard is None:
+                break
+        else:
+            left += graph.blocks[index].targets
+
+
+def _chooses(instr: Instr, name: str) -> bool:
+    """Does an instruction take a register's value or another one's?"""
+    if instr.guard is not None:
+        return False
+    if instr.op == "selp":
+        return instr.operands[3] != Reg(name)
+    return instr.op in ("and", "or") and instr.parts[-1] == "pred"
+
+
+def _is_plain(instr: Instr, name: str) -> bool:
+    """Does a register's value do nothing there but make another one?"""
+    guard = instr.guard is not None and instr.guard.name == name
+    return instr.op in _VALUES and not guard
 
 
 def results(instr: Instr) -> tuple[str, ...]:
@@ -181,113 +230,6 @@ def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) ->
     blocks.append(BasicBlock(end, kind="exit"))  # falling off the end, and guarded returns
 
 
-def _dominators(
-    blocks: list[BasicBlock], order: list[int], before: list[list[int]]
-) -> list[set[int]]:
-    everything = set(order)
-    dominators = [set(everything) for _ in blocks]
-    dominators[order[0]] = {order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for index in order[1:]:
-            sets = [dominators[p] for p in before[index] if p in everything]
-            new = set.intersection(*sets) | {index} if sets else {index}
-            if new != dominators[index]:
-                dominators[index], changed = new, True
-    return dominators
-
-
-def _ranked(blocks: list[BasicBlock]) -> list[int]:
-    """Reverse postorder, noted in the blocks; successors that leave more loops come later."""
-    seen, out = {0}, []
-
-    def successors(index: int) -> list[int]:
-        loops = blocks[index].loops
-        return sorted(set(blocks[index].targets), key=lambda t: (len(loops & blocks[t].loops), -t))
-
-    stack = [(0, iter(successors(0)))]
-    while stack:
-        index, pending = stack[-1]
-        for goal in pending:
-            if goal not in seen:
-                seen.add(goal)
-                stack.append((goal, iter(successors(goal))))
-                break
-        else:
-            out.append(index)
-            stack.pop()
-    out.reverse()
-    for rank, index in enumerate(out):
-        blocks[index].rank = rank
-    return out
-
-
-def _loops(blocks: list[BasicBlock], dominators: list[set[int]], before: list[list[int]]) -> None:
-    for block in blocks:
-        for head in block.targets:
-            if head not in dominators[block.index] or block.rank < 0:
-                continue
-            body, stack = {head}, [block.index]
-            while stack:
-                index = stack.pop()
-                if index not in body:
-                    body.add(index)
-                    stack.extend(before[index])
-            for index in body:
-                blocks[index].loops |= {head}
-
-
-def _meeting_again(blocks: list[BasicBlock]) -> None:
-    """Give loops whose lanes meet before the next turn one block that leads back.
-
-    Where both ways out of a branch only come together at the head of the loop around it
-    (``continue``), ptxas lets the lanes meet before they go back. A branch back whose other way
-    may leave the loop is the end of a loop of its own, inside of the other.
-    """
-    before = _before(blocks)
-    order = _ranked(blocks)
-    dominators = _dominators(blocks, order, before)
-    back: dict[int, list[int]] = defaultdict(list)
-    for index in order:
-        for head in sorted(set(blocks[index].targets) & dominators[index]):
-            back[head].append(index)
-    if all(len(latches) < 2 for latches in back.values()):
-        return
-    after = _after(blocks, order)
-    for head, latches in back.items():
-        joined = [at for at in latches if all(head in after[goal] for goal in blocks[at].targets)]
-        if len(joined) < 2:
-            continue
-        new = BasicBlock(len(blocks), targets=(head,))
-        blocks.append(new)
-        for at in joined:
-            targets = blocks[at].targets
-            blocks[at].targets = tuple(new.index if goal == head else goal for goal in targets)
-
-
-def _before(blocks: list[BasicBlock]) -> list[list[int]]:
-    before: list[list[int]] = [[] for _ in blocks]
-    for block in blocks:
-        for goal in block.targets:
-            before[goal].append(block.index)
-    return before
-
-
-def _after(blocks: list[BasicBlock], order: list[int]) -> dict[int, set[int]]:
-    """Block -> the blocks that every way from it to an end goes through, itself included."""
-    after = {index: set(order) for index in order}
-    changed = True
-    while changed:
-        changed = False
-        for index in reversed(order):
-            ways = [after[goal] for goal in blocks[index].targets]
-            new = set.intersection(*ways) | {index} if ways else {index}
-            if new != after[index]:
-                after[index], changed = new, True
-    return after
-
-
 def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
     """Block -> registers that are read from its start on before they are written.
 
@@ -320,20 +262,6 @@ def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
     return alive
 
 
-def _reach(blocks: list[BasicBlock]) -> list[set[int]]:
-    out = []
-    for block in blocks:
-        seen: set[int] = set()
-        stack = list(block.targets)
-        while stack:
-            index = stack.pop()
-            if index not in seen:
-                seen.add(index)
-                stack.extend(blocks[index].targets)
-        out.append(seen)
-    return out
-
-
 def control_flow(flat: FlatKernel) -> ControlFlow:
     """The control-flow graph of a flat kernel.
 
@@ -342,11 +270,11 @@ def control_flow(flat: FlatKernel) -> ControlFlow:
     """
     blocks, labels = _split(flat)
     _link(flat, blocks, labels)
-    _meeting_again(blocks)
-    before = _before(blocks)
-    order = _ranked(blocks)
-    _loops(blocks, _dominators(blocks, order, before), before)
-    order = _ranked(blocks)
+    meeting_again(blocks)
+    before = came_from(blocks)
+    order = ranked(blocks)
+    note_loops(blocks, dominators(blocks, order, before), before)
+    order = ranked(blocks)
     alive = needed(blocks, kept=True)
     shared = set().union(*alive.values())
-    return ControlFlow(blocks, order, before, alive, shared, _reach(blocks))
+    return ControlFlow(blocks, order, before, alive, shared, reachable(blocks))

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results, walk
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, results, walk
 from workbench.emulator.ptx.instructions import Addr, Instr, Reg, Sym, Variable, layout
 from workbench.emulator.ptxas.divergence import final, innermost, leaves
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import ControlFlow
 from workbench.emulator.ptx.instructions import Instr
 
 #: A branch around at most so many machine instructions becomes predicates on them; around

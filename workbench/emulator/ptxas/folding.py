@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from workbench.emulator.ptx.flow import BasicBlock, arguments, makers, results, walk
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import arguments, makers, results, walk
 from workbench.emulator.ptx.instructions import Imm, Instr, Operand, Reg
 
 ADDS = ("add", "sub")

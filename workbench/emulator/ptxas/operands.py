@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from workbench.emulator.ptx.flow import BasicBlock, results, walk
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import results, walk
 from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Operand, Reg, Sym, Vec
 from workbench.emulator.ptxas.folding import FLOATS, WORDS, Names, literal
 

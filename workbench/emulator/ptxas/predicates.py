@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, results, walk
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import ControlFlow, arguments, results, walk
 from workbench.emulator.ptx.instructions import Instr
 
 REGISTERS = 7

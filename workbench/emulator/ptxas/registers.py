@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+from workbench.emulator.ptx.blocks import BasicBlock
 from workbench.emulator.ptx.flow import (
-    BasicBlock,
     ControlFlow,
     arguments,
     makers,

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 from workbench.emulator.pieces import LoopTurns
 from workbench.emulator.program import Program
-from workbench.emulator.ptx.flow import BasicBlock, ControlFlow, arguments, makers, results
+from workbench.emulator.ptx.blocks import BasicBlock
+from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Reg
 
 #: Machine instructions of the largest body that is unrolled.

@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from workbench.emulator.program import Program
+from workbench.emulator.ptx.blocks import BasicBlock
 from workbench.emulator.ptx.flow import (
-    BasicBlock,
     ControlFlow,
     arguments,
     results,
