@@ -56,7 +56,7 @@ def test_a_value_that_is_thrown_away_need_not_be_written(found: int) -> None:
     """``if (hit(ray, t) && t < best) best = t`` is one comparison, an ``and`` and a ``selp``."""
     body = f"""mov.u32 %r1, 7; mov.u32 %r2, {found}; setp.eq.u32 %p1, %r2, 0;
     @%p1 bra L; mov.u32 %r3, 3; L: setp.lt.u32 %p2, %r3, %r1; setp.ne.u32 %p1, %r2, 0;
-    and.pred %p2, %p2, %p1; selp.u32 %r1, %r3, %r1, %p2; st.global.u32 [%rd1], %r1;"""
+    and.pred %p0, %p2, %p1; selp.u32 %r1, %r3, %r1, %p0; st.global.u32 [%rd1], %r1;"""
     got, _ = execute(parse(kernel(body)), "k", {"x": np.zeros(64, "u4")}, ["x"])
     assert got["x"][0] == (3 if found else 7)
 
