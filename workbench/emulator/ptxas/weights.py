@@ -34,6 +34,7 @@ from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
 from workbench.emulator.ptxas.sequences import RECIPROCAL, ROUTINES, sequence
 from workbench.emulator.ptxas.unrolling import unrolled
+from workbench.emulator.ptxas.words import Words
 
 #: What puts the lanes of a warp together that add (or the like) to one word: which lanes there
 #: are, the first of them, their values joined, and the test for the lane that goes.
@@ -73,6 +74,7 @@ class Weights:
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
         self._taken = taken(blocks, self._names, self._folded)
+        self._words = Words(blocks, self._names)
         self._copies = copies(graph)
         self._overwritten = overwritten(graph, self._names, self._folded)
         self._differing = varying(blocks)
@@ -198,6 +200,9 @@ class Weights:
             return 0.0 if op == "not" or self._in_comparison(instr) else 1.0
         if id(instr) in self._folded or id(instr) in self._overwritten:
             return 0.0
+        words = self._words.weight(instr)
+        if words is not None:
+            return words
         if op in ADDS and kind in WIDE:
             return self._wide_add(instr)
         if op == "add" and kind in WORDS and literal(instr) and self._only_addresses(instr):
