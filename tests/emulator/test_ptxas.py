@@ -360,7 +360,10 @@ def test_a_stored_literal_takes_a_register_for_each_word_that_is_not_zero() -> N
         ("red.global.add.u32 [%rd2], %r3;", 7), ("red.global.max.s32 [%rd2+4], 5;", 7),
         ("atom.shared.add.u32 %r9, [%r7], %r3;", 7), ("atom.shared.add.u32 %r9, [%r7], 1;", 0),
         ("red.global.add.u32 [%rd3], %r3;", 0), ("red.global.add.f32 [%rd2], 0f3F800000;", 0),
-        ("atom.global.add.u32 %r9, [%rd2], 1; st.global.u32 [%rd3], %r9;", 0),
+        ("atom.global.add.u32 %r9, [%rd2], 1; st.global.u32 [%rd3], %r9;", 10),
+        ("atom.shared.add.u32 %r9, [%r7], %r3; st.global.u32 [%rd3], %r9;", 23),
+        ("atom.global.add.u32 %r9, [%rd3], 1; st.global.u32 [%rd3], %r9;", 0),
+        ("atom.global.max.u32 %r9, [%rd2], %r3; st.global.u32 [%rd3], %r9;", 0),
     ],
 )  # fmt: skip
 def test_a_warp_that_adds_to_one_word_is_put_together_first(instruction: str, more: float) -> None:
@@ -381,6 +384,54 @@ def test_a_reciprocal_root_of_a_double_is_a_routine() -> None:
     weights = kernel.weights()
     assert weights[kernel.at("rsqrt.approx.f64")] == 16
     assert weights[kernel.at("rsqrt.approx.ftz")] == 1
+
+
+LOADED = "ld.global.u64 %rd5, [%rd2]; ld.global.u64 %rd6, [%rd2+8]; ld.global.u32 %r5, [%rd1]; "
+STORED, LOWER = "st.global.u64 [%rd2], %rd9;", "cvt.u32.u64 %r9, %rd9; st.global.u32 [%rd2], %r9;"
+#: What is done with two 64-bit integers and a word, and the machine instructions of nvcc 13.0.
+WORDS = {
+    "both words": ("xor.b64 %rd9, %rd5, %rd6; " + STORED, 2),
+    "a shift by 33, mixed in": ("shr.u64 %rd8, %rd5, 33; xor.b64 %rd9, %rd8, %rd5; " + STORED, 2),
+    "a shift by 17, mixed in": ("shr.u64 %rd8, %rd5, 17; xor.b64 %rd9, %rd8, %rd5; " + STORED, 4),
+    "a shift by 40, mixed in": ("shl.b64 %rd8, %rd5, 40; xor.b64 %rd9, %rd8, %rd5; " + STORED, 2),
+    "two words put together": (
+        "cvt.u64.u32 %rd7, %r5; shl.b64 %rd8, %rd5, 32; or.b64 %rd9, %rd8, %rd7; " + STORED, 0
+    ),
+    "a product": ("mul.lo.s64 %rd9, %rd5, %rd6; " + STORED, 4),
+    "a product by a word": (
+        "cvt.u64.u32 %rd7, %r5; mul.lo.s64 %rd9, %rd5, %rd7; " + STORED, 3
+    ),
+    "the lower word of a product": ("mul.lo.s64 %rd9, %rd5, %rd6; " + LOWER, 1),
+    "the lower word of a sum": ("add.s64 %rd9, %rd5, %rd6; " + LOWER, 1),
+    "the upper word of a sum": (
+        "add.s64 %rd8, %rd5, %rd6; shr.u64 %rd9, %rd8, 32; " + LOWER, 2
+    ),
+    "a word across both": ("shr.u64 %rd9, %rd5, 31; " + LOWER, 1),
+    "the upper word, shifted": ("shr.u64 %rd9, %rd5, 33; " + LOWER, 1),
+    "a mask of the upper word": (
+        "and.b64 %rd9, %rd5, -281474976710656; " + STORED, 1
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_that_are_zero_or_unwanted_cost_nothing(name: str) -> None:
+    body, count = WORDS[name]
+    kernel = Kernel(START + LOADED + body + " ret;")
+    weights = kernel.weights()
+    done = ("and", "or", "xor", "shl", "shr", "mul", "add", "cvt")
+    assert sum(weights[i] for b in kernel.blocks for i in b.instrs if i.op in done) == count
+
+
+@pytest.mark.parametrize(("one", "weight"), [("1, 0", 1.0), ("0, 1", 1.0), ("1, 2", 0.0)])
+def test_counting_by_a_predicate_is_an_addition_of_its_own(one: str, weight: float) -> None:
+    kernel = Kernel(
+        START
+        + f"""ld.global.u32 %r4, [%rd2]; ld.global.u32 %r5, [%rd2+4];
+        setp.eq.s32 %p1, %r4, %r5; selp.u32 %r6, {one}, %p1; add.s32 %r7, %r4, %r6;
+        add.s32 %r8, %r7, %r5; st.global.u32 [%rd2], %r8; ret;"""
+    )
+    assert kernel.weights()[kernel.at("add.s32 %r7")] == weight
 
 
 def test_a_bound_takes_an_addition_with_it_since_9_0() -> None:

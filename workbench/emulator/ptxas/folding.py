@@ -83,7 +83,7 @@ def _takers(instr: Instr, names: Names, bounds: bool) -> list[Instr]:
         fits = bounds and user.parts[-1] in WORDS
     elif instr.op in ADDS:
         fits = user.op in ADDS and user.parts[-1] in WORDS and "cc" not in user.parts
-        fits &= not literal(instr)
+        fits &= not (literal(instr) or counting(instr, names) or counting(user, names))
     else:
         fits = user.op in LOGIC or (user.op == "setp" and _zero(user.operands[-1]))
     return users if fits else []
@@ -102,6 +102,20 @@ def complement(instr: Instr, names: Names) -> bool:
         return False
     users = names.users[results(instr)[0]]
     return bool(users) and all(user.op in LOGIC for user in users)
+
+
+def counting(instr: Instr, names: Names) -> bool:
+    """Does an addition add a literal or nothing, by a predicate?
+
+    ptxas adds it and moves the sum back under the predicate: such an addition is for itself.
+    """
+    for operand in instr.operands[1:] if instr.op == "add" else ():
+        makers = names.makers[operand.name] if isinstance(operand, Reg) else []
+        if len(makers) == 1 and makers[0].op == "selp" and names.uses[results(makers[0])[0]] == 1:
+            chosen = makers[0].operands[1:3]
+            if all(isinstance(each, Imm) for each in chosen) and any(map(_zero, chosen)):
+                return True
+    return False
 
 
 def _product(instr: Instr) -> bool:

@@ -39,9 +39,12 @@ from workbench.emulator.ptxas.words import Words
 #: What puts the lanes of a warp together that add (or the like) to one word: which lanes there
 #: are, the first of them, their values joined, and the test for the lane that goes.
 _TOGETHER = 7.0
+#: The same where each lane wants the word's value before its own turn: it knows its number among
+#: the lanes that add one value, or (all lanes being there) scans what the lanes before it add.
+_NUMBERED, _SCANNED = 10.0, 23.0
 #: Loads of shared memory under a predicate that is never true, before the copies of a block.
 _BEFORE_COPIES = 3.0
-_JOINED = ("add", "min", "max", "and", "or", "xor")
+_JOINED = frozenset(("add", "min", "max", "and", "or", "xor"))
 
 
 class Weights:
@@ -216,28 +219,28 @@ class Weights:
         several = sequence(instr)
         if several is not None:
             return several
-        if op in ("atom", "red") and self._together(instr):
-            return 1.0 + _TOGETHER
+        if op in ("atom", "red"):
+            return 1.0 + self._together(instr)
         return 1.0
 
-    def _together(self, instr: Instr) -> bool:
-        """Does a warp go to one known word, and want nothing back?"""
-        kind = instr.parts[-1]
+    def _together(self, instr: Instr) -> float:
+        """What a warp does more that goes to one known word for all of its lanes."""
         place = instr.operands[1 if instr.op == "atom" else 0]
         base = place.base if isinstance(place, Addr) else None
-        if isinstance(base, Reg) and base.name in self._differing:
-            return False
+        known = instr.parts[-1] in ("u32", "s32", "b32") and not _JOINED.isdisjoint(instr.parts)
+        if not known or (isinstance(base, Reg) and base.name in self._differing):
+            return 0.0
         value = instr.operands[-1]
+        if any(self._names.uses[name] for name in results(instr)):
+            if "add" not in instr.parts:
+                return 0.0
+            same = not (isinstance(value, Reg) and value.name in self._differing)
+            return _NUMBERED if same else _SCANNED
         only = self._names.makers[value.name] if isinstance(value, Reg) else []
         one = only[0].operands[1] if len(only) == 1 and only[0].op == "mov" else value
         # Ones are counted by the memory itself (ATOMS.POPC.INC).
         counts = {"shared", "add"} <= set(instr.parts) and one == Imm(1)
-        return (
-            not counts
-            and kind in ("u32", "s32", "b32")
-            and not set(_JOINED).isdisjoint(instr.parts)
-            and not any(self._names.uses[name] for name in results(instr))
-        )
+        return 0.0 if counts else _TOGETHER
 
     def _only_addresses(self, instr: Instr) -> bool:
         """Is the result used as the base of addresses, and for nothing else?"""
