@@ -24,6 +24,7 @@ WAVES = "memory_l1_wavefronts_shared"
 LOCAL = "memory_l2_theoretical_sectors_local"
 UNSEEN = REPO / "tests" / "data" / "unseen"
 LATER = REPO / "tests" / "data" / "unseen2"
+LAST = REPO / "tests" / "data" / "unseen3"
 
 #: Version -> lines that may differ in sectors and in wavefronts, and why.
 MAY_DIFFER = {
@@ -213,6 +214,10 @@ LATER_FAR = {
     ("ccl", "v0"), ("floyd", "v0"), ("hamming", "v0"), ("hash", "v0"), ("hash", "v1"),
     ("kmeans", "v0"), ("life", "v1"), ("morph", "v1"),
 }  # fmt: skip
+#: The same of a third one; and its versions that take ten seconds each, for `make test-long`.
+LAST_APART = {("bloom", "v1"), ("nw", "v1"), ("pic", "v1")}
+LAST_FAR = {("gemmh", "v1"), ("pic", "v1")}
+LONG = {("pic", "v1"), ("queens", "v0"), ("queens", "v1"), ("trsm", "v1")}
 
 
 def unseen() -> list[tuple[str, str]]:
@@ -258,23 +263,48 @@ def test_all_kernels_that_nobody_had_seen_cost_what_the_hardware_says(study: str
             holds(name, version)
 
 
+def same_lines(folder: Path, keys: set[tuple[str, str]], apart: set[tuple[str, str]],
+             far: set[tuple[str, str]]) -> int:  # fmt: skip
+    """Lines of versions that agree; all must but those that are known not to."""
+    project, lines = require_project(folder), 0
+    for entry in recorded(project):
+        key = entry.study, entry.version
+        if key not in keys:
+            continue
+        every = found(project, entry, 10**9)
+        columns = [one.columns[name] for one in every for name in (SECTORS, WAVES, LOCAL)]
+        assert key in apart or not any(column.apart for column in columns), key
+        assert key in far or all(abs(one.instructions) <= 0.15 for one in every), key
+        lines += sum(column.same for column in columns)
+    return lines
+
+
+def versions_of(folder: Path) -> set[tuple[str, str]]:
+    return {(entry.study, entry.version) for entry in recorded(require_project(folder))}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kernels_of_the_second_set_cost_what_the_hardware_says() -> None:
     """On the inputs that were profiled, filled as they were, costs of headers at their callers."""
-    project = require_project(LATER)
-    entries = recorded(project)
-    assert len(entries) == 61
-    assert set(LATER_APART) | LATER_FAR <= {(entry.study, entry.version) for entry in entries}
-    lines = 0
-    for entry in entries:
-        key = entry.study, entry.version
-        every = found(project, entry, 10**9)
-        columns = [one.columns[name] for one in every for name in (SECTORS, WAVES, LOCAL)]
-        assert key in LATER_APART or not any(column.apart for column in columns), key
-        assert key in LATER_FAR or all(abs(one.instructions) <= 0.15 for one in every), key
-        lines += sum(column.same for column in columns)
-    assert lines >= 380
+    keys = versions_of(LATER)
+    assert len(keys) == 61 and keys >= LATER_APART | LATER_FAR
+    assert same_lines(LATER, keys, LATER_APART, LATER_FAR) >= 380
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kernels_of_the_third_set_cost_what_the_hardware_says() -> None:
+    """Loops in each other with one head, accesses that another proves aligned, tickets."""
+    keys = versions_of(LAST)
+    assert len(keys) == 40 and keys >= LAST_APART | LAST_FAR | LONG
+    assert same_lines(LAST, keys - LONG, LAST_APART, LAST_FAR) >= 200
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_long_kernels_of_the_third_set_cost_what_the_hardware_says() -> None:
+    assert same_lines(LAST, LONG, LAST_APART, LAST_FAR) >= 20
 
 
 @pytest.mark.parametrize(
