@@ -145,6 +145,11 @@ LOADS = {
     "four": (A + B + WIDEST, [8, 0, None]),
     "three of four": (A + B + A.replace("%rd1", "%rd1+8") + WIDEST, [16, 0, 0, None]),
     "two pairs": (WIDE.replace("+32", "") + WIDE.replace("+32", "+8") + WIDEST, [16, 0, None]),
+    "another register, a literal away": (
+        "add.s64 %rd1, %rd0, 4;\n" + A.replace("%rd1", "%rd0") + A + WIDE.replace("%rd1", "%rd0"),
+        [8, 0, None],
+    ),
+    "a register that grows": ("add.s64 %rd1, %rd1, 4;\n" + A + B + WIDE, [8, 0, None]),
     "guarded proof": (A + B + "@%p1 " + WIDE, [None] * 3),
     "guarded": ("@%p1 " + A + "@%p1 " + B + WIDE, [None] * 3),
     "proof behind a branch": (A + B + SKIP + WIDE + "after:\n", [None] * 3),

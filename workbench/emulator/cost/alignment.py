@@ -31,7 +31,9 @@ class Alignment:
     def __init__(self, graph: ControlFlow, symbol: Callable[[str], int | None]) -> None:
         self.symbol = symbol
         defs = makers(graph.blocks)
-        self._proofs = _proofs(graph, {name for name, found in defs.items() if len(found) > 1})
+        several = {name for name, found in defs.items() if len(found) > 1}
+        self._roots = _roots(defs, several)
+        self._proofs = self._proved(graph, several)
         # From "all zeros" downwards until nothing changes: sound for loops as well.
         self.zeros: dict[str, int] = dict.fromkeys(defs, _MANY)
         changed = True
@@ -55,19 +57,66 @@ class Alignment:
 
     def place(self, access: Instr) -> int:
         """Where an access begins, from its base register on; of a variable, its address."""
-        where = address(access)
+        where = self.rooted(access)
         if not isinstance(where.base, Sym):
             return where.offset
         return (self.symbol(where.base.name) or 0) + where.base.offset + where.offset
 
+    def rooted(self, access: Instr) -> Addr:
+        """An access's address, from the register on to which literals were added."""
+        where = address(access)
+        if not isinstance(where.base, Reg) or where.base.name not in self._roots:
+            return where
+        root, offset = self._roots[where.base.name]
+        return Addr(Reg(root), where.offset + offset)
+
     def base(self, access: Instr) -> int:
         """Known low zero bits of what `place` counts from."""
-        base = address(access).base
+        base = self.rooted(access).base
         if base is None or isinstance(base, Sym):
             return _MANY
         # Where the linker puts a variable of global memory, ptxas does not know.
         known = 0 if space_of(access) == "global" else self.operand(base)
         return max(known, self._proofs.get(id(access), 0))
+
+    def _proved(self, graph: ControlFlow, several: set[str]) -> dict[int, int]:
+        """Low zero bits of each access's base register, by the accesses that every way to it has.
+
+        Args:
+            graph: The kernel.
+            several: Registers that are written in several places: of these only accesses of the
+                same block count, with nothing written between.
+
+        Returns:
+            ``id(instruction)`` -> low zero bits, where there are any.
+        """
+        proved: dict[int, dict[tuple[str, int], int]] = {}
+        asked: dict[int, list[tuple[Instr, tuple[str, int]]]] = {}
+        for block in graph.ordered:
+            writes: dict[str, int] = defaultdict(int)
+            proved[block.index], asked[block.index] = {}, []
+            for instr in block.instrs:
+                where = self.rooted(instr) if instr.op in ("ld", "st") else None
+                if where is not None and isinstance(where.base, Reg) and instr.guard is None:
+                    name, size = where.base.name, accessed(instr)
+                    key = (name, writes[name] if name in several else 0)
+                    asked[block.index].append((instr, key))
+                    if size >= _LEAST and where.offset % size == 0:
+                        before = proved[block.index].get(key, 0)
+                        proved[block.index][key] = max(before, low_zeros(size))
+                for name in results(instr):
+                    writes[name] += 1
+        if not any(proved.values()):
+            return {}
+        out = {}
+        over = dominators(graph.blocks, graph.order, graph.before)
+        for index, accesses in asked.items():
+            for instr, key in accesses:
+                ways = {index} if key[0] in several else over[index]
+                zeros = max(proved.get(way, {}).get(key, 0) for way in ways)
+                if zeros:
+                    out[id(instr)] = zeros
+        return out
 
     def _of(self, instr: Instr) -> int:
         op, args = instr.op, instr.operands[1:]
@@ -86,43 +135,24 @@ class Alignment:
         return 0
 
 
-def _proofs(graph: ControlFlow, several: set[str]) -> dict[int, int]:
-    """Low zero bits of each access's base register, by the accesses that every way to it has.
-
-    Args:
-        graph: The kernel.
-        several: Registers that are written in several places: of these only accesses of the same
-            block count, with nothing written between.
-
-    Returns:
-        ``id(instruction)`` -> low zero bits, where there are any.
-    """
-    proved: dict[int, dict[tuple[str, int], int]] = {}
-    asked: dict[int, list[tuple[Instr, tuple[str, int]]]] = {}
-    for block in graph.ordered:
-        writes: dict[str, int] = defaultdict(int)
-        proved[block.index], asked[block.index] = {}, []
-        for instr in block.instrs:
-            where = address(instr) if instr.op in ("ld", "st") else None
-            if where is not None and isinstance(where.base, Reg) and instr.guard is None:
-                name, size = where.base.name, accessed(instr)
-                key = (name, writes[name] if name in several else 0)
-                asked[block.index].append((instr, key))
-                if size >= _LEAST and where.offset % size == 0:
-                    before = proved[block.index].get(key, 0)
-                    proved[block.index][key] = max(before, low_zeros(size))
-            for name in results(instr):
-                writes[name] += 1
-    if not any(proved.values()):
-        return {}
-    out = {}
-    over = dominators(graph.blocks, graph.order, graph.before)
-    for index, accesses in asked.items():
-        for instr, key in accesses:
-            ways = {index} if key[0] in several else over[index]
-            zeros = max(proved.get(way, {}).get(key, 0) for way in ways)
-            if zeros:
-                out[id(instr)] = zeros
+def _roots(defs: dict[str, list[Instr]], several: set[str]) -> dict[str, tuple[str, int]]:
+    """Registers that are another one and a literal: that one, and how far behind it they lie."""
+    out: dict[str, tuple[str, int]] = {}
+    for name, (first, *more) in defs.items():
+        root, offset, seen = name, 0, {name}
+        made: Instr | None = first
+        while made is not None and not more and made.op == "add" and made.guard is None:
+            source, by = made.operands[1:3]
+            if not isinstance(source, Reg) or not isinstance(by, Imm):
+                break
+            if source.name in several or source.name in seen:
+                break
+            seen.add(source.name)
+            bits = 8 * SIZES[made.parts[-1]]
+            root, offset = source.name, offset + (by.bits ^ 1 << bits - 1) - (1 << bits - 1)
+            made = next(iter(defs.get(root, ())), None)
+        if root != name:
+            out[name] = root, offset
     return out
 
 

@@ -74,7 +74,7 @@ def _collect(block: BasicBlock, groups: Groups, alignment: Alignment, out: dict[
     for instr in block.instrs:
         if id(instr) in out:
             continue
-        key = _key(instr) if instr.op == "ld" else None
+        key = _key(instr, alignment) if instr.op == "ld" else None
         if key is not None:
             groups.setdefault(key, []).append(instr)
         else:
@@ -105,18 +105,18 @@ def _runs(block: BasicBlock, alignment: Alignment, *, outside: bool) -> Iterator
     """
     run: list[Instr] = []
     for instr in block.instrs:
-        key = _key(instr) if instr.op == "st" else None
+        key = _key(instr, alignment) if instr.op == "st" else None
         space = space_of(instr)
         if key is not None and outside != (space == "global"):
             continue
         if key is not None:
-            if run and not (_key(run[0]) == key and _extends(run, instr, alignment)):
+            if run and not (_key(run[0], alignment) == key and _extends(run, instr, alignment)):
                 yield run
                 run = []
             run.append(instr)
         elif run and (
             (instr.op in (*_BREAKS, "ld") and _meets(instr, space, outside=outside))
-            or _base_name(run[0]) in results(instr)
+            or _base_name(run[0], alignment) in results(instr)
         ):
             yield run
             run = []
@@ -131,8 +131,8 @@ def _meets(instr: Instr, space: str, *, outside: bool) -> bool:
     return space != "global"
 
 
-def _base_name(instr: Instr) -> str:
-    base = address(instr).base
+def _base_name(instr: Instr, alignment: Alignment) -> str:
+    base = alignment.rooted(instr).base
     return base.name if base is not None else ""
 
 
@@ -198,9 +198,10 @@ def _repeated(graph: ControlFlow) -> set[int]:
     return out
 
 
-def _key(instr: Instr) -> tuple[object, ...] | None:
+def _key(instr: Instr, alignment: Alignment) -> tuple[object, ...] | None:
     """Loads with the same key may be joined, and so may stores."""
-    where, space = _base(instr), space_of(instr)
+    space = space_of(instr)
+    where = alignment.rooted(instr) if _base(instr) is not None else None
     width = SIZES.get(instr.parts[-1], 0)
     if where is None or where.base is None or space not in ("shared", "local", "global"):
         return None
