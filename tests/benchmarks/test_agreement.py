@@ -113,6 +113,16 @@ def test_copies_under_the_first_predicate_register_are_misread(text: str, misrea
     assert is_misread(text) == misread
 
 
+@pytest.mark.parametrize("version", ["v0", "v1", "v2"])
+def test_loops_tickets_and_neighbours_cost_what_the_hardware_says(version: str) -> None:
+    """Six ways back to three heads, six tickets of a warp, words that a pair proves aligned."""
+    project = require_project(PROBES)
+    (entry,) = (each for each in recorded(project, "loops") if each.version == version)
+    (one,) = found(project, entry, 10**9)
+    assert not any(column.apart for column in one.columns.values())
+    assert one.columns[SECTORS].lines >= 2 and abs(one.instructions) < 0.2
+
+
 def test_the_first_predicate_register_reads_as_false() -> None:
     """What the recording says: where "not P0" chooses data, all lanes count as if they read."""
     project = require_project(PROBES)

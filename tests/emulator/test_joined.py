@@ -23,7 +23,7 @@ KERNEL = """
 .reg .b32 %r<4>;
 .reg .f32 %f<32>;
 .reg .pred %p<2>;
-.reg .b64 %rd<2>;
+.reg .b64 %rd<5>;
 .shared .align 16 .b8 tile[4096];
 mov.u32 %r1, %tid.x;
 shl.b32 %r2, %r1, {shift};
@@ -148,6 +148,10 @@ LOADS = {
     "another register, a literal away": (
         "add.s64 %rd1, %rd0, 4;\n" + A.replace("%rd1", "%rd0") + A + WIDE.replace("%rd1", "%rd0"),
         [8, 0, None],
+    ),
+    "the same sum, twice": (
+        "cvta.to.global.u64 %rd3, %rd0;\nadd.s64 %rd1, %rd3, %rd2;\nadd.s64 %rd4, %rd2, %rd0;\n"
+        + A + B.replace("%rd1", "%rd4") + WIDE, [8, 0, None],
     ),
     "a register that grows": ("add.s64 %rd1, %rd1, 4;\n" + A + B + WIDE, [8, 0, None]),
     "guarded proof": (A + B + "@%p1 " + WIDE, [None] * 3),

@@ -136,24 +136,32 @@ class Alignment:
 
 
 def _roots(defs: dict[str, list[Instr]], several: set[str]) -> dict[str, tuple[str, int]]:
-    """Registers that are another one and a literal: that one, and how far behind it they lie."""
+    """Registers that are another one and a literal: that one, and how far behind it they lie.
+
+    So are two sums of the same registers: an array's address and the same as a generic one.
+    """
     out: dict[str, tuple[str, int]] = {}
-    for name, (first, *more) in defs.items():
-        root, offset, seen = name, 0, {name}
-        made: Instr | None = first
-        while made is not None and not more and made.op == "add" and made.guard is None:
-            source, by = made.operands[1:3]
-            if not isinstance(source, Reg) or not isinstance(by, Imm):
-                break
-            if source.name in several or source.name in seen:
-                break
-            seen.add(source.name)
-            bits = 8 * SIZES[made.parts[-1]]
-            root, offset = source.name, offset + (by.bits ^ 1 << bits - 1) - (1 << bits - 1)
-            made = next(iter(defs.get(root, ())), None)
-        if root != name:
-            out[name] = root, offset
-    return out
+    sums: dict[tuple[str, ...], str] = {}
+
+    def root_of(operand: Operand) -> tuple[str, int] | None:
+        if isinstance(operand, Reg) and operand.name not in several:
+            return out.get(operand.name, (operand.name, 0))
+        return None
+
+    for name, (made, *more) in defs.items():
+        plain = made.op in ("add", "cvta") and made.guard is None and not more
+        first = root_of(made.operands[1]) if plain else None
+        if first is None or first[0] == name:
+            continue
+        if made.op == "cvta":
+            out[name] = first
+        elif isinstance(by := made.operands[2], Imm):
+            half = 1 << 8 * SIZES[made.parts[-1]] - 1
+            out[name] = first[0], first[1] + (by.bits ^ half) - half
+        elif (second := root_of(made.operands[2])) is not None:
+            key = (made.parts[-1], *sorted((first[0], second[0])))
+            out[name] = sums.setdefault(key, name), first[1] + second[1]
+    return {name: root for name, root in out.items() if root != (name, 0)}
 
 
 def accessed(access: Instr) -> int:
