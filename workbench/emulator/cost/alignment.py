@@ -33,6 +33,7 @@ class Alignment:
         defs = makers(graph.blocks)
         several = {name for name, found in defs.items() if len(found) > 1}
         self._roots = _roots(defs, several)
+        self._rooted: dict[int, Addr] = {}
         self._proofs = self._proved(graph, several)
         # From "all zeros" downwards until nothing changes: sound for loops as well.
         self.zeros: dict[str, int] = dict.fromkeys(defs, _MANY)
@@ -64,11 +65,14 @@ class Alignment:
 
     def rooted(self, access: Instr) -> Addr:
         """An access's address, from the register on to which literals were added."""
-        where = address(access)
-        if not isinstance(where.base, Reg) or where.base.name not in self._roots:
-            return where
-        root, offset = self._roots[where.base.name]
-        return Addr(Reg(root), where.offset + offset)
+        known = self._rooted.get(id(access))
+        if known is None:
+            known = address(access)
+            if isinstance(known.base, Reg) and known.base.name in self._roots:
+                root, offset = self._roots[known.base.name]
+                known = Addr(Reg(root), known.offset + offset)
+            self._rooted[id(access)] = known
+        return known
 
     def base(self, access: Instr) -> int:
         """Known low zero bits of what `place` counts from."""

@@ -103,6 +103,9 @@ def _runs(block: BasicBlock, alignment: Alignment, *, outside: bool) -> Iterator
     So ptxas 13.0 compiles them for compute capability 9.0: a store under a guard stays alone,
     though one behind a branch does not.
     """
+    stores = [instr for instr in block.instrs if instr.op == "st"]
+    if sum(outside == (space_of(instr) == "global") for instr in stores) < 2:
+        return
     run: list[Instr] = []
     for instr in block.instrs:
         key = _key(instr, alignment) if instr.op == "st" else None

@@ -19,6 +19,7 @@ from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, Names
 Both = tuple[bool, bool]
 _NONE, _ALL = (False, False), (True, True)
 _WORD = 32
+_WIDE = frozenset(WIDE)
 _LOW = (1 << _WORD) - 1
 #: What takes a word that is zero as the register RZ.
 _TAKES_ZERO = (*ADDS, *LOGIC, "mul", "mad", "shl", "shr", "setp", "selp")
@@ -29,35 +30,38 @@ class Words:
 
     def __init__(self, blocks: Sequence[BasicBlock], names: Names) -> None:
         self._names = names
+        # What has no 64-bit type has no 64-bit operand but an address.
+        instrs = [each for _, each in walk(blocks) if not _WIDE.isdisjoint(each.parts)]
+        made = dict.fromkeys(name for each in instrs for name in results(each))
         #: Register -> words that are zero; from "all" downwards until nothing changes.
-        self._zero: dict[str, Both] = dict.fromkeys(names.makers, _ALL)
+        self._zero: dict[str, Both] = dict.fromkeys(made, _ALL)
         #: Register -> words that are wanted; from "none" upwards.
-        self._wanted: dict[str, Both] = dict.fromkeys(names.makers, _NONE)
+        self._wanted: dict[str, Both] = dict.fromkeys(made, _NONE)
         changed = True
         while changed:
             changed = False
-            for name, makers in names.makers.items():
-                known = [self._zero_of(instr) for instr in makers]
+            for name in made:
+                known = [self._zero_of(instr) for instr in names.makers[name]]
                 now = (all(low for low, _ in known), all(high for _, high in known))
                 changed |= now != self._zero[name]
                 self._zero[name] = now
         changed = True
-        instrs = [instr for _, instr in walk(blocks)]
         while changed:
             changed = False
             for instr in reversed(instrs):
                 for operand in instr.operands[1:] if results(instr) else instr.operands:
                     if isinstance(operand, Reg) and operand.name in self._wanted:
                         low, high = self._wanted[operand.name]
+                        if low and high:
+                            continue
                         more = self._wants(instr, operand)
                         now = (low or more[0], high or more[1])
                         changed |= now != (low, high)
                         self._wanted[operand.name] = now
         self._hidden = {
             name
-            for instr in instrs
-            for operand in instr.operands
-            if not isinstance(operand, (Reg, Imm))
+            for _, instr in walk(blocks)
+            if any(not isinstance(operand, (Reg, Imm)) for operand in instr.operands)
             for name in instr.reads
         }
 
