@@ -34,7 +34,7 @@ from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
 from workbench.emulator.ptxas.sequences import RECIPROCAL, ROUTINES, sequence
 from workbench.emulator.ptxas.unrolling import unrolled
-from workbench.emulator.ptxas.words import Words
+from workbench.emulator.ptxas.words import WideWords
 
 #: What puts the lanes of a warp together that add (or the like) to one word: which lanes there
 #: are, the first of them, their values joined, and the test for the lane that goes.
@@ -77,7 +77,7 @@ class Weights:
         self._names = Names(blocks)
         self._folded = folded(blocks, self._names, self._loads_constants)
         self._taken = taken(blocks, self._names, self._folded)
-        self._words = Words(blocks, self._names)
+        self._words = WideWords(blocks, self._names)
         self._copies = copies(graph)
         self._overwritten = overwritten(graph, self._names, self._folded)
         self._differing = varying(blocks)

@@ -25,7 +25,7 @@ _LOW = (1 << _WORD) - 1
 _TAKES_ZERO = (*ADDS, *LOGIC, "mul", "mad", "shl", "shr", "setp", "selp")
 
 
-class Words:
+class WideWords:
     """What is known of the words of a kernel's 64-bit registers."""
 
     def __init__(self, blocks: Sequence[BasicBlock], names: Names) -> None:
