@@ -171,7 +171,7 @@ class Rule(Record, frozen=True):
     focus: tuple[RuleFocus, ...] = ()
 
 
-class Launch(Record, frozen=True):
+class Launch(Record, frozen=True, weakref=True):
     """One profiled kernel launch (or graph, or range: see `workload`)."""
 
     kernel: str  # function name without parameters
@@ -228,7 +228,7 @@ class Notice(Record, frozen=True):
     message: str
 
 
-class Profile(Record, frozen=True):
+class Profile(Record, frozen=True, weakref=True):
     """Everything one engine said about one version on one problem on one device."""
 
     engine: EngineName

@@ -13,16 +13,20 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 
 from tests.factories import make_project
+from workbench import store
 from workbench.cli import app
 from workbench.commands.report import ReportPlan
+from workbench.commands.serve import _Rest
 from workbench.errors import MissingError, UsageError
+from workbench.model import Profile
 from workbench.serve import watch
+from workbench.serve.server import listening
 
 
 class Serving:
@@ -96,6 +100,72 @@ def test_it_builds_serves_watches_and_leaves_nothing(project: Path, serving: Ser
     with closing(socket.socket()) as other:
         assert other.connect_ex(("127.0.0.1", port)) != 0
     assert not (project / "reports" / ".lock").exists()
+
+
+def test_what_an_open_page_is_made_of_is_read_before_it_changes(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    read: list[str] = []
+    load = store._load
+
+    def counting(path: Path, *state: int) -> Profile:
+        read.append(path.parent.name)
+        return load(path, *state)
+
+    monkeypatch.setattr(store, "_load", counting)
+    ReportPlan.of((), None).lasting().build()
+    plan = ReportPlan.of((), None).lasting()
+    read.clear()
+    assert [*plan.recall({"studies/demo/h200/elsewhere"})] == read == []
+    assert len([*plan.recall({"studies/demo/h200/n1024"})]) >= len(read)
+    assert len(read) == len(set(read)) >= 2
+    plan.build(force=True)
+    assert len(read) == len(set(read))
+
+
+def test_a_damaged_profile_is_no_news_of_a_page_that_is_opened(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    plan = ReportPlan.of((), None).lasting()
+    plan.build()
+    for path in (project / "profiles").rglob("n1024.*.json.zst"):
+        path.write_bytes(b"no profile")
+    assert len([*plan.recall({"studies/demo/h200/n1024"})]) >= 2
+
+
+def test_a_folder_is_recalled_once_while_a_page_of_it_is_open(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recalled: list[frozenset[str]] = []
+    read: list[int] = []
+
+    class Plan:
+        @staticmethod
+        def recall(folders: frozenset[str]) -> Iterator[None]:
+            recalled.append(folders)
+            for number in range(3):
+                read.append(number)
+                yield
+
+    with listening(project, "127.0.0.1", 0) as server:
+        rest = _Rest(cast(ReportPlan, Plan()), server)
+        for name in ("a", "b"):
+            (project / "s").mkdir(exist_ok=True)
+            (project / "s" / f"{name}.html").write_text("page")
+        rest(0)
+        with server.opened("/s/a.html"):
+            rest(0)  # no time to read anything
+            assert recalled == [] and read == []
+            with server.opened("/s/b.html"):
+                rest(0.1)
+            rest(0.1)
+            assert recalled == [{"s"}] and read == [0, 1, 2]
+        rest(0)
+        with server.opened("/s/a.html"):
+            rest(0.1)
+    assert recalled == [{"s"}, {"s"}] and read == 2 * [0, 1, 2]
 
 
 def test_without_a_watch_pages_do_not_listen(project: Path) -> None:

@@ -9,6 +9,7 @@ in its `rule`. Launches of a foreign report are samples: `launches.merge_samples
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter as Bag
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -336,30 +337,36 @@ _Found = TypeVar("_Found")
 
 
 class Recent(Generic[_Of, _Found]):
-    """A function of a launch, or profile, that remembers its last results for whoever asks again.
+    """A function of a launch, or profile, that remembers its results for whoever asks again.
 
     A page of a step asks for both sides, its neighbours for one of them again, a version's page
     for the launch alone. Records are told apart by identity: comparing two of them by value
-    costs as much as what is saved. Only the last few are held, so that memory does not grow.
+    costs as much as what is saved.
 
     Args:
         find: The function; a record is never changed, so its result holds. Nor is the result.
-        most: Records that are remembered.
+        most: Records that are held for it, where results are large. None: each result is kept
+            for as long as somebody else holds its record, so that memory does not grow.
     """
 
-    def __init__(self, find: Callable[[_Of], _Found], most: int) -> None:
+    def __init__(self, find: Callable[[_Of], _Found], most: int | None = None) -> None:
         self._find = find
         self._most = most
-        # By identity, which is no other record's while this one is held.
-        self._known: dict[int, tuple[_Of, _Found]] = {}
+        # By identity, which is no other record's while this one is there.
+        self._known: dict[int, tuple[Callable[[], _Of | None], _Found]] = {}
 
     def __call__(self, record: _Of) -> _Found:
         """What the function finds of a record."""
-        known = self._known.get(id(record))
-        if known is not None:
+        name = id(record)
+        known = self._known.get(name)
+        if known is not None and known[0]() is record:
             return known[1]
         found = self._find(record)
-        self._known[id(record)] = record, found
+        if self._most is None:
+            there = weakref.ref(record, lambda _: self._known.pop(name, None))
+            self._known[name] = there, found
+            return found
+        self._known[name] = lambda: record, found
         # A copy: another thread may add to it meanwhile.
         for oldest in tuple(self._known)[: -self._most]:
             self._known.pop(oldest, None)
@@ -371,6 +378,6 @@ class Recent(Generic[_Of, _Found]):
 
 
 #: Every counter of one launch.
-readings_of = Recent(read_all, most=24)
+readings_of = Recent(read_all)
 #: All launches of a profile.
-_combined = Recent(_combine, most=24)
+_combined = Recent(_combine)

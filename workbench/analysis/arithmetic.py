@@ -111,7 +111,7 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
 
 
 #: Charts, panels and limits all ask for it.
-_recent = Recent(_machine_work, most=16)
+_recent = Recent(_machine_work)
 #: The matrix units' counter shows a few hundredths of a percent at barriers alone.
 _TENSOR_NOISE_PERCENT = 1.0
 
@@ -189,10 +189,8 @@ def stored_bytes(launch: Launch) -> float | None:
 
 
 #: Both sides of a step ask for the same launch.
-_operations: Recent[Launch, float | None] = Recent(_count_operations, most=24)
-_stored: Recent[Launch, float | None] = Recent(
-    lambda launch: _lane_bytes(launch, {"STG", "ST"}), most=24
-)
+_operations: Recent[Launch, float | None] = Recent(_count_operations)
+_stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch, {"STG", "ST"}))
 
 
 def loaded_bytes(launch: Launch) -> float | None:

@@ -191,7 +191,7 @@ def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
 
 
 #: A panel, gutters and both sides of a step ask for the same launch.
-_breakdowns, _lines = Recent(_broken_down, most=24), Recent(_sampled, most=24)
+_breakdowns, _lines = Recent(_broken_down), Recent(_sampled)
 
 
 def state_seconds(profile: Profile) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 #: Profiles that are remembered while the report is watched: those of a long ladder.
-_REMEMBERED = 24
+_REMEMBERED = 64
 
 
 @click.command("report")
@@ -199,6 +199,13 @@ class ReportPlan(Record, frozen=True):
 
         store = Store(self.project.profiles, remembers=_REMEMBERED) if self.project else None
         return msgspec.structs.replace(self, store=store)
+
+    def recall(self, folders: Container[str]) -> Iterator[None]:
+        """Read what the pages in some folders of the site are made of, a profile at a time."""
+        from workbench.views.html.build import recall
+
+        if self._of_project is not None and self.store is not None:
+            yield from recall(self._of_project, self.store, self.studies, folders)
 
     def check(self) -> None:
         """Refuse what no change will ever bring, before something is watched.

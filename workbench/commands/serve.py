@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,8 +68,9 @@ def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
     from workbench.serve.watch import changes
     from workbench.views.html.pool import get_ready
 
+    pause = _Rest(plan, server)
     # Before the first build, so that what changes during it is noticed after it.
-    found = changes(plan.sources())
+    found = changes(plan.sources(), pause=pause)
     _build(plan, server)
     click.echo(server.url)
     if server.host not in _LOOPBACK:
@@ -81,6 +85,25 @@ def _stay(plan: ReportPlan, server: Server, watching: bool) -> None:
     for changed in found:
         click.echo(named(changed))
         _build(plan, server)
+
+
+class _Rest:
+    """Waits between two looks, and meanwhile reads what pages that were opened are made of."""
+
+    def __init__(self, plan: ReportPlan, server: Server) -> None:
+        self._plan, self._server = plan, server
+        self._known: frozenset[str] = frozenset()
+        self._reading: Iterator[None] = iter(())
+
+    def __call__(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        folders = frozenset(page.rpartition("/")[0] for page in self._server.open_pages())
+        if new := folders - self._known:
+            self._reading = chain(self._reading, self._plan.recall(new))
+        self._known = folders
+        while time.monotonic() < end and next(self._reading, self) is None:
+            pass
+        time.sleep(max(0.0, end - time.monotonic()))
 
 
 def _build(plan: ReportPlan, server: Server) -> None:

@@ -132,7 +132,7 @@ def _memory(profile: Profile) -> MemoryChart | None:
     )
 
 
-_recent = Recent(_memory, most=24)
+_recent = Recent(_memory)
 
 
 class _Counted:

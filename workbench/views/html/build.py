@@ -9,7 +9,7 @@ generator of `Page`s, a view model and a template.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +23,13 @@ from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store
 from workbench.views.html.addresses import ladder_folder, step_page
-from workbench.views.html.ladders import LadderKeys, ladder_pages, render_devices, times_of
+from workbench.views.html.ladders import (
+    LadderKeys,
+    ladder_pages,
+    recall_ladder,
+    render_devices,
+    times_of,
+)
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import Page, PageCount, digest
 from workbench.views.html.page import ReportFile as ReportFile
@@ -130,6 +136,25 @@ def build_report(
         broken=tuple(remarks.broken),
         notes=tuple(remarks.notes),
     )
+
+
+def recall(
+    project: Project, store: Store, asked: tuple[str, ...], folders: Container[str]
+) -> Iterator[None]:
+    """Read what ladders' pages are made of into a store that remembers, a profile at a time.
+
+    For whoever has the time: what changes first is then read alone, and not with twenty
+    versions around it. What is damaged is passed over: it is told where pages are written.
+
+    Args:
+        project: Where the studies are.
+        store: Where profiles are; it remembers what is read.
+        asked: As `build_report` takes them.
+        folders: Those of the pages, below the site.
+    """
+    for ladder in find_ladders(store, project, _named(project, asked)):
+        if ladder_folder(ladder) in folders:
+            yield from recall_ladder(ladder)
 
 
 def check_studies(project: Project, asked: tuple[str, ...]) -> None:

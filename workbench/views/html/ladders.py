@@ -10,12 +10,14 @@ shown and digested, so that nothing is shown which no key speaks of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
+from workbench.errors import WorkbenchError
 from workbench.measure.ladder import Ladder, Rung
 from workbench.views.html.addresses import ladder_folder, step_page, version_page
 from workbench.views.html.page import KeptPage, Page, Rendered, digest
@@ -178,6 +180,19 @@ def ladder_pages(
                 partial(keys.shown_by_version, rung, engine),
                 partial(_render_version, rung, engine, strips),
             )
+
+
+def recall_ladder(ladder: Ladder) -> Iterator[None]:
+    """Load a ladder's profiles, one at a time, and count what all its pages ask of them."""
+    from workbench.analysis.aggregate import main_launch
+    from workbench.analysis.roofline import position
+
+    for rung in ladder.rungs.values():
+        with suppress(WorkbenchError):
+            launch = main_launch(rung.profile) if rung.profile else None
+            if launch is not None:
+                position(launch)
+        yield
 
 
 def _steps(ladder: Ladder, kept: KeptPage | None) -> list[StepName]:
