@@ -17,7 +17,7 @@ import numpy.typing as npt
 from workbench.model import Problem
 from workbench.specs import Version
 from workbench.study.folder import Study, resolve_launches
-from workbench.study.launches import BufferArg, ResolvedLaunch
+from workbench.study.launches import Argument, BufferArg, ResolvedLaunch, StructArg
 from workbench.study.tensormaps import TensorMapArg
 
 SHIM = Path(__file__).parent / "data" / "cpu_shim"
@@ -26,13 +26,17 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 _FLAGS = ("-std=c++17", "-O1", "-g1", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover")
 
 
+def _written(argument: Argument) -> str:
+    if isinstance(argument, StructArg):
+        return f"{{{', '.join(map(_written, argument.members))}}}"
+    if isinstance(argument, TensorMapArg):
+        raise TypeError("nothing here reads a tensor map")
+    return argument.name if isinstance(argument, BufferArg) else str(argument.value)
+
+
 def _call(launch: ResolvedLaunch) -> str:
     grid, block = (",".join(map(str, extent)) for extent in (launch.grid, launch.block))
-    args = ", ".join(
-        each.name if isinstance(each, BufferArg) else str(each.value)
-        for each in launch.args
-        if not isinstance(each, TensorMapArg)  # nothing here reads one
-    )
+    args = ", ".join(_written(each) for each in launch.args if not isinstance(each, TensorMapArg))
     return f"shim::launch({{{grid}}}, {{{block}}}, [=] {{ {launch.kernel}({args}); }});"
 
 

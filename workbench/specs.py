@@ -17,15 +17,16 @@ class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
     `args` name buffers (inputs, ``output``, scratch), tensor maps, or integer or float expressions
-    over the problem's parameters. `dynamic_shared` is in bytes; of a `cooperative` launch all
-    blocks are on the chip at once. Where `when` is 0 there is no launch. Of a Triton kernel:
-    `num_stages` (else 0), and which of `args` may be taken to be `divisible_by_16`.
+    over the problem's parameters; several in one are the members of a struct, passed by value.
+    `dynamic_shared` is in bytes; of a `cooperative` launch all blocks are on the chip at once.
+    Where `when` is 0 there is no launch. Of a Triton kernel: `num_stages` (else 0), and which
+    of `args` may be taken to be `divisible_by_16`.
     """
 
     kernel: str
     grid: tuple[str, ...]
     block: tuple[str, ...]
-    args: tuple[str, ...]
+    args: tuple[str | tuple[str, ...], ...]
     dynamic_shared: str = "0"
     cluster: tuple[str, ...] = ()
     cooperative: bool = False

@@ -102,4 +102,4 @@ def test_a_tensor_map_is_told_as_the_driver_reads_it(
 
     monkeypatch.setattr(Driver, "__init__", lambda self: None)
     monkeypatch.setattr(Driver, "call", call)
-    assert Driver().tensor_map(described, 4096).tobytes() == b"\xab" * 128
+    assert Driver().tensor_map(described, 4096) == b"\xab" * 128

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,7 +77,8 @@ def test_a_video_instruction_does_what_its_model_does(session: Session, op: str)
     driver = Driver()
     module = driver.load(text.encode() + b"\0")
     launch = ResolvedLaunch(kernel="k", grid=(1, 1, 1), block=(32, 1, 1), dynamic_shared=0)
-    driver.extended_kernel(module, launch, int(session.stream.handle), [np.uintp(array.address)])()
+    address = [struct.pack("@P", array.address)]
+    driver.extended_kernel(module, launch, int(session.stream.handle), address)()
     session.synchronize()
     got = session.download(array)[words.size :].reshape(len(made), 32).tolist()
     session.release()

@@ -7,11 +7,11 @@ then held against what the test wants of the emulator.
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.emulator import conftest, test_bulk, test_cluster, test_wgmma
@@ -24,9 +24,8 @@ from workbench.emulator.run import Outcome
 from workbench.engines.gpu.device import Session
 from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.gpu.nvml import Gpu
-from workbench.engines.gpu.programs import CTYPES
 from workbench.engines.host.job import BufferSpec
-from workbench.study.launches import ResolvedLaunch
+from workbench.study.launches import ResolvedLaunch, format_of
 from workbench.study.tensormap import DescriptorError, Im2col, TensorMap
 
 # Under these names pytest runs them here, with the fixtures of this module.
@@ -75,19 +74,19 @@ class Twin:
             spec = BufferSpec(name=name, role="scratch", shape=host.shape, dtype=host.dtype.name)
             arrays[name] = session.allocate(spec)
             session.upload(arrays[name], host)
-        values: list[np.generic] = []
+        values: list[bytes] = []
         for each in args:
             if isinstance(each, str):
-                values.append(np.uintp(arrays[each].address))
+                values.append(struct.pack("@P", arrays[each].address))
             elif isinstance(each, TensorArgument):
                 values.append(self.driver.tensor_map(each.map, arrays[each.name].address))
             elif isinstance(each, Scalar):
-                values.append(CTYPES[each.kind][0](each.value))
+                values.append(struct.pack(f"@{format_of([each.kind])}", each.value))
             elif isinstance(each, float):
-                values.append(np.float32(each))
+                values.append(struct.pack("@f", each))
             else:
                 assert isinstance(each, int)
-                values.append(np.int32(each))
+                values.append(struct.pack("@i", each))
         launch = ResolvedLaunch(
             kernel=kernel, grid=_three(grid), block=_three(block), dynamic_shared=shared
         )

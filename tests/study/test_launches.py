@@ -9,7 +9,13 @@ from tests.study_maker import VERSION, Maker
 from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study.folder import resolve_launches, resolve_scratch
-from workbench.study.launches import BufferArg, ResolvedLaunch, ResolvedScratch, ScalarArg
+from workbench.study.launches import (
+    BufferArg,
+    ResolvedLaunch,
+    ResolvedScratch,
+    ScalarArg,
+    StructArg,
+)
 
 
 def test_launches_are_resolved_to_numbers(maker: Maker) -> None:
@@ -113,3 +119,39 @@ def test_requirements(maker: Maker) -> None:
     with pytest.raises(UsageError, match="v0 cannot do problem one: it needs two") as caught:
         study.check_requirements(study.version("v0"), one)
     assert "kernels/s/v0.cu:5" in caught.value.hint
+
+
+STRUCT = VERSION.replace('"long(N*N)", 1.5', '["N", "y", "short(TILE)", 1.5]')
+
+
+def test_a_list_among_the_arguments_is_a_struct(maker: Maker) -> None:
+    maker.write("v0.cu", STRUCT)
+    study = maker.load()
+    (launch,) = resolve_launches(study, study.version("v0"), study.problem())
+    assert launch.args[4] == StructArg(
+        members=(
+            ScalarArg(value=1000),
+            BufferArg(name="y"),
+            ScalarArg(value=64, ctype="short"),
+            ScalarArg(value=1.5, ctype="float"),
+        )
+    )
+    packed = msgspec.json.encode(launch)
+    assert msgspec.json.decode(packed, type=ResolvedLaunch) == launch
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ('"NN"', "unknown name `NN` in args"),
+        ('"uchar(4 * TILE)"', "is 256, which does not fit into `uchar`"),
+        ("1e39", "does not fit into `float`"),
+        ('"N /"', "args: "),
+    ],
+)
+def test_a_member_is_read_as_an_argument_is(maker: Maker, member: str, said: str) -> None:
+    maker.write("v0.cu", STRUCT.replace('"short(TILE)"', member))
+    with pytest.raises(UsageError) as caught:
+        study = maker.load()
+        resolve_launches(study, study.version("v0"), study.problem())
+    assert said in caught.value.message and ":18: " in caught.value.message

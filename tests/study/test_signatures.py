@@ -1,11 +1,11 @@
-"""Arguments whose elements a kernel takes for another type."""
+"""Arguments that a kernel takes for another size, or their elements for another type."""
 
 from __future__ import annotations
 
 import pytest
 
 from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
-from workbench.study.signatures import misread
+from workbench.study.signatures import misread, parameter_bytes
 
 CODE = """
 /* __global__ void scale(const double* a, double* b, int n) */
@@ -60,3 +60,28 @@ def test_another_number_of_parameters_is_left_to_others() -> None:
     short = ResolvedLaunch(kernel="scale", grid=(1, 1, 1), block=(1, 1, 1), args=(BufferArg("a"),))
     assert misread(CODE.format(out="float*"), [short], {"a": "float64"}) == ()
     assert misread("", [LAUNCH], {"a": "float64", "b": "float64"}) == ()
+
+
+PTX = """
+.visible .entry scale_all(
+	.param .u32 scale_all_param_0
+)
+.visible .entry scale(
+	.param .u64 .ptr .global .align 1 scale_param_0,
+	.param .align 128 .b8 scale_param_1[128],
+	.param .align 8 .b8 scale_param_2[40],
+	.param .u8 scale_param_3,
+	.param .f64 scale_param_4
+)
+.maxntid 256, 1, 1
+{
+.visible .entry none()
+"""
+
+
+def test_parameters_are_measured_in_the_ptx() -> None:
+    assert parameter_bytes(PTX, "scale") == (8, 128, 40, 1, 8)
+    assert parameter_bytes(PTX, "scale_all") == (4,)
+    assert parameter_bytes(PTX, "none") == ()
+    assert parameter_bytes(PTX, "scal") is None
+    assert parameter_bytes(".entry odd(.param .texref t)", "odd") is None

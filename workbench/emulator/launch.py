@@ -32,6 +32,7 @@ from workbench.emulator.state.spaces import GLOBAL_BASE, RESERVED, Arena
 from workbench.emulator.state.tensormap import encode
 from workbench.emulator.state.values import Array
 from workbench.errors import KernelError, UsageError
+from workbench.study.launches import format_of
 from workbench.study.tensormap import TensorMap
 
 #: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
@@ -71,9 +72,14 @@ class TensorArgument:
     map: TensorMap
 
 
-Argument = Buffer | Scalar | TensorArgument
-_FORMS = {"int": "<i", "uint": "<I", "long": "<q", "ulong": "<Q", "float": "<f",
-          "double": "<d"}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A kernel argument: a C struct by value, its members in order."""
+
+    members: tuple[Buffer | Scalar, ...]
+
+
+Argument = Buffer | Scalar | Struct | TensorArgument
 
 
 @dataclass(slots=True)
@@ -165,12 +171,10 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
     places, size = layout(params)
     data = bytearray(size)
     for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
-        if isinstance(argument, Buffer):
-            raw = struct.pack("<Q", arena.address(argument.name))
-        elif isinstance(argument, TensorArgument):
+        if isinstance(argument, TensorArgument):
             raw = encode(argument.map, arena.address(argument.name))
         else:
-            raw = struct.pack(_FORMS[argument.kind], argument.value)
+            raw = _bytes(argument, arena)
         if len(raw) != variable.size:
             raise UsageError(
                 f"kernel {launch.kernel}: argument {number} has {len(raw)} bytes, but the kernel "
@@ -180,6 +184,15 @@ def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
         start = places[variable.name]
         data[start : start + len(raw)] = raw
     return bytes(data)
+
+
+def _bytes(argument: Buffer | Scalar | Struct, arena: Arena) -> bytes:
+    members = argument.members if isinstance(argument, Struct) else (argument,)
+    kinds = [each.kind if isinstance(each, Scalar) else "pointer" for each in members]
+    values = [
+        each.value if isinstance(each, Scalar) else arena.address(each.name) for each in members
+    ]
+    return struct.pack(f"@{format_of(kinds)}", *values)
 
 
 def module_buffers(module: Module) -> dict[str, Array]:

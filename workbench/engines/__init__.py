@@ -99,19 +99,24 @@ class Subject(Record, frozen=True):
         """Settle a version's launches and buffers for a problem that it was found able to do.
 
         Raises:
-            UsageError: a launch that no chip can run, or a fill that cannot be.
+            UsageError: a launch that no chip can run or whose arguments are not the kernel's
+                parameters, or a fill that cannot be.
         """
         from workbench.study.fills import resolve_fills
         from workbench.study.launches import complete, resolve_launches, resolve_scratch
+        from workbench.study.signatures import check_arguments
 
         resources = built.build.resources if built else ()
         ours = version.kind != "python"  # what a library launches is its own affair
+        launches = complete(resolve_launches(study, version, problem), resources) if ours else ()
+        if built and version.kind == "cuda":
+            check_arguments(version, built.build.ptx, launches)
         return cls(
             study=study,
             version=version,
             problem=problem,
             built=built,
-            launches=complete(resolve_launches(study, version, problem), resources) if ours else (),
+            launches=launches,
             scratch=resolve_scratch(study, version, problem) if ours else (),
             fills=resolve_fills(study, version, problem) if ours else (),
         )

@@ -28,7 +28,7 @@ class LaunchTable(Table, frozen=True):
     kernel: str = ""
     grid: Size | tuple[Size, ...] = ()
     block: Size | tuple[Size, ...] = ()
-    args: Scalar | tuple[Scalar, ...] = ()
+    args: Scalar | tuple[Scalar | tuple[Scalar, ...], ...] = ()
     dynamic_shared: Size | tuple[Size, ...] = 0
     cluster: Size | tuple[Size, ...] = ()
     cooperative: bool = False
@@ -136,8 +136,10 @@ _FORMS = {
     "num_warps": ("must be 1, 2, 4, 8, 16 or 32, not {value!r}", "{key} = 4"),
     "num_stages": ("must be an integer from 1 to 16, not {value!r}", "{key} = 3"),
     "tolerance": ("must be 0 or a number below 1, not {value!r}", "{key} = 1e-3"),
-    **dict.fromkeys(
-        ("args", "value"), ("must hold strings or numbers, not {value!r}", "{key} = {example}")
+    "value": ("must hold strings or numbers, not {value!r}", "{key} = {example}"),
+    "args": (
+        "must hold strings, numbers or lists of them, not {value!r}",
+        'args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct',
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
     "when": ("must be an expression, not {value!r}", '{key} = "N > 512"'),
@@ -200,12 +202,12 @@ class Keys:
         if unknown := _UNKNOWN.match(what):
             self._fail_unknown(place, unknown[1])
         # An element of a list: its key has the line.
-        path = re.sub(r"\[\d+\]\Z", "", place)
+        path = re.sub(r"(\[\d+\])+\Z", "", place)
         key = path.rpartition(".")[2]
         must, write = _FORMS.get(key, _STRING)
         value: Any = table
-        for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", path if key == "flags" else place):
-            value = value[name][int(index)] if index else value[name]
+        for name, index in re.findall(r"(\w+)|\[(\d+)\]", path if key == "flags" else place):
+            value = value[int(index)] if index else value[name]
         self.fail(
             path,
             f"`{key}` {must.format(value=value)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -25,7 +26,7 @@ MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 #: 8 blocks per cluster are portable; 16 need a kernel attribute and chip support.
 MAX_CLUSTER = 16
 
-#: C type of a scalar argument -> (lowest, highest) value; None: a floating type.
+#: C type of a number -> (lowest, highest) value; None: a floating type.
 CTYPES: dict[str, tuple[int, int] | None] = {
     "int": (-(2**31), 2**31 - 1),
     "uint": (0, 2**32 - 1),
@@ -33,7 +34,13 @@ CTYPES: dict[str, tuple[int, int] | None] = {
     "ulong": (0, 2**64 - 1),
     "float": None,
     "double": None,
+    "char": (-(2**7), 2**7 - 1),
+    "uchar": (0, 2**8 - 1),
+    "short": (-(2**15), 2**15 - 1),
+    "ushort": (0, 2**16 - 1),
 }
+_LETTERS = dict(zip((*CTYPES, "pointer"), "iIqQfdbBhHP", strict=True))
+_LARGEST = (2 - 2**-23) * 2.0**127  # of float
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?\Z|[+-]?(inf|nan)\Z")
 
 
@@ -50,13 +57,22 @@ class ScalarArg(Record, frozen=True, tag="scalar"):
     ctype: str = "int"
 
 
+class StructArg(Record, frozen=True, tag="struct"):
+    """A C struct by value: its members in order, without what C puts between them."""
+
+    members: tuple[BufferArg | ScalarArg, ...]
+
+
+Argument = BufferArg | ScalarArg | StructArg | TensorMapArg
+
+
 class ResolvedLaunch(Record, frozen=True):
     """One launch with every expression evaluated. `dynamic_shared` is in bytes."""
 
     kernel: str
     grid: Dim3
     block: Dim3
-    args: tuple[BufferArg | ScalarArg | TensorMapArg, ...] = ()
+    args: tuple[Argument, ...] = ()
     dynamic_shared: int = 0
     cluster: Dim3 | None = None
     cooperative: bool = False
@@ -139,8 +155,9 @@ def _expressions(version: Version) -> Iterator[tuple[Key, str]]:
     """Every expression of a version's front matter, and its key."""
     for index, launch in enumerate(version.launches):
         for name in ("grid", "block", "args", "cluster"):
-            for text in getattr(launch, name):
-                yield Key(version, f"launch[{index}].{name}"), text
+            for given in getattr(launch, name):
+                for text in (given,) if isinstance(given, str) else given:
+                    yield Key(version, f"launch[{index}].{name}"), text
         for name in ("dynamic_shared", "when"):
             yield Key(version, f"launch[{index}].{name}"), getattr(launch, name)
     for index, buffer in enumerate(version.scratch):
@@ -172,16 +189,34 @@ def _extent(
 
 
 def _argument(
-    key: Key, text: str, names: dict[str, int], buffers: set[str], maps: dict[str, TensorMapArg]
-) -> BufferArg | ScalarArg | TensorMapArg:
-    if text in maps:
-        return maps[text]
+    key: Key,
+    given: str | tuple[str, ...],
+    names: dict[str, int],
+    buffers: set[str],
+    maps: dict[str, TensorMapArg],
+) -> Argument:
+    if isinstance(given, str):
+        return maps[given] if given in maps else _plain(key, given, names, buffers)
+    for text in given:
+        if text in maps:
+            raise key.error(
+                f"`{text}` is a tensor map, which no struct may hold here",
+                "Give it as an argument of its own, a `const __grid_constant__ CUtensorMap`.",
+            )
+    return StructArg(members=tuple(_plain(key, text, names, buffers) for text in given))
+
+
+def _plain(key: Key, text: str, names: dict[str, int], buffers: set[str]) -> BufferArg | ScalarArg:
     if text in buffers:
         return BufferArg(name=text)
     ctype, inner = split_cast(text)
     bounds = CTYPES[ctype]
     if bounds is None:
         number = float(inner) if is_float(inner) else float(key.value(inner, names))
+        if ctype == "float" and _LARGEST < abs(number) < math.inf:
+            raise key.error(
+                f"argument `{text}` does not fit into `float`", f"double({inner}) does."
+            )
         return ScalarArg(value=number, ctype=ctype)
     value = key.value(inner, names)
     low, high = bounds
@@ -256,7 +291,7 @@ def resolve_launches(
 
 def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem: Problem) -> None:
     for text, argument in zip(spec.args, args, strict=True):
-        if text not in spec.divisible_by_16:
+        if not isinstance(text, str) or text not in spec.divisible_by_16:
             continue
         value = argument.value if isinstance(argument, ScalarArg) else "a pointer"
         if isinstance(value, str) or value % 16:
@@ -264,6 +299,19 @@ def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem
                 f"`{text}` is {value} for problem {problem.name}, which is not a multiple of 16",
                 f'Ask for it: requires = "{text} % 16 == 0"; or leave it out.',
             )
+
+
+def format_of(kinds: Sequence[str]) -> str:
+    """A number, or a struct of several, as Python's `struct` writes it after ``@``.
+
+    As C lays it out: it begins and ends at a multiple of its widest member's size.
+
+    Args:
+        kinds: Keys of `CTYPES`, or ``pointer``.
+    """
+    letters = "".join(_LETTERS[kind] for kind in kinds)
+    widest = max(letters, key=struct.calcsize)
+    return f"0{widest}{letters}0{widest}"
 
 
 def complete(

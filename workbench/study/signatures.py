@@ -1,4 +1,7 @@
-"""What a kernel's parameters point to, and where its arguments are of another type.
+"""What a kernel's parameters are, and where its arguments are of another size or type.
+
+A driver reads as many bytes as a kernel's parameters have, whatever it was given: arguments are
+counted and measured against the PTX before anything is launched.
 
 NumPy makes float64 where nothing else is said, and a kernel that takes ``const float*`` reads
 such an array as noise: no compiler sees that, and no access is out of bounds. Only types that are
@@ -9,9 +12,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from struct import calcsize
 
+from workbench.specs import Version
 from workbench.study.discovery import without_comments
-from workbench.study.launches import BufferArg, ResolvedLaunch
+from workbench.study.launches import (
+    Argument,
+    BufferArg,
+    ResolvedLaunch,
+    ScalarArg,
+    StructArg,
+    format_of,
+)
+from workbench.study.scope import Key
+from workbench.study.tensormaps import TensorMapArg
 
 #: NumPy's name of what a pointer of that type points to.
 _ELEMENTS = {
@@ -30,7 +45,66 @@ _ELEMENTS = {
     "int8_t": "int8",
     "uint8_t": "uint8",
 }
+_TENSOR_MAP_BYTES, _WIDEST = 128, 8
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)[^\[]*(?:\[(\d+)\])?\s*\Z")
 _POINTER = re.compile(r"(?:(?:const|volatile)\s+)*([\w ]+?)\s*(?:\bconst\s*)?\*[^*\[]*\Z")
+
+
+def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
+    """Hold arguments against the parameters that kernels were compiled with.
+
+    Args:
+        version: Whose launches they are.
+        ptx: What its code was compiled to; of kernels that it lacks nothing is said.
+        launches: On a problem.
+
+    Raises:
+        UsageError: there are more or fewer arguments than parameters, or one is of another size;
+            at the line of `args`.
+    """
+    for launch in launches:
+        wanted = parameter_bytes(ptx, launch.kernel)
+        given = [_bytes(argument) for argument in launch.args]
+        if wanted is None or given == list(wanted):
+            continue
+        index = next(n for n, spec in enumerate(version.launches) if spec.kernel == launch.kernel)
+        key = Key(version, f"launch[{index}].args")
+        if len(given) != len(wanted):
+            raise key.error(
+                f"kernel {launch.kernel} takes {len(wanted)} arguments, not {len(given)}",
+                "A struct that is passed by value is one argument: a list of its members.",
+            )
+        place = next(
+            n for n, pair in enumerate(zip(given, wanted, strict=True)) if len({*pair}) > 1
+        )
+        struct = isinstance(launch.args[place], StructArg)
+        raise key.error(
+            f"argument {place + 1} of kernel {launch.kernel} has {given[place]} bytes, "
+            f"and the kernel takes {wanted[place]}",
+            "Give every member of the struct in order, of its type: long(N), float(0.5), short(1)."
+            if struct or wanted[place] > _WIDEST
+            else "Give its type: long(N), float(0.5), double(N).",
+        )
+
+
+@lru_cache(maxsize=16)
+def parameter_bytes(ptx: str, kernel: str) -> tuple[int, ...] | None:
+    """The sizes of a kernel's parameters in its PTX; None: it has no such kernel."""
+    found = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", ptx)
+    if found is None:
+        return None
+    declared = [text.strip() for text in found[1].split(",") if text.strip()]
+    matches = [_PARAMETER.match(text) for text in declared]
+    sizes = [int(match[1]) // 8 * int(match[2] or 1) for match in matches if match]
+    return tuple(sizes) if len(sizes) == len(declared) else None
+
+
+def _bytes(argument: Argument) -> int:
+    if isinstance(argument, TensorMapArg):
+        return _TENSOR_MAP_BYTES
+    members = argument.members if isinstance(argument, StructArg) else (argument,)
+    kinds = [each.ctype if isinstance(each, ScalarArg) else "pointer" for each in members]
+    return calcsize(f"@{format_of(kinds)}")
 
 
 def misread(

@@ -70,13 +70,14 @@ def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> Lau
     for name, value in (("grid", table.grid), ("block", block)):
         if not value:
             keys.fail(f"{key}.{name}", f"`{name}` is missing in [[launch]]", f"Add {name} = [256].")
-    args = keys.texts(f"{key}.args", table.args, None)
+    args = _arguments(keys, f"{key}.args", table, triton)
+    plain = [text for text in args if isinstance(text, str)]
     for text in table.divisible_by_16:
-        if text not in args:
+        if text not in plain:
             keys.fail(
                 f"{key}.divisible_by_16",
                 f"`{text}` is not one of the launch's args",
-                did_you_mean(text, args, "args"),
+                did_you_mean(text, plain, "args"),
             )
     (shared,) = keys.texts(f"{key}.dynamic_shared", table.dynamic_shared, 1) or ("0",)
     return LaunchSpec(
@@ -91,6 +92,24 @@ def read_launch(keys: Keys, index: int, table: LaunchTable, triton: bool) -> Lau
         num_stages=stages,
         divisible_by_16=table.divisible_by_16,
         line=keys.line(key),
+    )
+
+
+def _arguments(
+    keys: Keys, key: str, table: LaunchTable, triton: bool
+) -> tuple[str | tuple[str, ...], ...]:
+    """Every argument as text; a list of them is a struct."""
+    given = table.args if isinstance(table.args, tuple) else (table.args,)
+    for each in given:
+        if each == () or (triton and isinstance(each, tuple)):
+            keys.fail(
+                key,
+                "a struct without members" if each == () else "a kernel in Triton takes no struct",
+                'Write its members in order: args = ["x", ["N", "float(0.5)"]]; or leave it out.',
+            )
+    return tuple(
+        keys.texts(key, each, None) if isinstance(each, tuple) else str(each).strip()
+        for each in given
     )
 
 

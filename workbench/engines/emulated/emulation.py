@@ -18,6 +18,7 @@ from workbench.emulator.launch import (
     Buffer,
     KernelLaunch,
     Scalar,
+    Struct,
     TensorArgument,
     arena_for,
 )
@@ -39,8 +40,9 @@ from workbench.engines.host.filling import check_copy, check_whole, no_symbol, r
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 from workbench.model import Build
-from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
+from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, StructArg
 from workbench.study.signatures import misread
+from workbench.study.tensormaps import TensorMapArg
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
 _FULL_BELOW_FLOPS = 1_000_000_000_000
@@ -104,13 +106,13 @@ def launch_of(
     """
     arguments: list[Argument] = []
     for each in resolved.args:
-        if isinstance(each, BufferArg):
-            arguments.append(Buffer(each.name))
-        elif isinstance(each, ScalarArg):
-            arguments.append(Scalar(each.value, each.ctype))
-        else:
+        if isinstance(each, TensorMapArg):
             each.check(memory.all[each.buffer].nbytes)
             arguments.append(TensorArgument(each.buffer, each.map))
+        elif isinstance(each, StructArg):
+            arguments.append(Struct(tuple(map(_plain, each.members))))
+        else:
+            arguments.append(_plain(each))
     return KernelLaunch(
         resolved.kernel,
         resolved.grid,
@@ -122,6 +124,12 @@ def launch_of(
         resolved.cooperative,
         resolved.cluster or (1, 1, 1),
     )
+
+
+def _plain(argument: BufferArg | ScalarArg) -> Buffer | Scalar:
+    if isinstance(argument, BufferArg):
+        return Buffer(argument.name)
+    return Scalar(argument.value, argument.ctype)
 
 
 def fill(subject: Subject, memory: Arrays, module: Module, arena: Arena) -> None:

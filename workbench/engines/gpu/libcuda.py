@@ -16,8 +16,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from workbench.study.launches import ResolvedLaunch
 from workbench.study.tensormap import ELEMENT_BYTES, TensorMap
 
@@ -184,7 +182,7 @@ class Driver:
         module: ctypes.c_void_p,
         resolved: ResolvedLaunch,
         stream: int,
-        values: Sequence[np.generic],
+        arguments: Sequence[bytes],
     ) -> Callable[[], None]:
         """A launch with attributes (clusters, cooperative), ready to be called again and again."""
         function = ctypes.c_void_p()
@@ -207,7 +205,7 @@ class Driver:
         config.grid[:] = resolved.grid
         config.block[:] = resolved.block
         config.attributes = attributes
-        cells = [ctypes.create_string_buffer(value.tobytes(), value.nbytes) for value in values]
+        cells = [ctypes.create_string_buffer(each, len(each)) for each in arguments]
         parameters = (ctypes.c_void_p * max(1, len(cells)))(*(ctypes.addressof(c) for c in cells))
 
         def launch() -> None:
@@ -219,7 +217,7 @@ class Driver:
 
         return launch
 
-    def tensor_map(self, m: TensorMap, address: int) -> np.void:
+    def tensor_map(self, m: TensorMap, address: int) -> bytes:
         """The driver's 128 bytes of the map of a tensor in an array that starts at an address.
 
         Raises:
@@ -245,7 +243,7 @@ class Driver:
             lower, upper = ((ctypes.c_int * len(each))(*each) for each in corners)
             counts = (ctypes.c_uint(m.im2col.channels), ctypes.c_uint(m.im2col.pixels))
             self.call("cuTensorMapEncodeIm2col", *head, lower, upper, *counts, *tail)
-        return np.void(memory.raw[start : start + _TENSOR_MAP_BYTES])
+        return memory.raw[start : start + _TENSOR_MAP_BYTES]
 
 
 def open_device() -> None:

@@ -23,20 +23,10 @@ from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated, unit
 from workbench.engines.host.job import BufferSpec, Executable
 from workbench.errors import UsageError
-from workbench.model import Problem
+from workbench.model import Number, Problem
 from workbench.study.fills import ResolvedFill
-from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg
+from workbench.study.launches import ResolvedLaunch, ScalarArg, StructArg, format_of
 from workbench.study.tensormaps import TensorMapArg
-
-#: The C types of `workbench.study.launches.CTYPES` -> NumPy type and format of `struct`.
-CTYPES: dict[str, tuple[type[np.generic], str]] = {
-    "int": (np.int32, "i"),
-    "uint": (np.uint32, "I"),
-    "long": (np.int64, "q"),
-    "ulong": (np.uint64, "Q"),
-    "float": (np.float32, "f"),
-    "double": (np.float64, "d"),
-}
 
 Step = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
@@ -138,24 +128,26 @@ class CudaProgram:
 
     def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
-        values: list[np.generic] = []
+        cells: list[bytes] = []
         # Kernel parameters lie in memory as the fields of a C structure do, but how a tensor
         # map is aligned (64 or 128 bytes) depends on the headers it was compiled with.
-        layout, mapped = "@", False
+        layout, values, mapped = "@", list[Number](), False
         for argument in launch.args:
-            if isinstance(argument, BufferArg):
-                values.append(np.uintp(buffers[argument.name].address))
-                layout += "P"
-            elif isinstance(argument, ScalarArg):
-                kind, code = CTYPES[argument.ctype]
-                values.append(kind(argument.value))
-                layout += code
-            else:
-                values.append(self._tensor_map(argument, buffers[argument.buffer]))
+            if isinstance(argument, TensorMapArg):
+                cells.append(self._tensor_map(argument, buffers[argument.buffer]))
                 mapped = True
+                continue
+            members = argument.members if isinstance(argument, StructArg) else (argument,)
+            form = format_of([m.ctype if isinstance(m, ScalarArg) else "pointer" for m in members])
+            own = [
+                m.value if isinstance(m, ScalarArg) else buffers[m.name].address for m in members
+            ]
+            cells.append(struct.pack(f"@{form}", *own))
+            layout += form
+            values += own
         clustered = launch.cluster is not None and launch.cluster != (1, 1, 1)
         if launch.cooperative or clustered or mapped:
-            return self._extended_step(launch, values)
+            return self._extended_step(launch, cells)
         with session.doing(f"finding kernel {launch.kernel}"):
             function = self._module.get_function(launch.kernel)
             if launch.dynamic_shared:
@@ -168,7 +160,7 @@ class CudaProgram:
         # Below PyCUDA's launch methods, which pack the arguments anew every time and call
         # cuFuncSetBlockShape, a relic that ncu's range replay does not know.
         launch_kernel = function._launch_kernel
-        packed = struct.pack(layout, *(value.item() for value in values))
+        packed = struct.pack(layout, *values)
         grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
         stream = session.stream
 
@@ -177,7 +169,7 @@ class CudaProgram:
 
         return step
 
-    def _tensor_map(self, argument: TensorMapArg, array: DeviceArray) -> np.generic:
+    def _tensor_map(self, argument: TensorMapArg, array: DeviceArray) -> bytes:
         try:
             argument.check(array.nbytes)
             return Driver().tensor_map(argument.map, array.address)
@@ -191,15 +183,13 @@ class CudaProgram:
                 code=str(error),
             ) from error
 
-    def _extended_step(
-        self, launch: ResolvedLaunch, values: list[np.generic]
-    ) -> Callable[[], None]:
+    def _extended_step(self, launch: ResolvedLaunch, cells: list[bytes]) -> Callable[[], None]:
         try:
             if self._extended is None:
                 driver = Driver()
                 self._extended = driver, driver.load(self._cubin)
             driver, module = self._extended
-            return driver.extended_kernel(module, launch, int(self._session.stream.handle), values)
+            return driver.extended_kernel(module, launch, int(self._session.stream.handle), cells)
         except DriverError as error:
             what = ["a cooperative launch"] if launch.cooperative else []
             if launch.cluster is not None:
