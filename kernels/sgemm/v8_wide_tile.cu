@@ -21,7 +21,7 @@ learned = "15% slower, and 6% at n = 4096. Loads were no limit any more, v7's L1
 counter = "shared_wavefronts"
 change  = "< 0.8x"
 why     = "12 wavefronts for 128 multiply-adds of a warp instead of 8 for 64; the stores of the tiles stay"
-learned = "0.88x. The copies into the tiles were 24% of v7's wavefronts, so that 0.81x was all that there is; and the loads of a tile's first k, which cross the loop's end, are compiled one float at a time, 24 loads and wavefronts where six loads and 12 wavefronts would do. v9 writes its loads as float4"
+learned = "0.88x. The copies into the tiles were 24% of v7's wavefronts, so that 0.81x was all that there is; and the loads of a tile's first k, which cross the loop's end, are compiled one float at a time, 24 loads and wavefronts where six loads and 12 wavefronts would do. v19 writes its loads as float4"
 
 [[expect]]
 counter = "instructions"

@@ -75,6 +75,9 @@ def verdict(change: str, old: Number | None, new: Number | None, counter: str = 
         ("down", 1000, 500, "confirmed"),
         ("same", 1000, 1000, "confirmed"),
         ("same", 1000, 2000, "refuted"),
+        ("same", 100_000, 100_049, "confirmed"),  # shown as ±0%
+        ("same", 100_000, 100_051, "refuted"),
+        ("same", 0, 1, "refuted"),
         ("down", None, 500, "inconclusive"),
         ("down", 1000, None, "inconclusive"),
         (">= 0.9 of peak", 1000, 950, "inconclusive"),  # no percentage of a peak

@@ -186,6 +186,8 @@ def _decide(
 ) -> tuple[Verdict, str]:
     form, number = prediction.form, prediction.number
     if form == "same":
+        if moved and relative(old, new) == "±0%":
+            return "confirmed", "it moved by less than 0.05%"
         return ("refuted", "it moved") if moved else ("confirmed", "it did not leave its noise")
     if form in ("up", "down"):
         if not moved:
