@@ -28,8 +28,17 @@ PARENTS = {"v5": "v3", "v6": "v4", "v9": "v22"}
 # On the warpgroups of compute capability 9.0, what is for small matrices, and the small steps from
 # v8 to v9; and whose step each is.
 LATER = {
-    **{"v11": "v10", "v12": "v11", "v13": "v11", "v14": "v9", "v15": "v10", "v16": "v13"},
-    **{"v17": "v8", "v18": "v17", "v19": "v18", "v22": "v19", "v23": "v9"},
+    "v11": "v10",
+    "v12": "v11",
+    "v13": "v11",
+    "v14": "v9",
+    "v15": "v10",
+    "v16": "v13",
+    "v17": "v8",
+    "v18": "v17",
+    "v19": "v18",
+    "v22": "v19",
+    "v23": "v9",
 }
 # Registers that keep as many threads on an SM as the rung means to have there.
 REGISTERS = {
