@@ -10,6 +10,7 @@ from tests.study_maker import Maker
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
 from workbench.engines.host.presence import Where
+from workbench.errors import KernelError
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -19,10 +20,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 def test_a_kernel_sees_the_members_it_was_given(
     gpu: Gpu, maker: Maker, launched: str, sign: str, right: bool
 ) -> None:
+    (maker.project.root / "workbench.toml").write_text('default_study = "s"\n')
     maker.write("study.py", STUDY)
     text = VERSION.replace("args = [", f"{launched}args = [", 1).replace("char(-1)", sign)
     maker.write("v0.cu", text)
     experiment = experiment_within(maker.project, "s", Where(arch=presence.arch_of(gpu)))
     subject = experiment.subject(experiment.study.version("v0"), experiment.study.problem())
     (verdict,) = experiment.verify([subject])
-    assert (verdict.error is None) == right
+    assert verdict.error is None if right else isinstance(verdict.error, KernelError)
