@@ -88,6 +88,7 @@ test-gpu: $(VENV)/.dev $(VENV)/.gpu ## The tests that need a GPU, ncu and comput
 
 docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/counters.py > docs/counters.md
+	$(BIN)/python docs/swizzles.py > docs/ladders/swizzles.md
 	$(BIN)/python docs/tables.py
 
 screenshots: $(VENV)/.dev ## Pictures of the report in a real browser, into docs/images/

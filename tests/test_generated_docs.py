@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import tables
+from docs import swizzles, tables
 from docs.counters import counters_page
 from workbench.counters import catalog
 from workbench.store import Store
@@ -24,6 +24,31 @@ def test_the_counter_page_names_every_counter_and_its_documentation() -> None:
     for counter in catalog():
         assert f"### `{counter.id}`" in page and counter.meaning in page
         assert all(f"`{name}`" in page for name in counter.names)
+
+
+def test_the_page_of_swizzles_is_up_to_date(repo: Path) -> None:
+    written = (repo / "docs" / "ladders" / "swizzles.md").read_text(encoding="utf-8")
+    assert written == swizzles.swizzle_page(), "run: make docs"
+
+
+@pytest.mark.parametrize("layout", swizzles.LAYOUTS, ids=lambda layout: layout.title)
+def test_a_drawing_is_of_a_kernels_own_rule(repo: Path, layout: swizzles.Layout) -> None:
+    assert layout.written in (repo / "kernels" / layout.file).read_text(encoding="utf-8")
+    wanted = swizzles.read_together(layout)
+    assert (
+        swizzles.wavefronts(layout.plain, wanted) > swizzles.wavefronts(layout.place, wanted) == 1
+    )
+    # Nothing lies where something else does.
+    places = {layout.place(row, chunk) for row in range(8) for chunk in range(layout.chunks)}
+    assert len(places) == 8 * layout.chunks
+
+
+def test_the_copy_engine_has_the_first_two_rules() -> None:
+    for layout, bytes_ in zip(swizzles.LAYOUTS, (128, 64), strict=False):
+        engine = swizzles.by_engine(bytes_)
+        for row in range(32):
+            for chunk in range(layout.chunks):
+                assert engine(row, chunk) == layout.place(row, chunk)
 
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
