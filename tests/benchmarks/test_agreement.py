@@ -202,7 +202,9 @@ def test_recorded_profiles_of_the_shipped_studies_agree(study: str, part: int) -
                 # A small sample knows lines at the grid's edges badly, totals well.
                 assert abs(column.deviation or 0.0) <= 0.02, (entry.version, name, column.apart)
                 if one.sampled == 1:
-                    assert not column.apart, (entry.version, column.apart)
+                    # But for lines that the emulator itself marks (blocks that wait for others).
+                    chance = column.timed - column.timed_same
+                    assert len(column.apart) == chance, (entry.version, column.apart)
     assert lines >= 5
 
 

@@ -60,6 +60,7 @@ BLIND = {f"conv2d_half/v{number}..v{number + 1}" for number in range(12, 18)} | 
 BLIND |= {"conv2d/v11..v13", "conv2d/v13..v14", "conv2d/v14..v15", "conv2d_tile/v7..v9"}
 BLIND |= {"conv2d_direct/v5..v7", "conv2d_direct/v7..v8", "scale_add/v2..v4"}
 BLIND |= {"conv2d_tile/v7..v10", "conv2d_tile/v10..v11", "conv2d/v10..v16"}
+BLIND |= {f"sgemm/{step}" for step in ("v8..v17", "v17..v18", "v18..v19", "v19..v22", "v9..v23")}
 
 #: Labelled blind as well, and told worse at first: it must not get worse again.
 BLIND_WORSE = {f"conv2d_int8/v{number}..v{number + 1}" for number in range(15, 22)} | {
