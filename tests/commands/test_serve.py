@@ -168,6 +168,21 @@ def test_a_folder_is_recalled_once_while_a_page_of_it_is_open(
     assert recalled == [{"s"}, {"s"}] and read == 2 * [0, 1, 2]
 
 
+def test_what_cannot_be_read_ahead_does_not_end_the_watch(project: Path) -> None:
+    class Plan:
+        @staticmethod
+        def recall(_: frozenset[str]) -> Iterator[None]:
+            yield
+            raise OSError("the disk is gone")
+
+    (project / "page.html").write_text("page")
+    with listening(project, "127.0.0.1", 0) as server:
+        rest = _Rest(cast(ReportPlan, Plan()), server)
+        with server.opened("/page.html"):
+            rest(0.05)
+            rest(0.05)
+
+
 def test_without_a_watch_pages_do_not_listen(project: Path) -> None:
     serving = Serving(project, "--no-watch")
     try:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from workbench.views.html.site import Audience
 
 
-#: Profiles that are remembered while the report is watched: those of a long ladder.
+#: Profiles that are remembered while the report is watched: of a long ladder, and of its
+#: study on other problems, which an edit of a source asks for as well.
 _REMEMBERED = 64
 
 

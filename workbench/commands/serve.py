@@ -101,8 +101,12 @@ class _Rest:
         if new := folders - self._known:
             self._reading = chain(self._reading, self._plan.recall(new))
         self._known = folders
-        while time.monotonic() < end and next(self._reading, self) is None:
-            pass
+        try:
+            while time.monotonic() < end and next(self._reading, self) is None:
+                pass
+        except Exception:
+            # Nobody asked for it: what is wrong is told where pages are written.
+            self._reading = iter(())
         time.sleep(max(0.0, end - time.monotonic()))
 
 
