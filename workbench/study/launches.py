@@ -49,6 +49,11 @@ class BufferArg(Record, frozen=True, tag="buffer"):
 
     name: str
 
+    @property
+    def ctype(self) -> str:
+        """What `format_of` calls it."""
+        return "pointer"
+
 
 class ScalarArg(Record, frozen=True, tag="scalar"):
     """A number passed by value; `ctype` is a key of `CTYPES`."""
@@ -64,6 +69,13 @@ class StructArg(Record, frozen=True, tag="struct"):
 
 
 Argument = BufferArg | ScalarArg | StructArg | TensorMapArg
+
+
+def members_of(
+    argument: BufferArg | ScalarArg | StructArg,
+) -> tuple[BufferArg | ScalarArg, ...]:
+    """A struct's members; any other argument is its own only one."""
+    return argument.members if isinstance(argument, StructArg) else (argument,)
 
 
 class ResolvedLaunch(Record, frozen=True):

@@ -21,9 +21,9 @@ from workbench.study.launches import (
     Argument,
     BufferArg,
     ResolvedLaunch,
-    ScalarArg,
     StructArg,
     format_of,
+    members_of,
 )
 from workbench.study.scope import Key
 from workbench.study.tensormaps import TensorMapArg
@@ -102,9 +102,7 @@ def parameter_bytes(ptx: str, kernel: str) -> tuple[int, ...] | None:
 def _bytes(argument: Argument) -> int:
     if isinstance(argument, TensorMapArg):
         return _TENSOR_MAP_BYTES
-    members = argument.members if isinstance(argument, StructArg) else (argument,)
-    kinds = [each.ctype if isinstance(each, ScalarArg) else "pointer" for each in members]
-    return calcsize(f"@{format_of(kinds)}")
+    return calcsize(f"@{format_of([each.ctype for each in members_of(argument)])}")
 
 
 def misread(

@@ -25,7 +25,7 @@ from workbench.engines.host.job import BufferSpec, Executable
 from workbench.errors import UsageError
 from workbench.model import Number, Problem
 from workbench.study.fills import ResolvedFill
-from workbench.study.launches import ResolvedLaunch, ScalarArg, StructArg, format_of
+from workbench.study.launches import ResolvedLaunch, ScalarArg, format_of, members_of
 from workbench.study.tensormaps import TensorMapArg
 
 Step = tuple[str, Callable[[], None]]
@@ -137,8 +137,8 @@ class CudaProgram:
                 cells.append(self._tensor_map(argument, buffers[argument.buffer]))
                 mapped = True
                 continue
-            members = argument.members if isinstance(argument, StructArg) else (argument,)
-            form = format_of([m.ctype if isinstance(m, ScalarArg) else "pointer" for m in members])
+            members = members_of(argument)
+            form = format_of([each.ctype for each in members])
             own = [
                 m.value if isinstance(m, ScalarArg) else buffers[m.name].address for m in members
             ]
