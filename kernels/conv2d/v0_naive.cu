@@ -8,12 +8,14 @@ requires_why = "its indices are 32-bit integers"
 kernel = "conv2d"
 grid   = ["cdiv(OH * OW, 256)", "K", "N"]
 block  = [256]
-args   = ["x", "w", "y", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]
+args   = ["x", "w", "y", ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]]
 --- */
+#include "layer.cuh"
 
 extern "C" __global__ void conv2d(const float* __restrict__ x, const float* __restrict__ w,
-                                  float* __restrict__ y, int C, int H, int W, int K, int R, int S,
-                                  int U, int V, int P, int Q, int OH, int OW) {
+                                  float* __restrict__ y, Layer layer) {
+    const int C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R, S = layer.S,
+              U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH, OW = layer.OW;
     const int at = blockIdx.x * blockDim.x + threadIdx.x;
     const int k = blockIdx.y, n = blockIdx.z;
     if (at >= OH * OW) return;

@@ -24,7 +24,11 @@ args   = ["w", "turned", "K", "D", "cdiv(K, 128) * 128", "cdiv(D, BK) * BK"]
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 64)", "cdiv(K, 128)"]
 block  = [128]
-args   = ["x", "turned", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"]
+args   = [
+    "x", "turned", "y",
+    ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"],
+    ["4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"],
+]
 
 [[expect]]
 counter = "blocks"
@@ -35,7 +39,7 @@ why     = "half as many outputs each"
 counter = "barrier_stall"
 change  = "down"
 why     = "a barrier holds up four warps, every 16 taps, instead of eight every 8"
-learned = "0.18 → 0.22 cycles per instruction, within the noise of so small a stall. Half as many barriers are each waited for more than twice as long, 279 cycles instead of 113; presumably warps drift apart further in 16 taps. The gain is elsewhere: SMs stand idle for 4% of the time instead of 8%, and issue 3.37 instructions per cycle instead of 3.19 while they work"
+learned = "0.18 → 0.26 cycles per instruction. Half as many barriers are each waited for almost three times as long, 326 cycles instead of 112; presumably warps drift apart further in 16 taps. The gain is elsewhere: SMs stand idle for 4% of the time instead of 8%, and issue 3.37 instructions per cycle instead of 3.19 while they work"
 
 [[expect]]
 counter = "global_load_requests"
@@ -47,10 +51,12 @@ counter = "duration"
 change  = "down"
 why     = "four blocks that are out of step cover each other's barriers, starts and ends better than two"
 --- */
-#define BM 128  // filters a block
-#define BN 64   // outputs a block
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 64;   // outputs a block
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // What a block shares.
 struct Tiles {
@@ -105,9 +111,10 @@ extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__
 template <bool INSIDE>
 __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__ x,
                                          const float* __restrict__ turned, float* __restrict__ y,
-                                         int N, int C, int H, int W, int K, int R, int S, int U,
-                                         int V, int P, int Q, int OH, int OW, int next_r,
-                                         int next_s, int next) {
+                                         Layer layer, Step next) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     auto& ws = tiles.ws;
     auto& xs = tiles.xs;
     int4* windows = tiles.windows;
@@ -154,7 +161,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
                                    unsigned(window.z + s) < unsigned(W));
                 }
             }
-            r += next_r, s += next_s, offset += next;
+            r += next.r, s += next.s, offset += next.offset;
             if (s >= S) s -= S, ++r, offset += W - S;
             if (r >= R) r -= R, offset += (H - R) * W;
         }
@@ -230,13 +237,10 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 // Four blocks of 128 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(128, 4)
 conv2d(const float* __restrict__ x, const float* __restrict__ turned, float* __restrict__ y,
-       int N, int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
-       int next_r, int next_s, int next) {
+       Layer layer, Step next) {
     __shared__ Tiles tiles;
-    if (P == 0 && Q == 0 && C * R * S % BK == 0)
-        convolve<true>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
-                       next_s, next);
+    if (layer.P == 0 && layer.Q == 0 && layer.C * layer.R * layer.S % BK == 0)
+        convolve<true>(tiles, x, turned, y, layer, next);
     else
-        convolve<false>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
-                        next_s, next);
+        convolve<false>(tiles, x, turned, y, layer, next);
 }

@@ -13,7 +13,11 @@ STAGES = 3
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 64)", "cdiv(K, 128)"]
 block  = [128]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"]
+args   = [
+    "x", "w", "y",
+    ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"],
+    ["4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"],
+]
 
 [[expect]]
 counter = "tensor_utilization"
@@ -40,10 +44,12 @@ counter = "duration"
 change  = "< 0.8x"
 why     = "tensor cores do TF32 at seven times the rate of the FMA pipe, and need three products and the splitting for one"
 --- */
-#define BM 128  // filters a block
-#define BN 64   // outputs a block
-#define WM 32   // filters a warp
-#define WN 64   // outputs a warp
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 64;   // outputs a block
+constexpr int WM = 32;   // filters a warp
+constexpr int WN = 64;   // outputs a warp
 
 // What a block shares.
 struct Tiles {
@@ -110,10 +116,11 @@ __device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4],
 // one and is never stored: nothing has to be checked.
 template <bool INSIDE>
 __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__ x,
-                                         const float* __restrict__ w, float* __restrict__ y, int N,
-                                         int C, int H, int W, int K, int R, int S, int U, int V,
-                                         int P, int Q, int OH, int OW, int next_r, int next_s,
-                                         int next) {
+                                         const float* __restrict__ w, float* __restrict__ y,
+                                         Layer layer, Step next) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     auto& ws = tiles.ws;
     auto& xs = tiles.xs;
     int4* windows = tiles.windows;
@@ -176,7 +183,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
                                    unsigned(window.z + s) < unsigned(W));
                 }
             }
-            r += next_r, s += next_s, offset += next;
+            r += next.r, s += next.s, offset += next.offset;
             if (s >= S) s -= S, ++r, offset += W - S;
             if (r >= R) r -= R, offset += (H - R) * W;
         }
@@ -263,14 +270,11 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 
 // Four blocks of 128 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(128, 4)
-conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N,
-       int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
-       int next_r, int next_s, int next) {
+conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+       Layer layer, Step next) {
     __shared__ Tiles tiles;
-    if (P == 0 && Q == 0 && C * R * S % BK == 0)
-        convolve<true>(tiles, x, w, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r, next_s,
-                       next);
+    if (layer.P == 0 && layer.Q == 0 && layer.C * layer.R * layer.S % BK == 0)
+        convolve<true>(tiles, x, w, y, layer, next);
     else
-        convolve<false>(tiles, x, w, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r, next_s,
-                        next);
+        convolve<false>(tiles, x, w, y, layer, next);
 }

@@ -24,7 +24,11 @@ args   = ["w", "turned", "K", "D", "cdiv(K, 128) * 128", "cdiv(D, BK) * BK"]
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 64)", "cdiv(K, 128)"]
 block  = [128]
-args   = ["x", "turned", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"]
+args   = [
+    "x", "turned", "y",
+    ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"],
+    ["4 // S % R", "4 % S", "(4 // (R * S) * H + 4 // S % R) * W + 4 % S"],
+]
 
 [[expect]]
 counter = "instructions"
@@ -40,17 +44,19 @@ why     = "the arithmetic is the same"
 counter = "no_instruction"
 change  = "down"
 why     = "all blocks of the first wave come to code that nobody has fetched before at the same time, and it was 45 KB"
-learned = "0.108 → 0.057 cycles per instruction in the largest layer, and 0.747 → 0.313 in the smallest, which it was said of: 16.8% of its samples became 8.1%"
+learned = "0.090 → 0.054 cycles per instruction in the largest layer, and 0.873 → 0.305 in the smallest, which it was said of: 16.2% of its samples became 8.7%"
 
 [[expect]]
 counter = "duration"
 change  = "down"
 why     = "it weighs most where a block does little else: some percent of the smallest layer, hardly any of the largest"
 --- */
-#define BM 128  // filters a block
-#define BN 64   // outputs a block
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 64;   // outputs a block
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // What a block shares.
 struct Tiles {
@@ -105,9 +111,10 @@ extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__
 template <bool INSIDE>
 __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__ x,
                                          const float* __restrict__ turned, float* __restrict__ y,
-                                         int N, int C, int H, int W, int K, int R, int S, int U,
-                                         int V, int P, int Q, int OH, int OW, int next_r,
-                                         int next_s, int next) {
+                                         Layer layer, Step next) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     auto& ws = tiles.ws;
     auto& xs = tiles.xs;
     int4* windows = tiles.windows;
@@ -154,7 +161,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
                                    unsigned(window.z + s) < unsigned(W));
                 }
             }
-            r += next_r, s += next_s, offset += next;
+            r += next.r, s += next.s, offset += next.offset;
             if (s >= S) s -= S, ++r, offset += W - S;
             if (r >= R) r -= R, offset += (H - R) * W;
         }
@@ -236,13 +243,10 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 // Four blocks of 128 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(128, 4)
 conv2d(const float* __restrict__ x, const float* __restrict__ turned, float* __restrict__ y,
-       int N, int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
-       int next_r, int next_s, int next) {
+       Layer layer, Step next) {
     __shared__ Tiles tiles;
-    if (P == 0 && Q == 0 && C * R * S % BK == 0)
-        convolve<true>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
-                       next_s, next);
+    if (layer.P == 0 && layer.Q == 0 && layer.C * layer.R * layer.S % BK == 0)
+        convolve<true>(tiles, x, turned, y, layer, next);
     else
-        convolve<false>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
-                        next_s, next);
+        convolve<false>(tiles, x, turned, y, layer, next);
 }

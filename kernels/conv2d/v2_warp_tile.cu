@@ -9,7 +9,7 @@ requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 16)", "cdiv(K, 16)"]
 block  = [256]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]
+args   = ["x", "w", "y", ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]]
 
 [[expect]]
 counter = "shared_wavefronts"
@@ -26,11 +26,15 @@ counter = "duration"
 change  = "< 1.05x"
 why     = "nothing that binds is changed: the 4×8 pays once a thread has more than one output"
 --- */
-#define T 16  // filters and outputs a block, and depth of a tile
+#include "layer.cuh"
+
+constexpr int T = 16;  // filters and outputs a block, and depth of a tile
 
 extern "C" __global__ void conv2d(const float* __restrict__ x, const float* __restrict__ w,
-                                  float* __restrict__ y, int N, int C, int H, int W, int K, int R,
-                                  int S, int U, int V, int P, int Q, int OH, int OW) {
+                                  float* __restrict__ y, Layer layer) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     __shared__ float ws[T][T];  // ws[filter][tap]
     __shared__ float xs[T][T];  // xs[tap][output]
     const int depth = C * R * S, outputs = N * OH * OW;

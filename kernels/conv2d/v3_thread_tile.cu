@@ -9,7 +9,7 @@ requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 64)", "cdiv(K, 64)"]
 block  = [256]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]
+args   = ["x", "w", "y", ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]]
 
 [[expect]]
 counter = "shared_wavefronts"
@@ -42,15 +42,19 @@ counter = "duration"
 change  = "< 0.5x"
 why     = "the shared loads bound v2, and two thirds of them are gone"
 --- */
-#define BM 64  // filters a block
-#define BN 64  // outputs a block
-#define BK 16  // depth of a tile
-#define TM 4   // filters a thread
-#define TN 4   // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 64;  // filters a block
+constexpr int BN = 64;  // outputs a block
+constexpr int BK = 16;  // depth of a tile
+constexpr int TM = 4;   // filters a thread
+constexpr int TN = 4;   // outputs a thread
 
 extern "C" __global__ void conv2d(const float* __restrict__ x, const float* __restrict__ w,
-                                  float* __restrict__ y, int N, int C, int H, int W, int K, int R,
-                                  int S, int U, int V, int P, int Q, int OH, int OW) {
+                                  float* __restrict__ y, Layer layer) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     __shared__ float ws[BM][BK];  // ws[filter][tap]
     __shared__ float xs[BK][BN];  // xs[tap][output]
     const int depth = C * R * S, outputs = N * OH * OW;

@@ -9,7 +9,7 @@ requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 128)", "cdiv(K, 128)"]
 block  = [256]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]
+args   = ["x", "w", "y", ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]]
 
 [[expect]]
 counter = "shared_loads"
@@ -41,16 +41,21 @@ counter = "duration"
 change  = "down"
 why     = "fewer loads of either kind for each product"
 --- */
-#define BM 128  // filters a block
-#define BN 128  // outputs a block
-#define BK 8    // depth of a tile
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 128;  // outputs a block
+constexpr int BK = 8;    // depth of a tile
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // Two blocks of 256 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(256, 2)
-conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N,
-       int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW) {
+conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+       Layer layer) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     __shared__ float ws[BK][BM];  // ws[tap][filter]
     __shared__ float xs[BK][BN];  // xs[tap][output]
     const int depth = C * R * S, outputs = N * OH * OW;

@@ -9,7 +9,7 @@ requires_why = "its indices are 32-bit integers, up to the end of the last tile"
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 128)", "cdiv(K, 128)"]
 block  = [256]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]
+args   = ["x", "w", "y", ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"]]
 
 [[expect]]
 counter = "shared_wavefronts_excess"
@@ -40,13 +40,15 @@ why     = "four weights per load"
 counter = "duration"
 change  = "< 0.8x"
 why     = "shared memory was v4's busiest unit"
-learned = "0.89x. Its wavefronts fell by 63% and the L1 from 64% to 31% of its peak, but instructions by 2% only. The divisions that find a tap's channel, row and column are 216 M of the 946 M that are left and take 26% of the warp samples, and the loads behind them are waited for as before (Long scoreboard 1.00 → 0.95 cycles per instruction): v6 takes up both, and gains twice as much"
+learned = "0.85x. Its wavefronts fell by 63% and the L1 from 60% to 30% of its peak, but instructions by 4% only. The divisions that find a tap's channel, row and column are 229 M of the 956 M that are left and take 31% of the warp samples, and the loads behind them are waited for as before (Long scoreboard 1.30 → 0.98 cycles per instruction): v6 takes up both, and gains twice as much"
 --- */
-#define BM 128  // filters a block
-#define BN 128  // outputs a block
-#define BK 8    // depth of a tile
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 128;  // outputs a block
+constexpr int BK = 8;    // depth of a tile
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // The first `left` of four neighbouring floats, zeros for the rest: rows that are not
 // aligned to 16 bytes, and the ends of those that are.
@@ -61,8 +63,11 @@ __device__ __forceinline__ float4 load_tail(const float* from, int left) {
 
 // Two blocks of 256 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(256, 2)
-conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N,
-       int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW) {
+conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+       Layer layer) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     // Four floats of padding: lanes that store two groups of taps of 16 filters meet 32 banks.
     __shared__ __align__(16) float ws[BK][BM + 4];  // ws[tap][filter]
     __shared__ __align__(16) float xs[BK][BN];      // xs[tap][output]
@@ -72,6 +77,7 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
 
     // Loading: four weights of one filter, and four pixels of the window of one output.
     const int w_row = tid / (BK / 4), w_tap = tid % (BK / 4) * 4;
+    const int w_end = first_row + w_row < K ? depth - w_tap : 0;  // of its filter, from w_tap on
     // Four weights at once need an address of 16 bytes: so a filter must be a multiple of four.
     const bool w_wide = depth % 4 == 0;
     const int x_tap = tid / BN, x_col = tid % BN;
@@ -88,7 +94,7 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
     float sum[TM][TN] = {};
 
     for (int t = 0; t < depth; t += BK) {
-        const int left_over = first_row + w_row < K ? depth - (t + w_tap) : 0;
+        const int left_over = w_end - t;
         const float* from = &w[(first_row + w_row) * depth + t + w_tap];
         const float4 taps = w_wide && left_over >= 4 ? *reinterpret_cast<const float4*>(from)
                                                      : load_tail(from, left_over);

@@ -12,7 +12,11 @@ BK = 8
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 128)", "cdiv(K, 128)"]
 block  = [256]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "BK // S % R", "BK % S", "(BK // (R * S) * H + BK // S % R) * W + BK % S"]
+args   = [
+    "x", "w", "y",
+    ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"],
+    ["BK // S % R", "BK % S", "(BK // (R * S) * H + BK // S % R) * W + BK % S"],
+]
 
 [[expect]]
 counter = "instructions"
@@ -44,10 +48,12 @@ counter = "duration"
 change  = "< 0.9x"
 why     = "loading, dividing and multiplying took turns"
 --- */
-#define BM 128  // filters a block
-#define BN 128  // outputs a block
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 128;  // outputs a block
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // The first `left` of four neighbouring floats, zeros for the rest: rows that are not
 // aligned to 16 bytes, and the ends of those that are.
@@ -62,9 +68,11 @@ __device__ __forceinline__ float4 load_tail(const float* from, int left) {
 
 // Two blocks of 256 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(256, 2)
-conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N,
-       int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
-       int next_r, int next_s, int next) {
+conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+       Layer layer, Step next) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     // Four floats of padding: lanes that store two groups of taps of 16 filters meet 32 banks.
     __shared__ __align__(16) float ws[2][BK][BM + 4];  // ws[buffer][tap][filter]
     __shared__ __align__(16) float xs[2][BK][BN];      // xs[buffer][tap][output]
@@ -77,6 +85,7 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
 
     // Loading: four weights of one filter, and one tap of four outputs; a tap a warp.
     const int w_row = tid / (BK / 4), w_tap = tid % (BK / 4) * 4;
+    const int w_end = first_row + w_row < K ? depth - w_tap : 0;  // of its filter, from w_tap on
     // Four weights at once need an address of 16 bytes: so a filter must be a multiple of four.
     const bool w_wide = depth % 4 == 0;
     if (tid < BN) {
@@ -93,7 +102,7 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
     float4 taps;
     float pixels[BN / 32];
     auto load = [&](int t) {
-        const int left_over = first_row + w_row < K ? depth - (t + w_tap) : 0;
+        const int left_over = w_end - t;
         const float* from = &w[(first_row + w_row) * depth + t + w_tap];
         taps = w_wide && left_over >= 4 ? *reinterpret_cast<const float4*>(from)
                                         : load_tail(from, left_over);
@@ -105,7 +114,7 @@ conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restri
                             ? x[window.x + offset]
                             : 0.0f;
         }
-        r += next_r, s += next_s, offset += next;
+        r += next.r, s += next.s, offset += next.offset;
         if (s >= S) s -= S, ++r, offset += W - S;
         if (r >= R) r -= R, offset += (H - R) * W;
     };

@@ -13,7 +13,11 @@ STAGES = 3
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 128)", "cdiv(K, 128)"]
 block  = [256]
-args   = ["x", "w", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "BK // S % R", "BK % S", "(BK // (R * S) * H + BK // S % R) * W + BK % S"]
+args   = [
+    "x", "w", "y",
+    ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"],
+    ["BK // S % R", "BK % S", "(BK // (R * S) * H + BK // S % R) * W + BK % S"],
+]
 
 [[expect]]
 counter = "instructions"
@@ -39,12 +43,14 @@ why     = "the multiply-adds are v7's"
 counter = "duration"
 change  = "< 0.95x"
 why     = "a scheduler issues one instruction per cycle at best, and more than one in four of v7's was no multiply-add; of v8's it is one in five"
-learned = "0.88x; in the smallest layer of the sweep, c32_h64_k128, only 0.98x. Instructions fall by 8% there too, but to fetch them takes 21 M warp cycles where v7 took 2 M (No instruction 0.03 → 0.46 cycles per instruction). In the large layer it is 38 M instead of 20 M, the same 18 M more in sixteen times the work: presumably the first fetch of a longer program"
+learned = "0.88x; in the smallest layer of the sweep, c32_h64_k128, only 0.99x. Instructions fall by 8% there too, but to fetch them takes 25 M warp cycles where v7 took 2 M (No instruction 0.03 → 0.56 cycles per instruction). In the large layer it is 42 M instead of 16 M, about as many more in sixteen times the work: presumably the first fetch of a longer program"
 --- */
-#define BM 128  // filters a block
-#define BN 128  // outputs a block
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 128;  // outputs a block
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // What a block shares.
 struct Tiles {
@@ -75,10 +81,11 @@ __device__ __forceinline__ void copy_float(float* to, const float* from) {
 // one and is never stored: nothing has to be checked.
 template <bool INSIDE>
 __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__ x,
-                                         const float* __restrict__ w, float* __restrict__ y, int N,
-                                         int C, int H, int W, int K, int R, int S, int U, int V,
-                                         int P, int Q, int OH, int OW, int next_r, int next_s,
-                                         int next) {
+                                         const float* __restrict__ w, float* __restrict__ y,
+                                         Layer layer, Step next) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     auto& ws = tiles.ws;
     auto& xs = tiles.xs;
     int4* windows = tiles.windows;
@@ -129,7 +136,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
                                unsigned(window.z + s) < unsigned(W));
             }
         }
-        r += next_r, s += next_s, offset += next;
+        r += next.r, s += next.s, offset += next.offset;
         if (s >= S) s -= S, ++r, offset += W - S;
         if (r >= R) r -= R, offset += (H - R) * W;
     };
@@ -203,14 +210,11 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 
 // Two blocks of 256 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(256, 2)
-conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N,
-       int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
-       int next_r, int next_s, int next) {
+conv2d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+       Layer layer, Step next) {
     __shared__ Tiles tiles;
-    if (P == 0 && Q == 0 && C * R * S % BK == 0)
-        convolve<true>(tiles, x, w, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r, next_s,
-                       next);
+    if (layer.P == 0 && layer.Q == 0 && layer.C * layer.R * layer.S % BK == 0)
+        convolve<true>(tiles, x, w, y, layer, next);
     else
-        convolve<false>(tiles, x, w, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r, next_s,
-                        next);
+        convolve<false>(tiles, x, w, y, layer, next);
 }

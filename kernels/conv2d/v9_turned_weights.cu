@@ -24,13 +24,17 @@ args   = ["w", "turned", "K", "D", "cdiv(K, 128) * 128", "cdiv(D, BK) * BK"]
 kernel = "conv2d"
 grid   = ["cdiv(N * OH * OW, 128)", "cdiv(K, 128)"]
 block  = [256]
-args   = ["x", "turned", "y", "N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW", "BK // S % R", "BK % S", "(BK // (R * S) * H + BK // S % R) * W + BK % S"]
+args   = [
+    "x", "turned", "y",
+    ["N", "C", "H", "W", "K", "R", "S", "U", "V", "P", "Q", "OH", "OW"],
+    ["BK // S % R", "BK % S", "(BK // (R * S) * H + BK // S % R) * W + BK % S"],
+]
 
 [[expect]]
 counter = "instructions"
 change  = "< 0.97x"
 why     = "one copy of 16 bytes for four of four, with one address instead of four"
-learned = "−2.5%. 18.3 M are gone, five for each of the 3.4 M copies that are saved, and that is an eighth of all that is no multiply-add. But four fifths of v8's 730 M are multiply-adds, and the bound asked for 3% of them too"
+learned = "−2.5%. 18.4 M are gone, five for each of the 3.4 M copies that are saved, and that is an eighth of all that is no multiply-add. But four fifths of v8's 730 M are multiply-adds, and the bound asked for 3% of them too"
 
 [[expect]]
 counter = "global_load_requests"
@@ -51,12 +55,14 @@ why     = "the turned weights are written once"
 counter = "duration"
 change  = "down"
 why     = "at 37.5 G operations the other launch is 2 of 900 us; where all takes 70 us it is a part that counts"
-learned = "it takes 2.8 of 928 µs; in c32_h64_k128 2.5 of 74.7 µs, more than the 1.9 µs that turned filters gain there"
+learned = "it takes 2.8 of 928 µs; in c32_h64_k128 2.6 of 74.4 µs, more than the 2.4 µs that turned filters gain there"
 --- */
-#define BM 128  // filters a block
-#define BN 128  // outputs a block
-#define TM 8    // filters a thread
-#define TN 8    // outputs a thread
+#include "layer.cuh"
+
+constexpr int BM = 128;  // filters a block
+constexpr int BN = 128;  // outputs a block
+constexpr int TM = 8;    // filters a thread
+constexpr int TN = 8;    // outputs a thread
 
 // What a block shares.
 struct Tiles {
@@ -111,9 +117,10 @@ extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__
 template <bool INSIDE>
 __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__ x,
                                          const float* __restrict__ turned, float* __restrict__ y,
-                                         int N, int C, int H, int W, int K, int R, int S, int U,
-                                         int V, int P, int Q, int OH, int OW, int next_r,
-                                         int next_s, int next) {
+                                         Layer layer, Step next) {
+    const int N = layer.N, C = layer.C, H = layer.H, W = layer.W, K = layer.K, R = layer.R,
+              S = layer.S, U = layer.U, V = layer.V, P = layer.P, Q = layer.Q, OH = layer.OH,
+              OW = layer.OW;
     auto& ws = tiles.ws;
     auto& xs = tiles.xs;
     int4* windows = tiles.windows;
@@ -157,7 +164,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
                                unsigned(window.z + s) < unsigned(W));
             }
         }
-        r += next_r, s += next_s, offset += next;
+        r += next.r, s += next.s, offset += next.offset;
         if (s >= S) s -= S, ++r, offset += W - S;
         if (r >= R) r -= R, offset += (H - R) * W;
     };
@@ -232,13 +239,10 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 // Two blocks of 256 threads on an SM leave 128 registers a thread: enough for 64 sums.
 extern "C" __global__ void __launch_bounds__(256, 2)
 conv2d(const float* __restrict__ x, const float* __restrict__ turned, float* __restrict__ y,
-       int N, int C, int H, int W, int K, int R, int S, int U, int V, int P, int Q, int OH, int OW,
-       int next_r, int next_s, int next) {
+       Layer layer, Step next) {
     __shared__ Tiles tiles;
-    if (P == 0 && Q == 0 && C * R * S % BK == 0)
-        convolve<true>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
-                       next_s, next);
+    if (layer.P == 0 && layer.Q == 0 && layer.C * layer.R * layer.S % BK == 0)
+        convolve<true>(tiles, x, turned, y, layer, next);
     else
-        convolve<false>(tiles, x, turned, y, N, C, H, W, K, R, S, U, V, P, Q, OH, OW, next_r,
-                        next_s, next);
+        convolve<false>(tiles, x, turned, y, layer, next);
 }
