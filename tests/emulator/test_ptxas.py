@@ -16,7 +16,7 @@ from workbench.emulator.ptxas.constants import loads
 from workbench.emulator.ptxas.divergence import fences
 from workbench.emulator.ptxas.folding import Names, folded
 from workbench.emulator.ptxas.predicates import spills
-from workbench.emulator.ptxas.registers import copies, gathered, stored_literals
+from workbench.emulator.ptxas.registers import copies, gathered, stored_literals, wide_literals
 from workbench.emulator.ptxas.unrolling import Unrolled, unrolled
 from workbench.emulator.ptxas.weights import Weights
 
@@ -352,6 +352,51 @@ def test_a_stored_literal_takes_a_register_for_each_word_that_is_not_zero() -> N
     cost = stored_literals(kernel.graph)
     found = [cost.get(id(each), 0) for each in kernel.blocks[0].instrs if each.op == "st"]
     assert found == [2, 0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("mask", "load", "weight"),
+    [
+        ("255", "u8", 0), ("65535", "u16", 0), ("65535", "u8", 0), ("255", "u16", 1),
+        ("127", "u8", 1), ("255", "s8", 1), ("255", "b8", 0),
+    ],
+)  # fmt: skip
+def test_a_mask_of_what_a_narrow_load_left_is_no_instruction(
+    mask: str, load: str, weight: float
+) -> None:
+    kernel = Kernel(
+        START
+        + f"""
+        ld.global.{load} %rs1, [%rd2]; cvt.u32.u16 %r7, %rs1; and.b32 %r8, %r7, {mask};
+        st.global.u32 [%rd2+4], %r8; ret;
+        """
+    )
+    assert kernel.weights()[kernel.at("and.b32")] == weight
+
+
+def test_a_literal_of_doubles_is_two_moves_unless_its_lower_half_is_zero() -> None:
+    # 0.5 is held by the instruction; 0.1 is moved once a block, and before a loop for its body.
+    kernel = Kernel(
+        START
+        + """
+        ld.global.f64 %fd1, [%rd2]; mov.f64 %fd9, 0d3FB999999999999A;
+        mul.f64 %fd2, %fd1, 0d3FE0000000000000; fma.rn.f64 %fd3, %fd2, %fd9, %fd1;
+        add.f64 %fd4, %fd3, 0d3FB999999999999A; add.f32 %f1, %f2, 0f3DCCCCCD;
+        mov.u32 %r7, 0;
+        L1: fma.rn.f64 %fd4, %fd4, 0d3FB999999999999A, 0d3FC999999999999A;
+        add.s32 %r7, %r7, 1; setp.lt.s32 %p1, %r7, %r3; @%p1 bra L1;
+        setp.gt.f64 %p2, %fd4, 0d3FC999999999999A; @%p2 bra L2;
+        st.global.f64 [%rd2], %fd4; L2: ret;
+        """
+    )
+    cost = wide_literals(kernel.graph)
+    found = {
+        each.text: cost[id(each)]
+        for block in kernel.blocks
+        for each in block.every
+        if id(each) in cost
+    }
+    assert sorted(found.values()) == [2, 2, 4], found
 
 
 @pytest.mark.parametrize(

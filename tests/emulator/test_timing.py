@@ -98,6 +98,37 @@ extern "C" __global__ void narrow(int* a) {
   __syncthreads();
   if (threadIdx.x == 0) a[0] = sum;
 }
+extern "C" __global__ void packed(int* a) {
+  if (threadIdx.x % 3 == 0) a[1 + atomicAdd(&a[0], 1)] = 7;
+}
+extern "C" __global__ void packed_by_block(int* a) {
+  __shared__ int mine, first;
+  if (threadIdx.x == 0) mine = 0;
+  __syncthreads();
+  int place = threadIdx.x % 3 == 0 ? atomicAdd(&mine, 1) : -1;
+  __syncthreads();
+  if (threadIdx.x == 0) first = atomicAdd(&a[0], mine);
+  __syncthreads();
+  if (place >= 0) a[1 + first + place] = 7;
+}
+extern "C" __global__ void queue(int* a) {
+  __shared__ int tile;
+  if (threadIdx.x == 0) tile = atomicAdd(&a[0], 1);
+  __syncthreads();
+  if (threadIdx.x < 8) a[8 + tile * 8 + threadIdx.x] = 1;
+}
+extern "C" __global__ void short_queue(int* a) {
+  __shared__ int tile;
+  if (threadIdx.x == 0) tile = atomicAdd(&a[0], 4);
+  __syncthreads();
+  if (threadIdx.x < 4) a[8 + tile + threadIdx.x] = 1;
+}
+extern "C" __global__ void by_rows(int* a, int width) {
+  __shared__ int row;
+  if (threadIdx.x == 0) row = atomicAdd(&a[0], 1);
+  __syncthreads();
+  a[8 + (row * width + threadIdx.x) % 64] = 1;
+}
 """
 
 
@@ -118,10 +149,16 @@ extern "C" __global__ void narrow(int* a) {
         ("until", set()),
         ("own_words", set()),
         ("narrow", set()),
+        ("packed", {"st"}),
+        ("packed_by_block", {"st"}),
+        ("short_queue", {"st"}),
+        ("queue", set()),
+        ("by_rows", set()),
     ],
 )
 def test_what_depends_on_timing(cuda: Compile, kernel: str, timed: set[str]) -> None:
-    _, found = execute(cuda(KERNELS), kernel, {"a": np.zeros(32, "i4")}, ["a"], grid=4, block=64)
+    args: list[str | int] = ["a", 8] if kernel == "by_rows" else ["a"]
+    _, found = execute(cuda(KERNELS), kernel, {"a": np.zeros(128, "i4")}, args, grid=4, block=64)
     ops = {"atom" if row.instr.op == "red" else row.instr.op for row in found.timed}
     assert bool(ops) == bool(timed) and timed <= ops
 

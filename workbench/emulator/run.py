@@ -24,7 +24,7 @@ from workbench.emulator.ptxas import MachineCode, estimate, in_pieces
 from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
-from workbench.emulator.timing import timed_blocks
+from workbench.emulator.timing import timed_blocks, timed_places
 from workbench.emulator.turns import run_in_turns
 from workbench.errors import KernelError
 
@@ -78,8 +78,13 @@ class Outcome:
         geometry = self.launch.geometry
         if geometry.blocks * geometry.warps == 1:
             return []
-        loops = timed_blocks(self.program.graph)
-        return [row for row in self.rows if row.warps and (row.block in loops or row.site.meets)]
+        graph = self.program.graph
+        loops, places = timed_blocks(graph), timed_places(graph)
+        return [
+            row
+            for row in self.rows
+            if row.warps and (row.block in loops or row.site.meets or id(row.instr) in places)
+        ]
 
     @property
     def thread_instructions(self) -> int:

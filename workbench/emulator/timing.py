@@ -4,20 +4,26 @@ Read off the code: loops whose end depends on what an atomic gave back (swaps th
 again, locks) or on a load that may not be kept in a register (waits, look-backs). Everything
 in such a loop counts, and so does what a branch on such a load, or on what a swap or another
 atomic that is no sum found, chooses: who comes first does it. How often it goes round on a chip
-depends on which warps meet; the emulator runs one order of many. Tickets (sums) are left out:
-who draws which is a matter of timing, but each is drawn once.
+depends on which warps meet; the emulator runs one order of many. Tickets (sums) are left out of
+this: who draws which is a matter of timing, but each is drawn once. Where a ticket is a place in
+an array, a warp's elements begin wherever those before it ended, and how many sectors they touch
+is a matter of timing too, unless tickets lie a whole number of sectors apart.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from workbench.emulator.ptx.blocks import BasicBlock, passed_after
 from workbench.emulator.ptx.flow import ControlFlow, arguments, results, walk
-from workbench.emulator.ptx.instructions import Instr, space_of
+from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Reg, Sym, space_of
 
 #: Loads that see what other threads write meanwhile.
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv"))
+#: What gives on a sum or a multiple of what it is given, or chooses one of two.
+_CARRIES = frozenset(("mov", "cvt", "cvta", "add", "sub", "selp", "shfl", "mul", "mad", "shl"))
+_SECTOR = 32
 
 
 def timed_blocks(graph: ControlFlow) -> set[int]:
@@ -29,6 +35,67 @@ def timed_blocks(graph: ControlFlow) -> set[int]:
         if any(_meets(instr, barrier) for instr in _deciding(body, head)):
             out |= {block.index for block in body}
     return out
+
+
+def timed_places(graph: ControlFlow) -> set[int]:
+    """Accesses to global memory, by ``id``, at a place that a ticket decides."""
+    apart: dict[str | tuple[str, int], int] = {}  # what holds tickets: how far apart they lie
+    changed = True
+    while changed:
+        changed = False
+        for _, instr in walk(graph.ordered):
+            found = _apart(instr, apart)
+            if found is None:
+                continue
+            for goal in _variables(instr) if instr.op == "st" else results(instr):
+                now = math.gcd(apart.get(goal, 0), found)
+                changed |= goal not in apart or now != apart[goal]
+                apart[goal] = now
+    return {
+        id(instr)
+        for _, instr in walk(graph.ordered)
+        if instr.op in ("ld", "st", "atom", "red") and space_of(instr) in ("global", "")
+        for operand in instr.operands
+        if isinstance(operand, Addr) and isinstance(operand.base, Reg)
+        if apart.get(operand.base.name, 0) % _SECTOR
+    }
+
+
+def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
+    """How far apart the tickets in a result lie (0: any distance); None: it holds none."""
+    if instr.op == "atom" and _sums(instr):
+        step = instr.operands[-1]
+        return abs(step.bits) if isinstance(step, Imm) else 1
+    if instr.op == "ld":
+        return next((apart[each] for each in _variables(instr) if each in apart), None)
+    if instr.op == "st":
+        value = instr.operands[1]
+        return apart.get(value.name) if isinstance(value, Reg) else None
+    if instr.op not in _CARRIES:
+        return None
+    given = [apart.get(each.name) if isinstance(each, Reg) else None for each in instr.operands[1:]]
+    if all(each is None for each in given):
+        return None
+    if instr.op in ("mul", "mad", "shl"):
+        first, second = instr.operands[1:3]
+        times = second if isinstance(second, Imm) else first if isinstance(first, Imm) else None
+        factor = 0 if times is None else times.bits
+        factor = 2**factor if instr.op == "shl" and times is not None else factor
+        product = math.gcd(*(each for each in given[:2] if each is not None)) * factor
+        held = any(each is not None for each in given[:2])
+        rest = [each for each in given[2:] if each is not None]
+        return math.gcd(*rest, *([product] if held else []))
+    return math.gcd(*(each for each in given if each is not None))
+
+
+def _variables(instr: Instr) -> list[tuple[str, int]]:
+    """What an access to shared memory names: a variable, and a place in it."""
+    return [
+        (operand.base.name, operand.offset)
+        for operand in instr.operands
+        if isinstance(operand, Addr) and isinstance(operand.base, Sym)
+        if space_of(instr) == "shared"
+    ]
 
 
 def _chosen(graph: ControlFlow) -> set[int]:

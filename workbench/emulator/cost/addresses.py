@@ -44,12 +44,16 @@ class GlobalCost(NamedTuple):
 
 
 class SharedCost(NamedTuple):
-    """Sums over warps; `ways` is the worst number of wavefronts of one pass."""
+    """Sums over warps; `ways` is the worst number of wavefronts of one pass.
+
+    `turns` are those of the loop that an atomic is which the chip does not have.
+    """
 
     requests: int
     wavefronts: int
     ideal: int
     ways: int
+    turns: int = 0
 
 
 #: Cost of a request by addresses, active lanes and bytes of a lane.
@@ -235,8 +239,9 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     requests = int(active.any(axis=1).sum())
     lanes = WARP * 4 // width
     bank = addresses // width % lanes
-    total, ideal, ways = 0, 0, 0
+    total, ideal, ways, turns = 0, 0, 0, 0
     while active.any():
+        turns += int(active.any(axis=1).sum())
         load = shared_load_cost(addresses, active, width)
         passes = active.reshape(len(active), -1, lanes).any(axis=2).sum(axis=1)
         wanted = -(-active.sum(axis=1) * width // LINE)
@@ -252,7 +257,7 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
                     active[row, lane] = False
                 taken.add(place)
                 words.add(int(addresses[row, lane]))
-    return SharedCost(requests, total, ideal, ways)
+    return SharedCost(requests, total, ideal, ways, turns)
 
 
 def led(cost: Shared, *, all_there: bool) -> Shared:

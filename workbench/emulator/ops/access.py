@@ -103,7 +103,7 @@ def cost_of(
         cost = function(addresses, mask.arr.reshape(-1, WARP), width)
     total = tuple(value * times for value in cost)
     if isinstance(cost, SharedCost):
-        total = (*total[:3], cost.ways)
+        total = (*total[:3], cost.ways, total[4])
     reach.base.remember(key, total)
     return total
 

@@ -160,9 +160,9 @@ def _charge(write: Access, source: Reach | None, target: Reach, route: Route) ->
         writing = _by_warp(lanes.full(target.mask), lanes)
         if route.past:
             found = bypass_cost(give, take, reading, writing, sized=route.sized)
-            cost = (*found.shared, found.sectors, found.ideal)
+            cost = (*found.shared[:4], found.sectors, found.ideal)
         else:
-            cost = (*copy_cost(give, take, reading, writing, site.width), 0, 0)
+            cost = (*copy_cost(give, take, reading, writing, site.width)[:4], 0, 0)
         target.base.remember(key, cost)
     site.charge_shared(cost[:4])
     if source:

@@ -21,6 +21,8 @@ from workbench.emulator.ptx.flow import (
     walk,
 )
 from workbench.emulator.ptx.instructions import SIZES, Imm, Instr, Operand, Reg, Vec
+from workbench.emulator.ptxas.constants import entries
+from workbench.emulator.ptxas.divergence import innermost
 from workbench.emulator.ptxas.folding import WORDS, Names
 
 #: What can be done under a predicate at no other cost than its own.
@@ -30,6 +32,10 @@ _SIMPLE = frozenset(
         "shl", "shr", "shf", "lop3", "popc", "clz", "brev", "bfe", "prmt", "selp", "cvt", "ld",
     )
 )  # fmt: skip
+
+
+#: What is done to doubles by one instruction with operands of its own.
+_DOUBLES = ("add", "sub", "mul", "fma", "mad", "setp")
 
 
 def copies(graph: ControlFlow) -> dict[int, float]:
@@ -166,6 +172,36 @@ def stored_literals(graph: ControlFlow) -> dict[int, float]:
                 wide = SIZES.get(by[0].parts[-1], 4) == 8
                 count = sum(map(bool, halves if wide else halves[:1]))
                 out[id(instr)] = out.get(id(instr), 0.0) + count
+    return out
+
+
+def wide_literals(graph: ControlFlow) -> dict[int, float]:
+    """What it takes to have double-precision literals in registers, by ``id`` of an instruction.
+
+    An operation on doubles holds the upper half of a literal, and takes the lower half for zero.
+    Any other literal is two moves (UMOV), in each block anew, and before an innermost loop for
+    what is in it. Read off ptxas 13.0, the sines, powers and arc sines of its mathematics library.
+    """
+    made = makers(graph.ordered)
+    loop = innermost(graph)
+    seen: set[tuple[int, bool, int]] = set()
+    out: dict[int, float] = {}
+    for block, instr in walk(graph.ordered):
+        if instr.op not in _DOUBLES or instr.parts[-1] != "f64":
+            continue
+        for operand in instr.operands[1:]:
+            by = made.get(operand.name, []) if isinstance(operand, Reg) else []
+            if len(by) == 1 and by[0].op == "mov":
+                operand = by[0].operands[1]
+            if not isinstance(operand, Imm) or not operand.bits & 0xFFFF_FFFF:
+                continue
+            inside = block.index in loop
+            key = (loop.get(block.index, block.index), inside, operand.bits)
+            if key in seen:
+                continue
+            seen.add(key)
+            for place in entries(graph, key[0]) if inside else [instr]:
+                out[id(place)] = out.get(id(place), 0.0) + 2.0
     return out
 
 

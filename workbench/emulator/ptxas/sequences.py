@@ -20,6 +20,9 @@ ROUTINES = {
 #: The slow path of a float32 quotient by a warp whose lanes come to it with zeros: 29 in the
 #: routine, five around it (recorded on an H200: 14,080 calls of a Fourier transform).
 CALL = 34.0
+#: A turn of the loop that an atomic of floats or of 64 bits is in shared memory: the load, the sum,
+#: the swap (ATOMS.CAST.SPIN), the test for it, of one word or two, and the branch.
+SPIN, WIDE_SPIN = 5.0, 7.0
 #: Of which the reciprocal of the divisor.
 RECIPROCAL = {"s32": 11.0, "u32": 8.0}
 #: Approximations that keep small numbers scale them before and after.

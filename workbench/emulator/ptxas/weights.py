@@ -31,7 +31,13 @@ from workbench.emulator.ptxas.folding import ADDS, LOGIC, WIDE, WORDS, Names, fo
 from workbench.emulator.ptxas.fragments import awaited, fragments
 from workbench.emulator.ptxas.operands import taken
 from workbench.emulator.ptxas.predicates import spills
-from workbench.emulator.ptxas.registers import copies, gathered, overwritten, stored_literals
+from workbench.emulator.ptxas.registers import (
+    copies,
+    gathered,
+    overwritten,
+    stored_literals,
+    wide_literals,
+)
 from workbench.emulator.ptxas.sequences import RECIPROCAL, ROUTINES, sequence
 from workbench.emulator.ptxas.unrolling import unrolled
 from workbench.emulator.ptxas.words import WideWords
@@ -108,6 +114,7 @@ class Weights:
                 self._of[id(block.last)] = 0.0 if block.index in predicated else weight
         extra = (
             fragments(graph, self.host, self._names), gathered(graph), stored_literals(graph),
+            wide_literals(graph),
         )  # fmt: skip
         for place, more in (item for each in extra for item in each.items()):
             self._of[place] += more
@@ -192,6 +199,8 @@ class Weights:
             return self._move(instr)
         if op == "cvt" and (self._loaded_narrow(instr) or _cuts(instr)):
             return 0.0
+        if op == "and" and self._masked_already(instr):
+            return 0.0
         if op == "cvt" and "tf32" in instr.parts:
             # Half a bit added unless it is infinite (in another register where the value is needed
             # as well), and the rest cut off.
@@ -265,6 +274,19 @@ class Weights:
             and bool(makers)
             and all(maker.op == "ld" and maker.parts[-1][0] == kind[0] for maker in makers)
         )
+
+    def _masked_already(self, instr: Instr) -> bool:
+        """Is what it cuts off zero, for a load of one or two bytes has left it so?"""
+        source, mask = instr.operands[1:3]
+        sizes = [size for size in (1, 2) if mask == Imm(256**size - 1)]
+        while sizes and isinstance(source, Reg):
+            made = self._names.makers[source.name]
+            if len(made) != 1 or made[0].op not in ("cvt", "ld"):
+                return False
+            if made[0].op == "ld":
+                return SIZES.get(made[0].parts[-1], 8) <= sizes[0] and made[0].parts[-1][0] != "s"
+            source = made[0].operands[1]
+        return False
 
     def _division(self, instr: Instr, seen: set[tuple[Operand, ...]]) -> float:
         """The reciprocal of a divisor is found once a loop; a remainder follows a quotient."""

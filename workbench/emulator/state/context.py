@@ -39,12 +39,12 @@ class CodeSite:
     """One instruction's place in the program: its counters, over all lanes and batches.
 
     `on` counts lanes whose guard was true, `meets` calls where warps meet in a loop of ptxas's,
-    `calls` warps that leave the common path of a routine.
+    `calls` warps that leave the common path of a routine, `spins` turns of an atomic's loop.
     """
 
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
-        "wideal", "divergent", "meets", "calls",
+        "wideal", "divergent", "meets", "calls", "spins",
     )  # fmt: skip
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
     on: int
@@ -59,6 +59,7 @@ class CodeSite:
     divergent: int
     meets: int
     calls: int
+    spins: int
     ways: int
 
     def __init__(self, instr: Instr) -> None:
@@ -85,6 +86,7 @@ class CodeSite:
         self.wavefronts += cost[1]
         self.wideal += cost[2]
         self.ways = max(self.ways, cost[3])
+        self.spins += sum(cost[4:])
 
     def counts(self) -> list[int]:
         """The counters as a list, `ways` last."""
@@ -360,10 +362,8 @@ class Context:
 
     def variable_at(self, space: str, address: int) -> str:
         """``As + 12``: the variable nearest below an address."""
-        best = None
-        for each in self.placement.variables if space == "shared" else ():
-            if each[1] <= address and (best is None or each[1] > best[1]):
-                best = each
+        known = self.placement.variables if space == "shared" else ()
+        best = max((v for v in known if v[1] <= address), key=lambda v: v[1], default=None)
         if best is None:
             return "in no variable"
         past = "" if address < best[1] + best[2] else ", past its end"
