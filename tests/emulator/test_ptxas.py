@@ -374,6 +374,17 @@ def test_a_mask_of_what_a_narrow_load_left_is_no_instruction(
     assert kernel.weights()[kernel.at("and.b32")] == weight
 
 
+def test_bytes_of_a_vector_are_taken_out_of_a_word() -> None:
+    kernel = Kernel(
+        START
+        + """
+        ld.global.v2.u8 {%rs1, %rs2}, [%rd2]; cvt.u32.u16 %r7, %rs1; and.b32 %r8, %r7, 255;
+        st.global.u32 [%rd2+4], %r8; ret;
+        """
+    )
+    assert kernel.weights()[kernel.at("and.b32")] == 1
+
+
 def test_a_literal_of_doubles_is_two_moves_unless_its_lower_half_is_zero() -> None:
     # 0.5 is held by the instruction; 0.1 is moved once a block, and before a loop for its body.
     kernel = Kernel(

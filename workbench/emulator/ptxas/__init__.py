@@ -13,7 +13,7 @@ from typing import Protocol
 
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Reg
-from workbench.emulator.ptxas.sequences import CALL, SPIN, WIDE_SPIN
+from workbench.emulator.ptxas.sequences import CALL, turn
 from workbench.emulator.ptxas.unrolling import turns_of
 from workbench.emulator.ptxas.weights import Weights
 from workbench.emulator.state.context import CodeSite
@@ -87,7 +87,7 @@ def estimate(program: Program, executed: Iterable[Ran]) -> MachineCode:
             + (row.site.divergent if key in weights.parting else 0)
             + weights.by_lane.get(key, 0.0) * row.on
             + CALL * row.site.calls
-            + (WIDE_SPIN if row.instr.parts[-1][1:] == "64" else SPIN) * row.site.spins
+            + turn(row.instr) * row.site.spins
         )
 
     return MachineCode(tuple(map(issued, rows)))

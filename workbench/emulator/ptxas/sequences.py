@@ -20,9 +20,6 @@ ROUTINES = {
 #: The slow path of a float32 quotient by a warp whose lanes come to it with zeros: 29 in the
 #: routine, five around it (recorded on an H200: 14,080 calls of a Fourier transform).
 CALL = 34.0
-#: A turn of the loop that an atomic of floats or of 64 bits is in shared memory: the load, the sum,
-#: the swap (ATOMS.CAST.SPIN), the test for it, of one word or two, and the branch.
-SPIN, WIDE_SPIN = 5.0, 7.0
 #: Of which the reciprocal of the divisor.
 RECIPROCAL = {"s32": 11.0, "u32": 8.0}
 #: Approximations that keep small numbers scale them before and after.
@@ -43,6 +40,17 @@ _SEVERAL = {
 _FIELDS = {"bfe": (2.0, 5.0), "bfi": (2.0, 6.0)}
 #: 64-bit integers are two registers, and most of what is done with them is done twice.
 _BY_HALVES = ("mul", "mad", "shl", "shr", "setp", "selp", "neg", *LOGIC)
+
+
+def turn(instr: Instr) -> float:
+    """Machine instructions in a turn of the loop that an atomic may be in shared memory.
+
+    The load, the sum, the swap (ATOMS.CAST.SPIN), its test (of one word, or two) and the branch.
+    How many lanes of an extreme have something to swap is not known here: none is counted.
+    """
+    if not {"min", "max"}.isdisjoint(instr.parts):
+        return 0.0
+    return 7.0 if instr.parts[-1][1:] == "64" else 5.0
 
 
 def sequence(instr: Instr) -> float | None:

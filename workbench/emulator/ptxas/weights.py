@@ -283,8 +283,9 @@ class Weights:
             made = self._names.makers[source.name]
             if len(made) != 1 or made[0].op not in ("cvt", "ld"):
                 return False
-            if made[0].op == "ld":
-                return SIZES.get(made[0].parts[-1], 8) <= sizes[0] and made[0].parts[-1][0] != "s"
+            if made[0].op == "ld":  # of a vector, bytes are taken out of a word
+                kind, alone = made[0].parts[-1], isinstance(made[0].operands[0], Reg)
+                return alone and SIZES.get(kind, 8) <= sizes[0] and kind[0] != "s"
             source = made[0].operands[1]
         return False
 
