@@ -123,6 +123,15 @@ extern "C" __global__ void short_queue(int* a) {
   __syncthreads();
   if (threadIdx.x < 4) a[8 + tile + threadIdx.x] = 1;
 }
+extern "C" __global__ void drawn_unlike(int* a) {
+  __shared__ int tile;
+  if (threadIdx.x == 0) tile = atomicAdd(&a[0], 1 + blockIdx.x % 2);
+  __syncthreads();
+  if (threadIdx.x < 4) a[8 + tile + threadIdx.x] = 1;
+}
+extern "C" __global__ void whole_warps(int* a) {
+  if (threadIdx.x < 32) a[1 + atomicAdd(&a[0], 1) % 64] = 7;
+}
 extern "C" __global__ void by_rows(int* a, int width) {
   __shared__ int row;
   if (threadIdx.x == 0) row = atomicAdd(&a[0], 1);
@@ -151,8 +160,10 @@ extern "C" __global__ void by_rows(int* a, int width) {
         ("narrow", set()),
         ("packed", {"st"}),
         ("packed_by_block", {"st"}),
-        ("short_queue", {"st"}),
+        ("drawn_unlike", {"st"}),
+        ("short_queue", set()),
         ("queue", set()),
+        ("whole_warps", set()),
         ("by_rows", set()),
     ],
 )

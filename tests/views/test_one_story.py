@@ -286,27 +286,32 @@ def test_a_comment_that_is_too_long_gives_up_code_before_numbers(
 def test_the_heaviest_symbols_of_a_recorded_step_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`windows` is 16% of a counter of hunks 3 and 5; the first names by alphabet would hide it."""
+    """`d` and two others lead; by alphabet `first_filter` and `m` would come before one of them."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*options: str) -> str:
         result = CliRunner().invoke(
-            app, ["diff", "conv2d/v7", "conv2d/v8", *options], catch_exceptions=False
+            app, ["diff", "conv2d_int8/v19", "conv2d_int8/v20", *options], catch_exceptions=False
         )
         assert result.exit_code == 0
         return result.output
 
     document: dict[str, Any] = json.loads(run("--format", "json"))
-    shared = next(t for t in document["story"]["rest"]["links"] if t["hunks"] == [3, 5])
-    assert shared["symbols"][0] == "windows"
-    assert shared["weight"] == pytest.approx(0.1587, abs=1e-4)
-    for text, read, names in (
-        (run("--all"), in_terminal, "windows, C, H and 5 more"),
-        (run("--format", "markdown"), in_markdown, "`windows`, `C`, `H` and 5 more"),
+    shared = next(t for t in document["story"]["rest"]["links"] if t["hunks"] == [7, 12])
+    names = ["d", "store_columns", "first_filter"]
+    assert shared["symbols"][:3] == names != sorted(shared["symbols"])[:3]
+    assert shared["weight"] == pytest.approx(0.2739, abs=1e-4)
+    for text, read, told in (
+        (run("--all"), in_terminal, "d, store_columns, first_filter and 3 more"),
+        (
+            run("--format", "markdown"),
+            in_markdown,
+            "`d`, `store_columns`, `first_filter` and 3 more",
+        ),
     ):
-        assert read(text)[None, "symbol", "hunks 3 and 5", "Shared wavefronts"] == "−18.3 M"
-        assert f"linked by {names}" in text
+        assert read(text)[None, "symbol", "hunks 7 and 12", "Shared wavefronts"] == "+599 k"
+        assert f"linked by {told}" in text
 
 
 def test_every_output_says_how_launches_were_compared() -> None:

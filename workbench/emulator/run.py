@@ -22,7 +22,7 @@ from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Module
 from workbench.emulator.ptxas import MachineCode, estimate, in_pieces
 from workbench.emulator.state.context import CodeSite
-from workbench.emulator.state.lanes import Geometry, Lanes
+from workbench.emulator.state.lanes import WARP, Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
 from workbench.emulator.timing import timed_blocks, timed_places
 from workbench.emulator.turns import run_in_turns
@@ -79,7 +79,9 @@ class Outcome:
         if geometry.blocks * geometry.warps == 1:
             return []
         graph = self.program.graph
-        loops, places = timed_blocks(graph), timed_places(graph)
+        loops = timed_blocks(graph)
+        evenly = {id(row.instr) for row in self.rows if row.on in (row.warps, WARP * row.warps)}
+        places = timed_places(graph, evenly)
         return [
             row
             for row in self.rows

@@ -6,18 +6,20 @@ in such a loop counts, and so does what a branch on such a load, or on what a sw
 atomic that is no sum found, chooses: who comes first does it. How often it goes round on a chip
 depends on which warps meet; the emulator runs one order of many. Tickets (sums) are left out of
 this: who draws which is a matter of timing, but each is drawn once. Where a ticket is a place in
-an array, a warp's elements begin wherever those before it ended, and how many sectors they touch
-is a matter of timing too, unless tickets lie a whole number of sectors apart.
+an array and warps draw unlike numbers of them, a warp's elements begin wherever those before it
+ended, and how many sectors they touch is a matter of timing too, unless tickets lie a whole
+number of sectors apart.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from workbench.emulator.ptx.blocks import BasicBlock, passed_after
-from workbench.emulator.ptx.flow import ControlFlow, arguments, results, walk
-from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Reg, Sym, space_of
+from workbench.emulator.ptx.flow import ControlFlow, arguments, makers, results, walk
+from workbench.emulator.ptx.instructions import Addr, Imm, Instr, Operand, Reg, Sym, space_of
 
 #: Loads that see what other threads write meanwhile.
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv"))
@@ -37,14 +39,25 @@ def timed_blocks(graph: ControlFlow) -> set[int]:
     return out
 
 
-def timed_places(graph: ControlFlow) -> set[int]:
-    """Accesses to global memory, by ``id``, at a place that a ticket decides."""
+def timed_places(graph: ControlFlow, evenly: AbstractSet[int]) -> set[int]:
+    """Accesses to global memory, by ``id``, at a place that a ticket decides.
+
+    Args:
+        graph: The kernel.
+        evenly: Atomics, by ``id``, that every warp comes to with as many lanes.
+    """
+    made = makers(graph.ordered)
+    alike = {
+        id(instr)
+        for _, instr in walk(graph.ordered)
+        if instr.op == "atom" and id(instr) in evenly and _constant(instr.operands[-1], made)
+    }
     apart: dict[str | tuple[str, int], int] = {}  # what holds tickets: how far apart they lie
     changed = True
     while changed:
         changed = False
         for _, instr in walk(graph.ordered):
-            found = _apart(instr, apart)
+            found = None if id(instr) in alike else _apart(instr, apart)
             if found is None:
                 continue
             for goal in _variables(instr) if instr.op == "st" else results(instr):
@@ -59,6 +72,13 @@ def timed_places(graph: ControlFlow) -> set[int]:
         if isinstance(operand, Addr) and isinstance(operand.base, Reg)
         if apart.get(operand.base.name, 0) % _SECTOR
     }
+
+
+def _constant(operand: Operand, made: Mapping[str, Sequence[Instr]]) -> bool:
+    """Is it a literal or a parameter?"""
+    by = made.get(operand.name, ()) if isinstance(operand, Reg) else ()
+    known = len(by) == 1 and (by[0].op == "mov" or by[0].parts[:2] == ("ld", "param"))
+    return isinstance(operand, Imm) or (known and not isinstance(by[0].operands[1], Reg))
 
 
 def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
