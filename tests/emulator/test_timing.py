@@ -132,6 +132,9 @@ extern "C" __global__ void drawn_unlike(int* a) {
 extern "C" __global__ void whole_warps(int* a) {
   if (threadIdx.x < 32) a[1 + atomicAdd(&a[0], 1) % 64] = 7;
 }
+extern "C" __global__ void shifted(int* a) {
+  if (threadIdx.x % 3 == 0) a[1 + __popc(0xffffffffu << atomicAdd(&a[0], 1))] = 7;
+}
 extern "C" __global__ void by_rows(int* a, int width) {
   __shared__ int row;
   if (threadIdx.x == 0) row = atomicAdd(&a[0], 1);
@@ -164,6 +167,7 @@ extern "C" __global__ void by_rows(int* a, int width) {
         ("short_queue", set()),
         ("queue", set()),
         ("whole_warps", set()),
+        ("shifted", set()),
         ("by_rows", set()),
     ],
 )
@@ -172,6 +176,50 @@ def test_what_depends_on_timing(cuda: Compile, kernel: str, timed: set[str]) -> 
     _, found = execute(cuda(KERNELS), kernel, {"a": np.zeros(128, "i4")}, args, grid=4, block=64)
     ops = {"atom" if row.instr.op == "red" else row.instr.op for row in found.timed}
     assert bool(ops) == bool(timed) and timed <= ops
+
+
+SUMS = """
+extern "C" __global__ void one_word(float* a) {
+  __shared__ float sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncwarp();
+  atomicAdd(&sum, (float)threadIdx.x);
+}
+extern "C" __global__ void own_words(float* a) {
+  __shared__ float sum[32];
+  sum[threadIdx.x] = 0;
+  atomicAdd(&sum[threadIdx.x], 1.0f);
+}
+extern "C" __global__ void doubles(float* a) {
+  __shared__ double sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncwarp();
+  atomicAdd(&sum, (double)threadIdx.x);
+}
+extern "C" __global__ void extremes(float* a) {
+  __shared__ unsigned long long most;
+  if (threadIdx.x == 0) most = 0;
+  __syncwarp();
+  atomicMax(&most, 7ull * threadIdx.x);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "turns", "each"),
+    [("one_word", 32, 5), ("own_words", 1, 5), ("doubles", 32, 7), ("extremes", 32, 0)],
+)
+def test_a_sum_that_is_a_loop_counts_its_turns(
+    cuda: Compile, kernel: str, turns: int, each: int
+) -> None:
+    _, found = execute(cuda(SUMS), kernel, {"a": np.zeros(32, "f4")}, ["a"], block=32)
+    ((row, issued),) = (
+        (row, issued)
+        for row, issued in zip(found.rows, found.machine_code().issued, strict=True)
+        if row.instr.op in ("atom", "red")
+    )
+    assert row.site.spins == turns
+    assert 1 <= issued - turns * each <= 4
 
 
 def test_one_warp_alone_meets_nobody(cuda: Compile) -> None:

@@ -98,9 +98,11 @@ def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
         return None
     if instr.op in ("mul", "mad", "shl"):
         first, second = instr.operands[1:3]
-        times = second if isinstance(second, Imm) else first if isinstance(first, Imm) else None
-        factor = 0 if times is None else times.bits
-        factor = 2**factor if instr.op == "shl" and times is not None else factor
+        factor = second.bits if isinstance(second, Imm) else 0
+        if instr.op == "shl":  # what is shifted by a ticket may lie anywhere
+            factor = 1 << min(factor, 64) if isinstance(second, Imm) else 0
+        elif isinstance(first, Imm):
+            factor = first.bits
         product = math.gcd(*(each for each in given[:2] if each is not None)) * factor
         held = any(each is not None for each in given[:2])
         rest = [each for each in given[2:] if each is not None]
