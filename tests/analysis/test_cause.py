@@ -130,6 +130,24 @@ def test_what_is_measured_outside_of_the_profiler_is_explained() -> None:
     assert inside.profiler_alone and rank(inside, *sides)[0].counter == "instructions"
 
 
+def test_a_time_that_only_the_profilers_clock_moved_is_no_counts() -> None:
+    cycles = "smsp__cycles_elapsed.max"
+    full = {"issue": 90.0}
+    sides = side(1e-3, full), side(0.95e-3, full)
+
+    def ranked(after: float) -> list[str]:
+        comparison = compared(
+            {DURATION: 1e-3, INSTRUCTIONS: 1e6, cycles: 1e6},
+            {DURATION: 0.95e-3, INSTRUCTIONS: 0.95e6, cycles: after},
+            outside=(1e-3, 1e-3),
+        )
+        assert comparison.profiler_alone
+        return [found.counter for found in rank(comparison, *sides)]
+
+    assert ranked(0.95e6) == ["instructions"]
+    assert not ranked(0.998e6)
+
+
 @pytest.mark.parametrize(("outside", "named"), [(None, True), ((1e-3, 0.9e-3), False)])
 def test_the_profilers_clock_explains_no_time_outside(
     outside: tuple[float, float] | None, named: bool

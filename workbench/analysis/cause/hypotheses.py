@@ -160,10 +160,18 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         *_machine(comparison, old, new),
         *_waits(old, new, float(duration.old), float(duration.new)),
     ]
+    counts = change
+    if comparison.profiler_alone and comparison["cycles"].old:
+        # What cycles do not show of it is the clock of the profiler's runs.
+        counts = _less(change, _log(comparison, "cycles") or 0.0)
+        counts = counts if abs(counts) >= QUIET else 0.0
     scored = [
-        Hypothesis(counter=c, way=way, effect=effect, score=_believed(effect, change))
+        Hypothesis(
+            counter=c, way=way, effect=effect,
+            score=_believed(effect, change if way == "clock" else counts),
+        )
         for c, way, effect in found
-    ]
+    ]  # fmt: skip
     counted = max((h.score for h in scored if h.way not in ("wait", "tail")), default=0.0)
     kept = []
     for one in scored:
