@@ -67,7 +67,7 @@ LAYOUTS = (
         8,
         _rows_of(8),
         _exchanged(8, lambda row: row % 8),
-        "((c) ^ (row) % 8 * 8)",
+        "return c ^ row % 8 * 8;",
         "conv2d_half/v4_swizzle.cu",
     ),
     Layout(
@@ -88,7 +88,7 @@ LAYOUTS = (
         4,
         _rows_of(4),
         _exchanged(4, lambda row: row // 2 % 2 * 2),
-        "((tap) ^ (filter) / 2 % 2 * 8)",
+        "return tap ^ filter / 2 % 2 * 8;",
         "conv2d/v11_tf32x3.cu",
         rows=4,
     ),
@@ -100,7 +100,7 @@ LAYOUTS = (
         32,
         _rows_of(32),
         _rows_of(32, pitch=16),
-        "#define PITCH (BM + 4)",
+        "constexpr int PITCH = BM + 4;",
         "sgemm/v9_issue_slots.cu",
     ),
 )

@@ -53,7 +53,7 @@ constexpr int WN = 32;   // outputs a warp
 
 // What a block shares.
 struct Tiles {
-    __align__(16) float ws[STAGES][BM][BK];  // ws[stage][filter][AT(filter, tap)]
+    __align__(16) float ws[STAGES][BM][BK];  // ws[stage][filter][slot(filter, tap)]
     // Four floats of padding: every second tap of eight neighbouring outputs is in all 32 banks.
     __align__(16) float xs[STAGES][BK][BN + 4];  // xs[stage][tap][output]
     int4 windows[BN];  // of the outputs: offset of the corner in x, its row and column
@@ -109,7 +109,7 @@ __device__ __forceinline__ void mma(float (&sum)[4], const unsigned (&a)[4],
 
 // Where a tap lies in its filter's row: eight taps of two neighbouring filters trade places with
 // the other eight, so that eight taps of four neighbouring filters are in all 32 banks.
-#define AT(filter, tap) ((tap) ^ (filter) / 2 % 2 * 8)
+__device__ constexpr int slot(int filter, int tap) { return tap ^ filter / 2 % 2 * 8; }
 
 // INSIDE: there is no padding, and BK divides the depth. Then every tap of every output lies in
 // x, and what a tile has too many, behind the last filter and the last output, repeats the last
@@ -156,7 +156,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 #pragma unroll
         for (int e = 0; e < BM; e += 128 / (BK / 4)) {
             const int k = first_row + w_row + e;
-            float* to = &ws[stage][w_row + e][AT(w_row, w_tap)];
+            float* to = &ws[stage][w_row + e][slot(w_row, w_tap)];
             const float* from = &w[k * depth + t + w_tap];
             if (INSIDE) {
                 copy_float4(to, &w[min(k, K - 1) * depth + t + w_tap]);
@@ -215,7 +215,7 @@ __device__ __forceinline__ void convolve(Tiles& tiles, const float* __restrict__
 #pragma unroll
             for (int j = 0; j < WM / 8; ++j) {
                 const float2 taps = *reinterpret_cast<const float2*>(
-                    &ws[stage][row + 8 * j + g][AT(g, k + tap)]);
+                    &ws[stage][row + 8 * j + g][slot(g, k + tap)]);
                 split(taps.x, b[k / 8][j][0], b_low[k / 8][j][0]);
                 split(taps.y, b[k / 8][j][1], b_low[k / 8][j][1]);
             }

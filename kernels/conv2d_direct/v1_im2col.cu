@@ -37,7 +37,7 @@ counter = "barrier_stall"
 change  = "up"
 why     = "four barriers for the two tiles of a depth of 27, none before"
 --- */
-#define T 16
+constexpr int T = 16;
 
 extern "C" __global__ void im2col(const float* __restrict__ x, float* __restrict__ windows,
                                   int C, int H, int W, int P, int Q, int U) {

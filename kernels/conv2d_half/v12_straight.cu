@@ -42,27 +42,27 @@ why     = "still 16 bytes per lane, 128 per pixel"
 counter = "duration"
 change  = "down"
 why     = "prologue and epilogue are a fifth of a warp's time in v11"
-learned = "0.94x. Tensor cores are busy 70% of the time; presumably two warps per scheduler get in each other's way when both have products and leave a gap when neither has"
+learned = "0.96x. Tensor cores are busy 70% of the time; presumably two warps per scheduler get in each other's way when both have products and leave a gap when neither has"
 --- */
 #include <cuda_fp16.h>
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 32   // channels in a tile
-#define WM 64   // pixels a warp
-#define WN 64   // filters a warp, eight for each lane / 4
-#define F (WM / 8)  // matrices of eight pixels a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // pixels of a tile that all threads copy at once
-#define WARP_COPIES (3 * BN * BK * 32 / THREADS)  // halves of filters a warp copies in a step
-#define LOOKUPS 6  // pixels a thread copies in a step
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 32;   // channels in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 64;   // filters a warp, eight for each lane / 4
+constexpr int F = WM / 8;  // matrices of eight pixels a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // pixels of a tile that all threads copy at once
+constexpr int WARP_COPIES = 3 * BN * BK * 32 / THREADS;  // halves of filters a warp copies a step
+constexpr int LOOKUPS = 6;  // pixels a thread copies in a step
 
 // Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
 // so that the same channels of any eight neighbours are in all 32 banks.
-#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+__device__ constexpr int slot(int row, int c) { return c ^ row / (64 / BK) % (BK / 8) * 8; }
 // Where a pixel's channels start: 16 bytes are left out after every F pixels, so that the same
 // channels of eight pixels at a distance of F are in all 32 banks.
-#define PIXEL(row) ((row) * BK + (row) / F * 8)
+__device__ constexpr int start_of(int row) { return row * BK + row / F * 8; }
 
 // Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
@@ -102,7 +102,7 @@ pack(const __half* __restrict__ weight, __half* __restrict__ packed, int C, int 
     const int k = block * BN + row / WN * WN + row % 8 * 8 + row / 8 % 8;
     const int c = i % (BK / 8) * 8, from_c = step / 3 * BK + c;
     const __half* from = &weight[((k * 3 + step % 3) * 3 + s) * C + from_c];
-    *reinterpret_cast<uint4*>(&packed[i / (BK / 8) * BK + AT(row, c)]) =
+    *reinterpret_cast<uint4*>(&packed[i / (BK / 8) * BK + slot(row, c)]) =
         k < K && from_c < C ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
 }
 
@@ -115,9 +115,9 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     // these are its neighbours' zeros as well, so a tap is a shift by the same number anywhere.
     const int pitch = W + 1, places = N * (H + 1) * pitch;
     // Places from one row and one column before the block's first to as far behind its last.
-    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = PIXEL(rows);
+    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = start_of(rows);
     __half(*Bs)[3][BN][BK] = reinterpret_cast<__half(*)[3][BN][BK]>(tiles);  // Bs[stage][s][filter]
-    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][PIXEL(place)][channel]
+    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][start_of(place)][channel]
     int* const source = reinterpret_cast<int*>(&As[2 * chunk_size]);  // a place's pixel, or -1
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
     const int first_place = blockIdx.x * BM, first_k = blockIdx.y * BN;
@@ -166,14 +166,14 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
     // Starts copies of their pixels' chunk of channels.
     const auto start_pixels = [&](int chunk, int first) {
         const int c = chunk * BK + copy_c;
-        __half* const to = &As[chunk % 2 * chunk_size + PIXEL(first) + copy_c];
+        __half* const to = &As[chunk % 2 * chunk_size + start_of(first) + copy_c];
 #pragma unroll
         for (int i = 0; i < LOOKUPS; ++i)
             if (first + i * 2 * ROWS < rows)
-                copy(&to[i * PIXEL(2 * ROWS)], &input[pixel[i] * C + c], c < C && pixel[i] >= 0);
+                copy(&to[i * start_of(2 * ROWS)], &input[pixel[i] * C + c], c < C && pixel[i] >= 0);
         // Wide images: what six lookups a step do not reach.
         for (int row = first + LOOKUPS * 2 * ROWS; row < rows; row += 2 * ROWS)
-            copy(&to[PIXEL(row - first)], &input[source[row] * C + c], c < C && source[row] >= 0);
+            copy(&to[start_of(row - first)], &input[source[row] * C + c], c < C && source[row] >= 0);
     };
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -198,7 +198,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
         const __half* from[F / 2 + 1];
 #pragma unroll
         for (int i = 0; i <= F / 2; ++i)
-            from[i] = &As[chunk % 2 * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
+            from[i] = &As[chunk % 2 * chunk_size + start_of(a_row + r * pitch + 2 * i) + a_c];
 #pragma unroll
         for (int kk = 0; kk < BK; kk += 16) {
             unsigned a[F / 2 + 1][4];
@@ -209,7 +209,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ packed,
                 unsigned b[WN / 16][4];
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)
-                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][slot(b_row, kk + b_c)]);
                 // Under tap s, matrix f is the one that was loaded for place f + s.
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)

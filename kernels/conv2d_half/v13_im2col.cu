@@ -60,10 +60,10 @@ why     = "half of the time of v12 is not the tensor pipe's; prologue and epilog
 --- */
 #include "hopper.cuh"
 
-#define BM 256  // pixels a block
-#define BN 128  // filters a block
-#define A_BYTES (BM * 128)  // of 64 channels of the pixels under a tap
-#define B_BYTES (BN * 128)
+constexpr int BM = 256;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int A_BYTES = BM * 128;  // of 64 channels of the pixels under a tap
+constexpr int B_BYTES = BN * 128;
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

@@ -54,10 +54,10 @@ why     = "a tile has 18 steps of about 0.6 µs, and filling an empty ring takes
 --- */
 #include "hopper.cuh"
 
-#define BM 256  // pixels a block
-#define BN 128  // filters a block
-#define A_BYTES (BM * 128)  // of 64 channels of the pixels under a tap
-#define B_BYTES (BN * 128)
+constexpr int BM = 256;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int A_BYTES = BM * 128;  // of 64 channels of the pixels under a tap
+constexpr int B_BYTES = BN * 128;
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

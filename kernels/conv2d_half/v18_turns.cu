@@ -53,14 +53,14 @@ why     = "pixels come once for each 64 filters instead of 128: 33 + 3·8 KB for
 counter = "duration"
 change  = "< 0.93x"
 why     = "the sums are stored while the pipe is busy"
-learned = "0.93x, and 0.51x with 64 filters, where half of the products were for nothing; by the profiler, 137 µs at 86.3% of the pipe"
+learned = "0.96x, and 0.51x with 64 filters, where half of the products were for nothing; by the profiler, 138 µs at 86.3% of the pipe"
 --- */
 #include "hopper.cuh"
 
-#define BM 256  // places a tile
-#define BN 64   // filters a tile
-#define A_BYTES (ROWS * 128)  // of places' channels that three taps share
-#define B_BYTES (BN * 128)    // of filters' channels under a tap
+constexpr int BM = 256;  // places a tile
+constexpr int BN = 64;   // filters a tile
+constexpr int A_BYTES = ROWS * 128;  // of places' channels that three taps share
+constexpr int B_BYTES = BN * 128;    // of filters' channels under a tap
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

@@ -90,12 +90,12 @@ learned = "86.3% to 87.0%, of the time that a multiprocessor has a block; of all
 counter = "duration"
 change  = "< 0.99x"
 why     = "the busiest multiprocessor makes 20·248 instead of 20·256 places, 3.1% less; where power is the limit, idle time was cheap, and some of it is lost to a lower clock"
-learned = "0.98x, by the profiler 0.96x at the same clock; with one image, 128 tiles of 160 places instead of 80 of 256, 0.79x"
+learned = "0.97x, by the profiler 0.95x at the same clock; with one image, 128 tiles of 160 places instead of 80 of 256, 0.79x"
 --- */
 #include "widths.cuh"
 
-#define BN 64               // filters a tile
-#define B_BYTES (BN * 128)  // of filters' channels under a tap
+constexpr int BN = 64;             // filters a tile
+constexpr int B_BYTES = BN * 128;  // of filters' channels under a tap
 
 // Tiles of BM places.
 template <int BM>

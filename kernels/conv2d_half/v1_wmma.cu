@@ -38,7 +38,7 @@ why     = "16 neighbouring channels of a pixel are one sector, used whole: not w
 
 using namespace nvcuda;
 
-#define T 16
+constexpr int T = 16;
 
 extern "C" __global__ void conv2d(const __half* __restrict__ input,
                                   const __half* __restrict__ weight, __half* __restrict__ output,

@@ -57,13 +57,13 @@ learned = "87.0% to 83.4%: without turns both groups multiply for part of a tile
 counter = "duration"
 change  = "< 0.99x"
 why     = "where power is the limit, a quarter less from L2 leaves some of it for products"
-learned = "1.00x, by the profiler 1.03x; in turns with cuDNN it has 0.922 of its speed, v19 0.958"
+learned = "1.04x, by the profiler 1.05x; in turns with cuDNN it has 0.928 of its speed, v19 0.948"
 --- */
 #include "widths.cuh"
 
-#define BN 64                     // filters a group
-#define A_BYTES ((BM + 8) * 128)  // of places' channels that three taps share
-#define B_BYTES (BN * 128)        // of a group's filters' channels under a tap
+constexpr int BN = 64;                   // filters a group
+constexpr int A_BYTES = (BM + 8) * 128;  // of places' channels that three taps share
+constexpr int B_BYTES = BN * 128;        // of a group's filters' channels under a tap
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

@@ -42,13 +42,13 @@ learned = "10.8%. Bank conflicts took what the copies gave: 292 M wavefronts of 
 
 using namespace nvcuda;
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 64   // channels of one tap in a tile
-#define WM 64   // pixels a warp
-#define WN 32   // filters a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 64;   // channels of one tap in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 32;   // filters a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // rows of a tile that all threads copy at once
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,

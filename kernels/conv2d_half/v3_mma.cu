@@ -30,13 +30,13 @@ learned = "by 1.3%, as much as the cycles (1.5%). The profiler's 5.4% were its c
 --- */
 #include <cuda_fp16.h>
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 64   // channels of one tap in a tile
-#define WM 64   // pixels a warp
-#define WN 32   // filters a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 64;   // channels of one tap in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 32;   // filters a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // rows of a tile that all threads copy at once
 
 // Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {

@@ -45,17 +45,17 @@ why     = "copies and products overlap"
 --- */
 #include <cuda_fp16.h>
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 64   // channels of one tap in a tile
-#define WM 64   // pixels a warp
-#define WN 32   // filters a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 64;   // channels of one tap in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 32;   // filters a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // rows of a tile that all threads copy at once
 
 // Where channel c of a row lies in its row: sixteen bytes of neighbouring rows trade places, so
 // that the same channels of eight rows are in all 32 banks, and so are all channels of one row.
-#define AT(row, c) ((c) ^ (row) % 8 * 8)
+__device__ constexpr int slot(int row, int c) { return c ^ row % 8 * 8; }
 
 // Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
@@ -124,13 +124,13 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
             const bool inside = c < C && unsigned(h[i] + r) < unsigned(H) &&
                                 unsigned(w[i] + s) < unsigned(W);
             // The pixel under a tap is r rows and s columns away, whatever the image.
-            copy(&As[stage][row][AT(row, copy_c)],
+            copy(&As[stage][row][slot(row, copy_c)],
                  &input[(first_pixel + row + r * W + s) * C + c], inside);
         }
 #pragma unroll
         for (int i = 0; i < BN / ROWS; ++i) {
             const int row = copy_row + i * ROWS;
-            copy(&Bs[stage][row][AT(row, copy_c)], &weight[((first_k + row) * 9 + tap) * C + c],
+            copy(&Bs[stage][row][slot(row, copy_c)], &weight[((first_k + row) * 9 + tap) * C + c],
                  c < C && first_k + row < K);
         }
     };
@@ -154,10 +154,10 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
             unsigned a[WM / 16][4], b[WN / 16][4];
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i)
-                ldmatrix(a[i], &As[stage][a_row + 16 * i][AT(a_row, kk + a_c)]);
+                ldmatrix(a[i], &As[stage][a_row + 16 * i][slot(a_row, kk + a_c)]);
 #pragma unroll
             for (int j = 0; j < WN / 16; ++j)
-                ldmatrix(b[j], &Bs[stage][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                ldmatrix(b[j], &Bs[stage][b_row + 16 * j][slot(b_row, kk + b_c)]);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i)
 #pragma unroll

@@ -46,21 +46,24 @@ why     = "fewer instructions and less traffic between the products"
 counter = "duration"
 change  = "< 0.95x"
 why     = "1.5 GB through the L2 in 0.2 ms is near what the L2 gives"
-learned = "0.98x, by cycles 0.96x. 38% less is read from the L2, which was not the limit: in v6, 1.65 GB took 0.294 ms under the profiler, 45% of what it gives"
+learned = "0.97x, by cycles 0.95x. 38% less is read from the L2, which was not the limit: in v6, 1.65 GB took 0.294 ms under the profiler, 45% of what it gives"
 --- */
 #include <cuda_fp16.h>
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 32   // channels of one tap in a tile
-#define WM 64   // pixels a warp
-#define WN 64   // filters a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 32;   // channels of one tap in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 64;   // filters a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // rows of a tile that all threads copy at once
 
 // Where channel c of a row lies in its row: sixteen bytes of neighbouring rows trade places, so
 // that the same channels of any eight neighbours are in all 32 banks.
-#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+template <typename Row>
+__device__ constexpr Row slot(Row row, int c) {
+    return c ^ row / (64 / BK) % (BK / 8) * 8;
+}
 
 // Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
@@ -130,7 +133,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
         const int c = chunk * BK + copy_c;
         for (int row = first + copy_row; row < rows; row += stride) {
             const int pixel = first_pixel + row - W - 1;
-            copy(&As[(chunk % 2 * rows + row) * BK + AT(row, copy_c)], &input[pixel * C + c],
+            copy(&As[(chunk % 2 * rows + row) * BK + slot(row, copy_c)], &input[pixel * C + c],
                  c < C && unsigned(pixel) < unsigned(pixels));
         }
     };
@@ -140,7 +143,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
 #pragma unroll
         for (int i = 0; i < BN / ROWS; ++i) {
             const int row = copy_row + i * ROWS;
-            copy(&Bs[stage][row][AT(row, copy_c)], &weight[((first_k + row) * 9 + tap) * C + c],
+            copy(&Bs[stage][row][slot(row, copy_c)], &weight[((first_k + row) * 9 + tap) * C + c],
                  c < C && first_k + row < K);
         }
     };
@@ -167,7 +170,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
 
             // Under this tap, every row of A is as much further in the block's pixels.
             const unsigned row = a_row + tap / 3 * W + tap % 3;
-            const unsigned at = (8 + chunk % 2 * rows + row) * BK + AT(row, a_c);
+            const unsigned at = (8 + chunk % 2 * rows + row) * BK + slot(row, a_c);
             unsigned from[WM / 16];
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i)  // zeros from the banks that the row would have used
@@ -181,7 +184,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
                 for (int i = 0; i < WM / 16; ++i) ldmatrix(a[i], &tiles[from[i] ^ kk]);
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)
-                    ldmatrix(b[j], &Bs[stage][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                    ldmatrix(b[j], &Bs[stage][b_row + 16 * j][slot(b_row, kk + b_c)]);
 #pragma unroll
                 for (int i = 0; i < WM / 16; ++i)
 #pragma unroll

@@ -39,17 +39,20 @@ learned = "the same time. Nobody waits for ldmatrix any more (0.41 → 0.07 cycl
 --- */
 #include <cuda_fp16.h>
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 32   // channels of one tap in a tile
-#define WM 64   // pixels a warp
-#define WN 64   // filters a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 32;   // channels of one tap in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 64;   // filters a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // rows of a tile that all threads copy at once
 
 // Where channel c of a row lies in its row: sixteen bytes of neighbouring rows trade places, so
 // that the same channels of any eight neighbours are in all 32 banks.
-#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+template <typename Row>
+__device__ constexpr Row slot(Row row, int c) {
+    return c ^ row / (64 / BK) % (BK / 8) * 8;
+}
 
 // Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
@@ -119,7 +122,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
         const int c = chunk * BK + copy_c;
         for (int row = first + copy_row; row < rows; row += stride) {
             const int pixel = first_pixel + row - W - 1;
-            copy(&As[(chunk % 2 * rows + row) * BK + AT(row, copy_c)], &input[pixel * C + c],
+            copy(&As[(chunk % 2 * rows + row) * BK + slot(row, copy_c)], &input[pixel * C + c],
                  c < C && unsigned(pixel) < unsigned(pixels));
         }
     };
@@ -129,7 +132,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
 #pragma unroll
         for (int i = 0; i < BN / ROWS; ++i) {
             const int row = copy_row + i * ROWS;
-            copy(&Bs[stage][row][AT(row, copy_c)], &weight[((first_k + row) * 9 + tap) * C + c],
+            copy(&Bs[stage][row][slot(row, copy_c)], &weight[((first_k + row) * 9 + tap) * C + c],
                  c < C && first_k + row < K);
         }
     };
@@ -151,7 +154,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
     // Under a tap, every row of A is as much further in the block's pixels.
     const auto place = [&](int chunk, int tap) {
         const unsigned row = a_row + tap / 3 * W + tap % 3;
-        const unsigned at = (8 + chunk % 2 * rows + row) * BK + AT(row, a_c);
+        const unsigned at = (8 + chunk % 2 * rows + row) * BK + slot(row, a_c);
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i)  // zeros from the banks that the row would have used
             from[i] = inside[i] >> tap & 1 ? at + 16 * i * BK : at % (8 * BK);
@@ -163,7 +166,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
         for (int i = 0; i < WM / 16; ++i) ldmatrix(a[set][i], &tiles[from[i] ^ kk]);
 #pragma unroll
         for (int j = 0; j < WN / 16; ++j)
-            ldmatrix(b[set][j], &Bs[stage][b_row + 16 * j][AT(b_row, kk + b_c)]);
+            ldmatrix(b[set][j], &Bs[stage][b_row + 16 * j][slot(b_row, kk + b_c)]);
     };
 
     arrive();

@@ -37,25 +37,25 @@ why     = "16 bytes per lane"
 counter = "duration"
 change  = "< 0.9x"
 why     = "a warp issues a product every eight cycles while it does nothing else, but spends more than half of its time on other things; two of them cannot keep a tensor core busy so"
-learned = "0.88x, the largest step since v5"
+learned = "0.89x, the largest step since v5"
 --- */
 #include <cuda_fp16.h>
 
-#define BM 128  // pixels a block
-#define BN 128  // filters a block
-#define BK 32   // channels in a tile
-#define WM 64   // pixels a warp
-#define WN 64   // filters a warp
-#define F (WM / 8)  // matrices of eight pixels a warp
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define ROWS (THREADS / (BK / 8))  // rows of a tile that all threads copy at once
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 32;   // channels in a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 64;   // filters a warp
+constexpr int F = WM / 8;  // matrices of eight pixels a warp
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int ROWS = THREADS / (BK / 8);  // rows of a tile that all threads copy at once
 
 // Where channel c of a filter lies in its row: sixteen bytes of neighbouring rows trade places,
 // so that the same channels of any eight neighbours are in all 32 banks.
-#define AT(row, c) ((c) ^ (row) / (64 / BK) % (BK / 8) * 8)
+__device__ constexpr int slot(int row, int c) { return c ^ row / (64 / BK) % (BK / 8) * 8; }
 // Where a pixel's channels start: 16 bytes are left out after every F pixels, so that the same
 // channels of eight pixels at a distance of F are in all 32 banks.
-#define PIXEL(row) ((row) * BK + (row) / F * 8)
+__device__ constexpr int start_of(int row) { return row * BK + row / F * 8; }
 
 // Four 8×8 matrices; lane 8·m + r names row r of matrix m, 16 bytes of shared memory.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const __half* row) {
@@ -93,9 +93,9 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
     // these are its neighbours' zeros as well, so a tap is a shift by the same number anywhere.
     const int pitch = W + 1, places = N * (H + 1) * pitch;
     // Places from one row and one column before the block's first to as far behind its last.
-    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = PIXEL(rows);
+    const int rows = (BM + 2 * pitch + 2 + F - 1) / F * F, chunk_size = start_of(rows);
     __half(*Bs)[3][BN][BK] = reinterpret_cast<__half(*)[3][BN][BK]>(tiles);  // Bs[stage][s][filter]
-    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][PIXEL(place)][channel]
+    __half* const As = &Bs[2][0][0][0];  // As[chunk % 2][start_of(place)][channel]
     int* const source = reinterpret_cast<int*>(&As[2 * chunk_size]);  // a place's pixel, or -1
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
     const int first_place = blockIdx.x * BM, first_k = blockIdx.y * BN;
@@ -126,7 +126,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
         const int c = chunk * BK + copy_c;
         for (int row = first + copy_row; row < rows; row += stride) {
             const int pixel = source[row];
-            copy(&As[chunk % 2 * chunk_size + PIXEL(row) + copy_c], &input[pixel * C + c],
+            copy(&As[chunk % 2 * chunk_size + start_of(row) + copy_c], &input[pixel * C + c],
                  c < C && pixel >= 0);
         }
     };
@@ -139,7 +139,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
             const __half* from = &weight[((first_k + row) * 9 + 3 * r) * C + c];
 #pragma unroll
             for (int s = 0; s < 3; ++s)
-                copy(&Bs[step % 2][s][row][AT(row, copy_c)], &from[s * C],
+                copy(&Bs[step % 2][s][row][slot(row, copy_c)], &from[s * C],
                      c < C && first_k + row < K);
         }
     };
@@ -156,7 +156,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
         const __half* from[F / 2 + 1];
 #pragma unroll
         for (int i = 0; i <= F / 2; ++i)
-            from[i] = &As[chunk % 2 * chunk_size + PIXEL(a_row + r * pitch + 2 * i) + a_c];
+            from[i] = &As[chunk % 2 * chunk_size + start_of(a_row + r * pitch + 2 * i) + a_c];
 #pragma unroll
         for (int kk = 0; kk < BK; kk += 16) {
             unsigned a[F / 2 + 1][4];
@@ -167,7 +167,7 @@ conv2d(const __half* __restrict__ input, const __half* __restrict__ weight,
                 unsigned b[WN / 16][4];
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)
-                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][AT(b_row, kk + b_c)]);
+                    ldmatrix(b[j], &Bs[step % 2][s][b_row + 16 * j][slot(b_row, kk + b_c)]);
                 // Under tap s, matrix f is the one that was loaded for place f + s.
 #pragma unroll
                 for (int j = 0; j < WN / 16; ++j)

@@ -31,14 +31,14 @@ counter = "duration"
 change  = "down"
 why     = "v10's shared memory was busier than its tensor cores"
 --- */
-#define THREADS 256
-#define BM 128   // pixels a block
-#define BN 128   // filters a block
-#define BK 64    // channels of a tile
-#define WM 64    // pixels a warp
-#define WN 32    // filters a warp
-#define PIECES (BK / 16)          // 16 channels: what a lane loads, and a row of ldmatrix
-#define ROWS (THREADS / PIECES)   // rows that a block loads at once
+constexpr int THREADS = 256;
+constexpr int BM = 128;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int BK = 64;   // channels of a tile
+constexpr int WM = 64;   // pixels a warp
+constexpr int WN = 32;   // filters a warp
+constexpr int PIECES = BK / 16;         // 16 channels: what a lane loads, and a row of ldmatrix
+constexpr int ROWS = THREADS / PIECES;  // rows that a block loads at once
 
 __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 

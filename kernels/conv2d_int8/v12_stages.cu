@@ -41,9 +41,9 @@ counter = "tensor_utilization"
 change  = "up"
 why     = "the same products in less time"
 --- */
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define PIECES (BK / 16)          // 16 channels: what a lane loads, and a row of ldmatrix
-#define ROWS (THREADS / PIECES)   // rows that a block loads at once
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int PIECES = BK / 16;         // 16 channels: what a lane loads, and a row of ldmatrix
+constexpr int ROWS = THREADS / PIECES;  // rows that a block loads at once
 
 __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 

@@ -43,11 +43,11 @@ counter = "tensor_utilization"
 change  = "up"
 why     = "the same products in less time"
 --- */
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define PIECES (BK / 16)          // 16 channels: what a lane loads, and a row of ldmatrix
-#define ROWS (THREADS / PIECES)   // rows that a block loads at once
-#define LINE (TW + 2)             // pixels of a line around the rectangle
-#define HALO ((TH + 2) * LINE)
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int PIECES = BK / 16;         // 16 channels: what a lane loads, and a row of ldmatrix
+constexpr int ROWS = THREADS / PIECES;  // rows that a block loads at once
+constexpr int LINE = TW + 2;            // pixels of a line around the rectangle
+constexpr int HALO = (TH + 2) * LINE;
 
 __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 

@@ -63,10 +63,10 @@ learned = "0.83x: 115 µs, 823 TOP/s"
 --- */
 #include "hopper.cuh"
 
-#define BM 256  // pixels a block
-#define BN 128  // filters a block
-#define A_BYTES (BM * 128)  // of 128 channels of the pixels under a tap
-#define B_BYTES (BN * 128)
+constexpr int BM = 256;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int A_BYTES = BM * 128;  // of 128 channels of the pixels under a tap
+constexpr int B_BYTES = BN * 128;
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

@@ -54,14 +54,14 @@ learned = "49.0% to 52.5%"
 counter = "duration"
 change  = "< 0.85x"
 why     = "of a tile's time about a tenth fills the ring; stores stay in the open, but the two groups no longer wait for each other. conv2d_half gained 7% by the same, with tiles that take twice as long"
-learned = "0.96x: barriers and empty rings are gone, but both groups store at the same time, and the copies keep L2 71% busy"
+learned = "0.95x: barriers and empty rings are gone, but both groups store at the same time, and the copies keep L2 71% busy"
 --- */
 #include "hopper.cuh"
 
-#define BM 256  // pixels a block
-#define BN 128  // filters a block
-#define A_BYTES (BM * 128)  // of 128 channels of the pixels under a tap
-#define B_BYTES (BN * 128)
+constexpr int BM = 256;  // pixels a block
+constexpr int BN = 128;  // filters a block
+constexpr int A_BYTES = BM * 128;  // of 128 channels of the pixels under a tap
+constexpr int B_BYTES = BN * 128;
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

@@ -37,13 +37,13 @@ counter = "theoretical_occupancy"
 change  = "< 0.6x"
 why     = "48 KB of tiles per block: four blocks of 256 threads fit on an SM"
 --- */
-#define THREADS 256
-#define BM 64    // pixels a block
-#define BN 64    // filters a block
-#define CB 128   // channels of a tile
-#define TAPS 3   // taps of a tile: one row of the filter
-#define TM (BM / 16)  // pixels a thread
-#define TN (BN / 16)  // filters a thread
+constexpr int THREADS = 256;
+constexpr int BM = 64;   // pixels a block
+constexpr int BN = 64;   // filters a block
+constexpr int CB = 128;  // channels of a tile
+constexpr int TAPS = 3;  // taps of a tile: one row of the filter
+constexpr int TM = BM / 16;  // pixels a thread
+constexpr int TN = BN / 16;  // filters a thread
 
 __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 

@@ -55,13 +55,13 @@ learned = "2.2x: 3.6 to 7.7 M, which costs nothing at 63% of L2"
 counter = "duration"
 change  = "< 0.8x"
 why     = "128 KB of sums are a third of a tile's time in the open; conv2d_half, with half of the sums for twice the products, gained 7%"
-learned = "0.78x: 80.4 µs, 1,174 TOP/s; with 64 filters, where half of the products had been for nothing, 0.48x"
+learned = "0.77x: 82.0 µs, 1,150 TOP/s; with 64 filters, where half of the products had been for nothing, 0.48x"
 --- */
 #include "hopper.cuh"
 
-#define BN 64   // filters a group
-#define A_BYTES ((BM + 8) * 128)  // of places' channels that three taps share
-#define B_BYTES (2 * BN * 128)  // of both groups' filters' channels under a tap, nine of which stay
+constexpr int BN = 64;   // filters a group
+constexpr int A_BYTES = (BM + 8) * 128;  // of places' channels that three taps share
+constexpr int B_BYTES = 2 * BN * 128;  // of both groups' filters' channels under a tap; nine stay
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 conv2d(const __grid_constant__ CUtensorMap pixels, const __grid_constant__ CUtensorMap filters,

@@ -57,8 +57,8 @@ learned = "1.00x; with 64 channels, half of whose products v20 makes for nothing
 --- */
 #include "hopper.cuh"
 
-#define BN 64                          // filters a group
-#define STAGE_BYTES ((BM + 8) * 128)  // of places' channels that three taps share
+constexpr int BN = 64;                          // filters a group
+constexpr int STAGE_BYTES = (BM + 8) * 128;  // of places' channels that three taps share
 
 // Products of a row of three taps with the places from a row of shared memory on, 32 channels KK
 // times. Under tap s, a place's row is that of its neighbour s places on.

@@ -52,9 +52,9 @@ learned = "1.00x: the L1 falls from 77% to 51% of its peak and was no limit; wit
 --- */
 #include "hopper.cuh"
 
-#define BN 64                          // filters a group
-#define ROW_BYTES 272                 // of a place's sums, of BN filters, and 16 bytes
-#define STAGE_BYTES ((BM + 8) * 128)  // of places' channels that three taps share
+constexpr int BN = 64;                          // filters a group
+constexpr int ROW_BYTES = 272;               // of a place's sums, of BN filters, and 16 bytes
+constexpr int STAGE_BYTES = (BM + 8) * 128;  // of places' channels that three taps share
 
 // Products of a row of three taps with the places from a row of shared memory on, 32 channels KK
 // times. Under tap s, a place's row is that of its neighbour s places on.

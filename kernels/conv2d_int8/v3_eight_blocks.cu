@@ -38,12 +38,12 @@ counter = "global_load_sectors"
 change  = "> 1.4x"
 why     = "64 pixels are now read again for every 32 filters: 96 bytes for 64·32 products instead of 128 for 64·64"
 --- */
-#define THREADS 256
-#define BM 64    // pixels a block
-#define BN 32    // filters a block
-#define CB 128   // channels of a tile
-#define TM (BM / 16)  // pixels a thread
-#define TN (BN / 16)  // filters a thread
+constexpr int THREADS = 256;
+constexpr int BM = 64;   // pixels a block
+constexpr int BN = 32;   // filters a block
+constexpr int CB = 128;  // channels of a tile
+constexpr int TM = BM / 16;  // pixels a thread
+constexpr int TN = BN / 16;  // filters a thread
 
 __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 

@@ -31,12 +31,12 @@ counter = "duration"
 change  = "down"
 why     = "a quarter of the wavefronts of the loads, and nearly all of those of the stores"
 --- */
-#define THREADS 256
-#define BM 64    // pixels a block
-#define BN 32    // filters a block
-#define CB 128   // channels of a tile
-#define TM (BM / 16)  // pixels a thread
-#define TN (BN / 16)  // filters a thread
+constexpr int THREADS = 256;
+constexpr int BM = 64;   // pixels a block
+constexpr int BN = 32;   // filters a block
+constexpr int CB = 128;  // channels of a tile
+constexpr int TM = BM / 16;  // pixels a thread
+constexpr int TN = BN / 16;  // filters a thread
 
 __device__ __forceinline__ bool in(int i, int n) { return 0 <= i && i < n; }
 

@@ -38,12 +38,12 @@ counter = "shared_conflict_ways"
 change  = "<= 1.05"
 why     = "rows of the filters have 33 words as well"
 --- */
-#define THREADS 256
-#define BM 64    // pixels a block
-#define BN 32    // filters a block
-#define CB 128   // channels of a tile
-#define TM (BM / 16)  // pixels a thread
-#define TN (BN / 16)  // filters a thread
+constexpr int THREADS = 256;
+constexpr int BM = 64;   // pixels a block
+constexpr int BN = 32;   // filters a block
+constexpr int CB = 128;  // channels of a tile
+constexpr int TM = BM / 16;  // pixels a thread
+constexpr int TN = BN / 16;  // filters a thread
 
 __device__ __forceinline__ int word(const signed char* at) {
     return *reinterpret_cast<const int*>(at);

@@ -36,13 +36,13 @@ counter = "duration"
 change  = "< 0.6x"
 why     = "the copies were what v7 spent its time on"
 --- */
-#define THREADS 256
-#define WARPS (THREADS / 32)
-#define BM 64    // pixels a block
-#define BN 32    // filters a block
-#define CB 128   // channels of a tile
-#define TM (BM / 16)  // pixels a thread
-#define TN (BN / 16)  // filters a thread
+constexpr int THREADS = 256;
+constexpr int WARPS = THREADS / 32;
+constexpr int BM = 64;   // pixels a block
+constexpr int BN = 32;   // filters a block
+constexpr int CB = 128;  // channels of a tile
+constexpr int TM = BM / 16;  // pixels a thread
+constexpr int TN = BN / 16;  // filters a thread
 
 __device__ __forceinline__ int ldg(const signed char* at) {
     return __ldg(reinterpret_cast<const int*>(at));

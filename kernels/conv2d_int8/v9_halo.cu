@@ -26,15 +26,15 @@ counter = "shared_stores"
 change  = "< 0.6x"
 why     = "what is loaded once is stored once"
 --- */
-#define THREADS 256
-#define WARPS (THREADS / 32)
-#define BM 64    // pixels a block: a square
-#define EDGE 8   // of EDGE × EDGE
-#define HALO (EDGE + 2)
-#define BN 32    // filters a block
-#define CB 128   // channels of a tile
-#define TM (BM / 16)  // pixels a thread
-#define TN (BN / 16)  // filters a thread
+constexpr int THREADS = 256;
+constexpr int WARPS = THREADS / 32;
+constexpr int BM = 64;   // pixels a block: a square
+constexpr int EDGE = 8;  // of EDGE × EDGE
+constexpr int HALO = EDGE + 2;
+constexpr int BN = 32;   // filters a block
+constexpr int CB = 128;  // channels of a tile
+constexpr int TM = BM / 16;  // pixels a thread
+constexpr int TN = BN / 16;  // filters a thread
 
 __device__ __forceinline__ int ldg(const signed char* at) {
     return __ldg(reinterpret_cast<const int*>(at));

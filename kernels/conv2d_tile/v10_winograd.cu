@@ -38,14 +38,14 @@ change  = "< 0.75x"
 why     = "issue slots are what v7 is short of, and a third of them are no longer needed; the loads at the beginning and the stores at the end take what they took"
 learned = "0.81x: instructions became 0.64x, but are issued more slowly, 2.58 a cycle instead of 3.20. A thread has 108 sums and 36 pixels in 245 registers, so that two warps are left for a scheduler to choose from, and neighbouring products share fewer operands"
 --- */
-#define THREADS (32 * WARPS)
-#define BH (WARPS * TR)  // rows of outputs a block; its columns are 128, four a lane
-#define PITCH 136        // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
-#define TILE_BYTES (4 * (BH + 5) * PITCH)
-#define TRIPLES (12 * KT)  // of taps in a channel: two in each row of a filter
-#define TAP_TURNS ((TRIPLES + THREADS - 1) / THREADS)  // triples a thread
-#define PIECES ((BH + 5) * (PITCH / 4))           // of 16 bytes in a tile
-#define TURNS ((PIECES + THREADS - 1) / THREADS)  // pieces a thread
+constexpr int THREADS = 32 * WARPS;
+constexpr int BH = WARPS * TR;  // rows of outputs a block; its columns are 128, four a lane
+constexpr int PITCH = 136;      // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
+constexpr int TILE_BYTES = 4 * (BH + 5) * PITCH;
+constexpr int TRIPLES = 12 * KT;  // of taps in a channel: two in each row of a filter
+constexpr int TAP_TURNS = (TRIPLES + THREADS - 1) / THREADS;  // triples a thread
+constexpr int PIECES = (BH + 5) * (PITCH / 4);           // of 16 bytes in a tile
+constexpr int TURNS = (PIECES + THREADS - 1) / THREADS;  // pieces a thread
 
 // Asynchronous copies from global to shared memory, which pass no register.
 template <int BYTES>

@@ -32,10 +32,10 @@ counter = "duration"
 change  = "up"
 why     = "v0's windows hit the L1; here 144 elements are fetched for 32 outputs, and each channel waits for its own"
 --- */
-#define BW 8      // outputs a block: columns
-#define BH 4      // and rows
-#define PIECES 4  // of 16 bytes in a row of the tile: 13 columns, rounded up
-#define PITCH 24  // floats from row to row: four rows of eight lanes lie in 32 different banks
+constexpr int BW = 8;      // outputs a block: columns
+constexpr int BH = 4;      // and rows
+constexpr int PIECES = 4;  // of 16 bytes in a row of the tile: 13 columns, rounded up
+constexpr int PITCH = 24;  // floats a row: four rows of eight lanes lie in 32 different banks
 
 // The first `left` of four neighbouring floats, zeros for the rest. Rows that 16 bytes do not
 // divide, and the end of those that they do, are loaded float by float.

@@ -36,12 +36,12 @@ counter = "duration"
 change  = "< 0.7x"
 why     = "seven loads for six multiply-adds, where v2 had twelve"
 --- */
-#define BW 8      // outputs a block: columns
-#define BH 4      // and rows
-#define PIECES 4  // of 16 bytes in a row of the tile: 13 columns, rounded up
-#define PITCH 24  // floats from row to row: four rows of eight lanes lie in 32 different banks
-#define TURNS 2   // pieces a thread: 36 for 32 threads
-#define KT 6      // output channels a thread
+constexpr int BW = 8;      // outputs a block: columns
+constexpr int BH = 4;      // and rows
+constexpr int PIECES = 4;  // of 16 bytes in a row of the tile: 13 columns, rounded up
+constexpr int PITCH = 24;  // floats a row: four rows of eight lanes lie in 32 different banks
+constexpr int TURNS = 2;   // pieces a thread: 36 for 32 threads
+constexpr int KT = 6;      // output channels a thread
 
 // The first `left` of four neighbouring floats, zeros for the rest. Rows that 16 bytes do not
 // divide, and the end of those that they do, are loaded float by float.

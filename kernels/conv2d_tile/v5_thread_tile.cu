@@ -47,9 +47,9 @@ change  = "< 0.3x"
 why     = "from three loads for six multiply-adds to one for 23"
 learned = "0.37x, under the profiler 0.35x. The multiply-adds alone take an SM with three blocks 31.1 k cycles, 58% of the kernel's 53.2 k: issue slots are busy for 77% of an SM's time, 14% of what they issue is something else, and 8% of the samples wait at the barrier before a channel"
 --- */
-#define THREADS (32 * WARPS)
-#define BH (WARPS * TR)  // rows of outputs a block; its columns are 128, four a lane
-#define PITCH 136        // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
+constexpr int THREADS = 32 * WARPS;
+constexpr int BH = WARPS * TR;  // rows of outputs a block; its columns are 128, four a lane
+constexpr int PITCH = 136;      // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
 
 // Asynchronous copies from global to shared memory, which pass no register.
 template <int BYTES>

@@ -38,9 +38,9 @@ change  = "down"
 why     = "the blocks all store at the same time, at the end, when no arithmetic is left to hide it"
 learned = "by 0.8%, 29.2 → 28.9 µs, and under the profiler not at all; at seven of the eight other sizes of the sweep it is slower. Stores held 3% of v5's samples and the L2 was at 23%; the way through shared memory takes as long as it saves"
 --- */
-#define THREADS (32 * WARPS)
-#define BH (WARPS * TR)  // rows of outputs a block; its columns are 128, four a lane
-#define PITCH 136        // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
+constexpr int THREADS = 32 * WARPS;
+constexpr int BH = WARPS * TR;  // rows of outputs a block; its columns are 128, four a lane
+constexpr int PITCH = 136;      // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
 
 // Asynchronous copies from global to shared memory, which pass no register.
 template <int BYTES>

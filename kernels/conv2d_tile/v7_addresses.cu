@@ -38,13 +38,13 @@ counter = "duration"
 change  = "down"
 why     = "multiply-adds were 85% of what v6 issued, and issue slots are what it is short of"
 --- */
-#define THREADS (32 * WARPS)
-#define BH (WARPS * TR)  // rows of outputs a block; its columns are 128, four a lane
-#define PITCH 136        // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
-#define TILE_BYTES (4 * (BH + 5) * PITCH)
-#define TAPS_BYTES (4 * 36 * KT)
-#define PIECES ((BH + 5) * (PITCH / 4))           // of 16 bytes in a tile
-#define TURNS ((PIECES + THREADS - 1) / THREADS)  // pieces a thread
+constexpr int THREADS = 32 * WARPS;
+constexpr int BH = WARPS * TR;  // rows of outputs a block; its columns are 128, four a lane
+constexpr int PITCH = 136;      // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
+constexpr int TILE_BYTES = 4 * (BH + 5) * PITCH;
+constexpr int TAPS_BYTES = 4 * 36 * KT;
+constexpr int PIECES = (BH + 5) * (PITCH / 4);           // of 16 bytes in a tile
+constexpr int TURNS = (PIECES + THREADS - 1) / THREADS;  // pieces a thread
 
 // Asynchronous copies from global to shared memory, which pass no register.
 template <int BYTES>

@@ -47,14 +47,14 @@ change  = "down"
 why     = "the same multiply-adds at a higher rate"
 learned = "8% slower. The busiest SM has as many multiply-adds as before, four blocks of six warps with 5,184 each instead of three of four with 10,368, and issues more beside them"
 --- */
-#define THREADS (32 * DOWN * GROUPS)
-#define BH (DOWN * TR)    // rows of outputs a block; its columns are 128, four a lane
-#define BK (GROUPS * KT)  // output channels a block
-#define PITCH 136         // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
-#define TILE_BYTES (4 * (BH + 5) * PITCH)
-#define TAPS_BYTES (4 * 36 * BK)
-#define PIECES ((BH + 5) * (PITCH / 4))           // of 16 bytes in a tile
-#define TURNS ((PIECES + THREADS - 1) / THREADS)  // pieces a thread
+constexpr int THREADS = 32 * DOWN * GROUPS;
+constexpr int BH = DOWN * TR;    // rows of outputs a block; its columns are 128, four a lane
+constexpr int BK = GROUPS * KT;  // output channels a block
+constexpr int PITCH = 136;       // floats in a row of the tile: 128 + 5, rounded up to 16 bytes
+constexpr int TILE_BYTES = 4 * (BH + 5) * PITCH;
+constexpr int TAPS_BYTES = 4 * 36 * BK;
+constexpr int PIECES = (BH + 5) * (PITCH / 4);           // of 16 bytes in a tile
+constexpr int TURNS = (PIECES + THREADS - 1) / THREADS;  // pieces a thread
 
 // Asynchronous copies from global to shared memory, which pass no register.
 template <int BYTES>

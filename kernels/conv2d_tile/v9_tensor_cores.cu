@@ -44,14 +44,14 @@ learned = "0.63x"
 counter = "duration"
 change  = "< 0.7x"
 why     = "8 µs of products, and 4 µs of loads, splitting and stores, in part beside each other, where v7 issues multiply-adds for 24 µs"
-learned = "1.75x. A block loads its tile, looks for the largest element, loads it again, splits it, and only then multiplies; three blocks an SM do not hide that from each other: long_scoreboard is 42% of all samples, where v7 copied a channel while it multiplied the one before"
+learned = "1.73x. A block loads its tile, looks for the largest element, loads it again, splits it, and only then multiplies; three blocks an SM do not hide that from each other: long_scoreboard is 42% of all samples, where v7 copied a channel while it multiplied the one before"
 --- */
 #include <cuda_fp16.h>
 #include <cstdint>
 
-#define THREADS (32 * WARPS)
-#define COLUMNS (16 * WARPS + 8)  // of pixels in a tile: five more than outputs, and three
-#define PIXELS ((TR + 5) * COLUMNS)
+constexpr int THREADS = 32 * WARPS;
+constexpr int COLUMNS = 16 * WARPS + 8;  // of pixels in a tile: five more than outputs, and three
+constexpr int PIXELS = (TR + 5) * COLUMNS;
 
 // The power of two that brings it to 2^14, as an exponent; no power is beyond float32's own.
 __device__ __forceinline__ int power_for(float largest) {

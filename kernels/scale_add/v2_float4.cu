@@ -36,7 +36,7 @@ counter = "duration"
 change  = "down"
 why     = "the same bytes at a higher rate"
 --- */
-#define THREADS 256
+constexpr int THREADS = 256;
 
 extern "C" __global__ void scale_add(const float* __restrict__ A, float* __restrict__ B,
                                      float a, float b, int n) {

@@ -26,7 +26,7 @@ learned = "87 to 85%: v2's stores were not what held it back"
 counter = "duration"
 change  = "< 0.99x"
 why     = "memory is 86.8% busy in v2, and a turn between reading and writing is among what is left"
-learned = "1.02x under the profiler, 1.045x outside of it. In turns the loads' hint costs 2% at n8192 and n16384, in all but one of the pairs that were tried, and that of the stores changes nothing. At n4096 v4 takes 3% less than v2, and in blocks of 256 threads 2% more"
+learned = "1.01x under the profiler, 1.036x outside of it. In turns the loads' hint costs 2% at n8192 and n16384, in all but one of the pairs that were tried, and that of the stores changes nothing. At n4096 v4 takes 3% less than v2, and in blocks of 256 threads 2% more"
 --- */
 __device__ __forceinline__ float4 load(const float4* from) {
     float4 v;

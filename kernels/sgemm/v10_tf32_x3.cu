@@ -50,13 +50,13 @@ change  = "< 0.5x"
 why     = "a warp reads its operands once for 64×64 sums, 64 wavefronts for 16 k; v9 took 192"
 learned = "0.52x. What is read is a third, 67.2 M instead of 201.4 M at n = 4096, but what the copies write grew, 50.4 M → 61.2 M. Of these 35.7 M are in excess, at least 23.0 M where 16-byte pieces of A go to rows that lie 80 bytes apart"
 --- */
-#define BK 16                      // depth of a tile, and of a sum on the matrix units
-#define THREADS (BM / WM * (BN / WN) * 32)
-#define TM (WM / 16)               // matrix tiles of a warp down its rows
-#define TN (WN / 8)                // and across its columns
-#define A_PITCH (BK + 4)           // row-major: eight rows of four floats meet 32 banks
-#define B_PITCH (BN + 8)           // and so do four rows of eight floats
-#define STAGE (BM * A_PITCH + BK * B_PITCH)
+constexpr int BK = 16;           // depth of a tile, and of a sum on the matrix units
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int TM = WM / 16;      // matrix tiles of a warp down its rows
+constexpr int TN = WN / 8;       // and across its columns
+constexpr int A_PITCH = BK + 4;  // row-major: eight rows of four floats meet 32 banks
+constexpr int B_PITCH = BN + 8;  // and so do four rows of eight floats
+constexpr int STAGE = BM * A_PITCH + BK * B_PITCH;
 
 // Copies WIDTH neighbouring floats, one or four, from global to shared memory, or writes
 // zeros where they lie outside. Four must be aligned to 16 bytes on both sides.

@@ -75,8 +75,8 @@ why     = "the terms, twice as large as the matrices, are written and read"
 --- */
 #include "hopper.cuh"
 
-#define STAGE_A (BM * 128)  // bytes of a stage
-#define STAGE_B (BN * 128)
+constexpr int STAGE_A = BM * 128;  // bytes of a stage
+constexpr int STAGE_B = BN * 128;
 
 // What is left of TF32's eleven bits, rounded.
 __device__ __forceinline__ float tf32(float x) {

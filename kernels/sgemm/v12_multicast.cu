@@ -73,8 +73,8 @@ learned = "1.006x: v11's tensor pipe is 97.5% busy at n = 4096 and waits for not
 --- */
 #include "hopper.cuh"
 
-#define STAGE_A (BM * 128)  // bytes of a stage
-#define STAGE_B (BN * 128)
+constexpr int STAGE_A = BM * 128;  // bytes of a stage
+constexpr int STAGE_B = BN * 128;
 
 // What is left of TF32's eleven bits, rounded.
 __device__ __forceinline__ float tf32(float x) {

@@ -32,9 +32,9 @@ why     = "a tile of 32×32 reads 64 floats for 1,024 products; one of 128×256 
 --- */
 #include "hopper.cuh"
 
-#define THREADS (PARTS * 64)
-#define A_PITCH (DEPTH + 4)  // eight rows of four floats meet 32 banks
-#define STAGE (TILE * (A_PITCH + DEPTH))
+constexpr int THREADS = PARTS * 64;
+constexpr int A_PITCH = DEPTH + 4;  // eight rows of four floats meet 32 banks
+constexpr int STAGE = TILE * (A_PITCH + DEPTH);
 
 // Copies WIDTH neighbouring floats, one or four, from global to shared memory, or writes
 // zeros where they lie outside. Four must be aligned to 16 bytes on both sides.

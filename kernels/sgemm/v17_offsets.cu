@@ -23,15 +23,15 @@ change  = "down"
 why     = "each of them takes an issue slot from a multiply-add"
 learned = "where a scheduler has one warp, at n = 1024, it takes 5% off; with two, at n = 4096, it is 1% slower. The branch for rows that are not aligned is a jump here, v8's was compiled to predicates: all copies of a step stand together in front of it, wait for their queue (MIO Throttle 0.0002 → 0.065 cycles per instruction), and what writes their addresses waits for them (Long Scoreboard 0.018 → 0.16)"
 --- */
-#define BM 128    // rows of C a block
-#define BN 128    // columns of C a block
-#define BK 8      // depth of a tile
-#define TM 16     // rows of C a thread
-#define TN 8      // columns of C a thread
-#define STAGES 3  // tiles in shared memory
+constexpr int BM = 128;    // rows of C a block
+constexpr int BN = 128;    // columns of C a block
+constexpr int BK = 8;      // depth of a tile
+constexpr int TM = 16;     // rows of C a thread
+constexpr int TN = 8;      // columns of C a thread
+constexpr int STAGES = 3;  // tiles in shared memory
 
-#define PITCH (BM + 4)  // of A's tile: the lanes that store eight k of four rows meet 32 banks
-#define STAGE (BK * (PITCH + BN))  // floats of a tile of A, k-major, and of one of B
+constexpr int PITCH = BM + 4;  // of A's tile: lanes that store eight k of four rows meet 32 banks
+constexpr int STAGE = BK * (PITCH + BN);  // floats of a tile of A, k-major, and of one of B
 
 // Copies one float from global to shared memory, or writes a zero where it lies outside.
 __device__ __forceinline__ void copy_float(unsigned to, const float* from, bool inside) {

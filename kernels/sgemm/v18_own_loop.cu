@@ -23,15 +23,15 @@ change  = "down"
 why     = "they were issue slots as well"
 learned = "far more than these: 10% off at n = 4096, for copies are spread among the multiply-adds again (Long Scoreboard 0.16 → 0.030, MIO Throttle 0.065 → 0.0045)"
 --- */
-#define BM 128    // rows of C a block
-#define BN 128    // columns of C a block
-#define BK 8      // depth of a tile
-#define TM 16     // rows of C a thread
-#define TN 8      // columns of C a thread
-#define STAGES 3  // tiles in shared memory
+constexpr int BM = 128;    // rows of C a block
+constexpr int BN = 128;    // columns of C a block
+constexpr int BK = 8;      // depth of a tile
+constexpr int TM = 16;     // rows of C a thread
+constexpr int TN = 8;      // columns of C a thread
+constexpr int STAGES = 3;  // tiles in shared memory
 
-#define PITCH (BM + 4)  // of A's tile: the lanes that store eight k of four rows meet 32 banks
-#define STAGE (BK * (PITCH + BN))  // floats of a tile of A, k-major, and of one of B
+constexpr int PITCH = BM + 4;  // of A's tile: lanes that store eight k of four rows meet 32 banks
+constexpr int STAGE = BK * (PITCH + BN);  // floats of a tile of A, k-major, and of one of B
 
 // Copies WIDTH neighbouring floats, one or four, from global to shared memory, or writes
 // zeros where they lie outside. Four must be aligned to 16 bytes on both sides.

@@ -26,7 +26,7 @@ counter = "global_load_sectors_per_request"
 change  = "up"
 why     = "v0 read B by broadcast, one sector; here the lanes walk down B's rows as well"
 --- */
-#define T 32
+constexpr int T = 32;
 
 extern "C" __global__ void sgemm(const float* __restrict__ A, const float* __restrict__ B,
                                  float* __restrict__ C, int M, int N, int K) {

@@ -33,7 +33,7 @@ cooperative = true
 counter = "duration"
 change  = "< 0.4x"
 why     = "at n = 1024, where v9 has 32 blocks for 132 SMs; the sums that 100 blocks leave and 32 fetch are 13 MB, a few microseconds. At n = 4096 512 tiles are 3.9 waves, and a little over 0.97x is all that there is"
-learned = "0.384x at n = 1024, 0.476x at n = 512; 1.03x and 1.01x at n = 2048 and 4096. There blocks that run together work four tiles apart, on other rows of A: at n = 4096 1.66 GB come from device memory instead of 0.40"
+learned = "0.388x at n = 1024, 0.476x at n = 512; 1.03x and 1.01x at n = 2048 and 4096. There blocks that run together work four tiles apart, on other rows of A: at n = 4096 1.66 GB come from device memory instead of 0.40"
 
 [[expect]]
 counter = "fma_utilization"
@@ -41,15 +41,15 @@ change  = "same"
 why     = "of an SM that has work it is the loop's"
 learned = "76% → 64% at n = 1024, 80% → 76% at n = 4096: the loop has 17 instructions more, and starts anew for each part of a tile"
 --- */
-#define BM 128    // rows of C a block
-#define BN 256    // columns of C a block
-#define BK 8      // depth of a tile
-#define TM 16     // rows of C a thread
-#define TN 8      // columns of C a thread
-#define STAGES 3  // tiles in shared memory
+constexpr int BM = 128;    // rows of C a block
+constexpr int BN = 256;    // columns of C a block
+constexpr int BK = 8;      // depth of a tile
+constexpr int TM = 16;     // rows of C a thread
+constexpr int TN = 8;      // columns of C a thread
+constexpr int STAGES = 3;  // tiles in shared memory
 
-#define PITCH (BM + 4)  // of A's tile: the lanes that store eight k of four rows meet 32 banks
-#define STAGE (BK * (PITCH + BN))  // floats of a tile of A, k-major, and of one of B
+constexpr int PITCH = BM + 4;  // of A's tile: lanes that store eight k of four rows meet 32 banks
+constexpr int STAGE = BK * (PITCH + BN);  // floats of a tile of A, k-major, and of one of B
 
 // Copies WIDTH neighbouring floats, one or four, from global to shared memory, or writes
 // zeros where they lie outside. Four must be aligned to 16 bytes on both sides.

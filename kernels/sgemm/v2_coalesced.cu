@@ -31,7 +31,7 @@ counter = "shared_store_bank_conflicts"
 change  = "up"
 why     = "lanes now differ in k, the first index of As: they store down a column, 32 ways into one bank"
 --- */
-#define T 32
+constexpr int T = 32;
 
 extern "C" __global__ void sgemm(const float* __restrict__ A, const float* __restrict__ B,
                                  float* __restrict__ C, int M, int N, int K) {

@@ -31,7 +31,7 @@ counter = "duration"
 change  = "down"
 why     = "the stores stood between two barriers, so the whole block waited for them"
 --- */
-#define T 32
+constexpr int T = 32;
 
 extern "C" __global__ void sgemm(const float* __restrict__ A, const float* __restrict__ B,
                                  float* __restrict__ C, int M, int N, int K) {

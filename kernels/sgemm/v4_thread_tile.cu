@@ -42,11 +42,11 @@ counter = "achieved_occupancy"
 change  = "down"
 why     = "the price of the registers; instruction-level parallelism pays for it"
 --- */
-#define BM 128  // rows of C a block
-#define BN 128  // columns of C a block
-#define BK 8    // depth of a tile
-#define TM 8    // rows of C a thread
-#define TN 8    // columns of C a thread
+constexpr int BM = 128;  // rows of C a block
+constexpr int BN = 128;  // columns of C a block
+constexpr int BK = 8;    // depth of a tile
+constexpr int TM = 8;    // rows of C a thread
+constexpr int TN = 8;    // columns of C a thread
 
 // The first `left` of four neighbouring floats, zeros for the rest: rows that are not
 // aligned to 16 bytes, and the ends of those that are.

@@ -42,11 +42,11 @@ counter = "global_load_sectors_per_request"
 change  = "> 1.2x"
 why     = "a warp reads eight sectors of B, or one of each of eight rows of A, where v3 read four"
 --- */
-#define BM 128  // rows of C a block
-#define BN 128  // columns of C a block
-#define BK 8    // depth of a tile
-#define TM 8    // rows of C a thread
-#define TN 8    // columns of C a thread
+constexpr int BM = 128;  // rows of C a block
+constexpr int BN = 128;  // columns of C a block
+constexpr int BK = 8;    // depth of a tile
+constexpr int TM = 8;    // rows of C a thread
+constexpr int TN = 8;    // columns of C a thread
 
 // The first `left` of two neighbouring floats, zeros for the rest: rows that are not
 // aligned to 8 bytes, and the ends of those that are.

@@ -37,11 +37,11 @@ counter = "ffma_threads"
 change  = "same"
 why     = "the same work, dealt out otherwise"
 --- */
-#define BM 128  // rows of C a block
-#define BN 128  // columns of C a block
-#define BK 8    // depth of a tile
-#define TM 8    // rows of C a thread
-#define TN 8    // columns of C a thread
+constexpr int BM = 128;  // rows of C a block
+constexpr int BN = 128;  // columns of C a block
+constexpr int BK = 8;    // depth of a tile
+constexpr int TM = 8;    // rows of C a thread
+constexpr int TN = 8;    // columns of C a thread
 
 // Copies one float from global to shared memory, or writes a zero where it lies outside.
 __device__ __forceinline__ void copy_float(float* to, const float* from, bool inside) {

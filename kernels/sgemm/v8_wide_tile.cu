@@ -49,12 +49,12 @@ change  = "up"
 why     = "more independent multiply-adds between two waits"
 learned = "3.02 → 2.67, at n = 4096 3.27 → 3.09. A warp for itself is faster, 1.50 cycles per instruction instead of 2.64, but not twice as fast, as half of the warps would have to be: where one waits for its operands (Dispatch 0.16 of the 1.50) or for a fixed latency (Wait 0.19), there is no other to issue"
 --- */
-#define BM 128  // rows of C a block
-#define BN 128  // columns of C a block
-#define BK 8    // depth of a tile
-#define TM 16   // rows of C a thread
-#define TN 8    // columns of C a thread
-#define STAGES 3
+constexpr int BM = 128;  // rows of C a block
+constexpr int BN = 128;  // columns of C a block
+constexpr int BK = 8;    // depth of a tile
+constexpr int TM = 16;   // rows of C a thread
+constexpr int TN = 8;    // columns of C a thread
+constexpr int STAGES = 3;
 
 // Copies one float from global to shared memory, or writes a zero where it lies outside.
 __device__ __forceinline__ void copy_float(float* to, const float* from, bool inside) {

@@ -33,15 +33,15 @@ change  = "down"
 why     = "where blocks fill the chip. At n = 1024 there are half as many as v22 has, 32 for 132 SMs, and it must be slower there"
 learned = "so it is: 77% slower at n = 1024, where 32 SMs work at 76% of their FMA pipes' peak and 100 stand idle; 4% faster at n = 2048, 4096 and 8192"
 --- */
-#define BM 128    // rows of C a block
-#define BN 256    // columns of C a block
-#define BK 8      // depth of a tile
-#define TM 16     // rows of C a thread
-#define TN 8      // columns of C a thread
-#define STAGES 3  // tiles in shared memory
+constexpr int BM = 128;    // rows of C a block
+constexpr int BN = 256;    // columns of C a block
+constexpr int BK = 8;      // depth of a tile
+constexpr int TM = 16;     // rows of C a thread
+constexpr int TN = 8;      // columns of C a thread
+constexpr int STAGES = 3;  // tiles in shared memory
 
-#define PITCH (BM + 4)  // of A's tile: the lanes that store eight k of four rows meet 32 banks
-#define STAGE (BK * (PITCH + BN))  // floats of a tile of A, k-major, and of one of B
+constexpr int PITCH = BM + 4;  // of A's tile: lanes that store eight k of four rows meet 32 banks
+constexpr int STAGE = BK * (PITCH + BN);  // floats of a tile of A, k-major, and of one of B
 
 // Copies WIDTH neighbouring floats, one or four, from global to shared memory, or writes
 // zeros where they lie outside. Four must be aligned to 16 bytes on both sides.

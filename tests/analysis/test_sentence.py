@@ -278,9 +278,9 @@ def recorded(study: str, old: str, new: str, problem: str, device: str = "h200")
     return explain(before, after, compare(before, after))
 
 
-def test_cycles_are_not_told_of_blocks_that_ended_less_evenly() -> None:
-    stops = [stop.text for stop in recorded("conv2d_tile", "v10", "v11", "c6").strip]
-    assert stops[:2] == ["the launch", "SMs active 87% → 85% of the time"]
+def test_cycles_are_not_told_of_blocks_that_end_more_evenly() -> None:
+    stops = [stop.text for stop in recorded("conv2d_half", "v18", "v19", "n32_c128").strip]
+    assert stops[:2] == ["the launch", "SMs active 93% → 96% of the time"]
 
 
 def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
@@ -291,7 +291,7 @@ def test_a_stall_that_no_single_hunk_moved_has_a_strip_that_says_so() -> None:
     cause = structs.replace(told.cause, proofs=(nobody,))
     edit, stall, *_ = strip(comparison, told.attribution, cause)
     assert (edit.text, edit.kind, edit.hunk) == ("no single hunk", "edit", None)
-    assert stall.text.startswith("barrier stalls −")
+    assert stall.text.startswith("MIO throttle stalls −")
 
 
 def test_without_a_time_the_step_is_told_by_the_count_that_costs_most(

@@ -81,7 +81,7 @@ def test_two_versions_in_the_terminal(project: Path) -> None:
     [
         ("sgemm/v2", "sgemm/v3", 1, "hunk 1 (line 38) → shared wavefronts"),
         ("conv2d/v10", "conv2d/v11", 3, "hunk 8 (lines 212–239) → instructions executed"),
-        ("conv2d_half/v8", "conv2d_half/v9", 3, "hunks 11, 14 and 18"),
+        ("conv2d_half/v8", "conv2d_half/v9", 3, "hunks 12, 13 and 17"),
         ("conv2d_direct/v0", "conv2d_direct/v1", 2, "hunk 4 (lines 52–79) → shared wavefronts"),
     ],
 )

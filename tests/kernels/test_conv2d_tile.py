@@ -142,7 +142,7 @@ def test_what_each_step_is_about_is_in_the_code(study: Study) -> None:
 @pytest.mark.parametrize(
     ("version", "right", "wrong", "problem"),
     [
-        ("v1", "#define PIECES 4", "#define PIECES 3", "p4_q8"),
+        ("v1", "constexpr int PIECES = 4", "constexpr int PIECES = 3", "p4_q8"),
         ("v1", "wide = W % 4 == 0", "wide = true", "c5_k7_w33"),
         ("v2", "if (c + 1 < C) fetch(c + 1);", "fetch(c);", "c4_k13_w38"),
         ("v3", "if (k + n < K) y", "y", "c4_k13_w38"),
