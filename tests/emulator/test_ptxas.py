@@ -170,6 +170,19 @@ def test_a_move_over_a_value_that_is_still_read(then: str, weight: float) -> Non
 
 
 @pytest.mark.parametrize(
+    ("op", "count", "weight"),
+    [("add.s32", 8, 4), ("add.s32", 5, 3), ("xor.b32", 8, 4), ("sub.s32", 2, 1)],
+)
+def test_a_chain_is_done_in_threes(op: str, count: int, weight: int) -> None:
+    """IADD3 and LOP3 take three operands: what took one is no operand of the next."""
+    loads = "".join(f"ld.shared.u32 %r{to}, [%r3+{4 * to}];" for to in (4, 5, 10))
+    chain = "".join(f"{op} %r{11 + i}, %r{10 + i}, %r{4 + i % 2};" for i in range(count))
+    kernel = Kernel(START + f"{loads} {chain} st.shared.u32 [%r3], %r{10 + count}; ret;")
+    weights = kernel.weights()
+    assert sum(weights[kernel.at(f"{op} %r{11 + i}")] for i in range(count)) == weight
+
+
+@pytest.mark.parametrize(
     ("body", "at", "weight"),
     [
         ("mul.f32 %f5, %f1, %f2; sub.f32 %f6, %f3, %f5;", "mul.f32", 0),  # FFMA

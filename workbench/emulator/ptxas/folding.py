@@ -39,7 +39,8 @@ def folded(blocks: Sequence[BasicBlock], names: Names, bounds: bool) -> set[int]
 
     A product or shift goes into each addition of it (IMAD, LEA; FFMA where neither is told to
     round), an addition or logic operation with one user into a three-operand one (IADD3,
-    LOP3, which takes complements as well); no user takes more than one.
+    LOP3, which takes complements as well); no user takes more than one, and what took one is no
+    third operand of another.
 
     Args:
         blocks: The kernel's.
@@ -51,7 +52,7 @@ def folded(blocks: Sequence[BasicBlock], names: Names, bounds: bool) -> set[int]
     out = {id(instr) for _, instr in walk(blocks) if complement(instr, names)}
     for kinds in (("mul", "shl", "shr"), ("cvt",), ADDS, LOGIC):
         for _, instr in walk(blocks):
-            if instr.op not in kinds or instr.guard is not None:
+            if instr.op not in kinds or instr.guard is not None or id(instr) in taken:
                 continue
             users = _takers(instr, names, bounds)
             if users and not any(id(user) in taken for user in users):
