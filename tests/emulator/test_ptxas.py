@@ -170,6 +170,60 @@ def test_a_move_over_a_value_that_is_still_read(then: str, weight: float) -> Non
 
 
 @pytest.mark.parametrize(
+    ("uses", "weight"),
+    [
+        ("mul.wide.u16 %r5, %h1, 4; mul.wide.u16 %r6, %h3, 4; st.shared.u32 [%r5], %r6;", 3),
+        ("and.b16 %h5, %h1, 255; cvt.u32.u16 %r5, %h5; st.shared.u32 [%r5], %r5;", 1),
+        (
+            "cvt.rn.f32.u16 %f1, %h1; cvt.rn.f32.u16 %f2, %h2; st.shared.v2.f32 [%r3], {%f1, %f2};",
+            1,
+        ),
+        ("cvt.u32.u8 %r5, %h4; st.shared.u32 [%r5], %r5;", 2),
+    ],
+)
+def test_bytes_of_a_word_are_taken_out(uses: str, weight: int) -> None:
+    load = "ld.shared.v4.u8 {%h1, %h2, %h3, %h4}, [%r3];"
+    kernel = Kernel(START + ".reg .b16 %h<8>; " + load + uses + "ret;")
+    bare = Kernel(START + ".reg .b16 %h<8>; " + load + "ret;")
+    more, plain = (each.weights()[each.at("ld.shared.v4.u8")] for each in (kernel, bare))
+    assert more - plain == weight - 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "start", "weight"),
+    [
+        ("add.s64 %rd3, %rd5, 64; atom.global.add.u32 %r4, [%rd3], 1;", "add.s64 %rd3", 0),
+        ("add.s64 %rd3, %rd5, 64; red.global.add.u32 [%rd3], %r3;", "add.s64 %rd3", 0),
+        ("add.s64 %rd3, %rd5, 64; st.global.u64 [%rd5], %rd3;", "add.s64 %rd3", 2),
+        (
+            "ld.global.u16 %h1, [%rd5]; cvt.u64.u16 %rd3, %h1; st.global.u64 [%rd5], %rd3;",
+            "cvt.u64",
+            0,
+        ),
+        (
+            "ld.global.s16 %h1, [%rd5]; cvt.s64.s16 %rd3, %h1; st.global.u64 [%rd5], %rd3;",
+            "cvt.s64",
+            1,
+        ),
+    ],
+)
+def test_what_an_address_and_a_zero_register_take(lines: str, start: str, weight: int) -> None:
+    place = "mul.wide.u32 %rd4, %r3, 4; add.s64 %rd5, %rd2, %rd4;"
+    kernel = Kernel(START + ".reg .b16 %h<8>; " + place + lines + "ret;")
+    assert kernel.weights()[kernel.at(start)] == weight
+
+
+def test_an_atomic_has_no_constant_for_its_base() -> None:
+    kernel = Kernel(
+        START + "add.s64 %rd3, %rd2, 8; red.global.add.u32 [%rd3], %r3;"
+        "add.s64 %rd4, %rd2, 16; red.global.add.u32 [%rd4], %r3; ret;"
+    )
+    weights = kernel.weights()
+    first, second = (weights[kernel.at(f"add.s64 %rd{n}")] for n in (3, 4))
+    assert (first, second) == (6, 0)  # and the parameter's own load
+
+
+@pytest.mark.parametrize(
     ("op", "count", "weight"),
     [("add.s32", 8, 4), ("add.s32", 5, 3), ("xor.b32", 8, 4), ("sub.s32", 2, 1)],
 )

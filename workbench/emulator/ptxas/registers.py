@@ -23,7 +23,7 @@ from workbench.emulator.ptx.flow import (
 from workbench.emulator.ptx.instructions import SIZES, Imm, Instr, Operand, Reg, Vec
 from workbench.emulator.ptxas.constants import entries
 from workbench.emulator.ptxas.divergence import innermost
-from workbench.emulator.ptxas.folding import WORDS, Names
+from workbench.emulator.ptxas.folding import FLOATS, WIDE, WORDS, Names, literal
 
 #: What can be done under a predicate at no other cost than its own.
 _SIMPLE = frozenset(
@@ -173,6 +173,48 @@ def stored_literals(graph: ControlFlow) -> dict[int, float]:
                 count = sum(map(bool, halves if wide else halves[:1]))
                 out[id(instr)] = out.get(id(instr), 0.0) + count
     return out
+
+
+def unpacked(graph: ControlFlow, names: Names) -> dict[int, float]:
+    """What it takes to have bytes that were loaded as a vector each in a register, by ``id``.
+
+    They come as words. Each byte that is used is taken out (PRMT), unless a mask does so already
+    or a conversion to a float, which can name a byte of its operand.
+    """
+    out: dict[int, float] = {}
+    for _, instr in walk(graph.ordered):
+        loaded = instr.operands[0] if instr.op == "ld" else None
+        if isinstance(loaded, Vec) and SIZES.get(instr.parts[-1]) == 1:
+            users = [names.users[item.name] for item in loaded.items if isinstance(item, Reg)]
+            out[id(instr)] = float(sum(not all(map(_takes_byte, each)) for each in users))
+    return out
+
+
+def bases_of_atomics(
+    graph: ControlFlow, names: Names, differing: AbstractSet[str]
+) -> dict[int, float]:
+    """What it takes to have an address that all threads share in registers, for atomics, by ``id``.
+
+    An atomic has no constant for its base as loads have: an address that is a parameter and a
+    literal is loaded, added up in halves and moved (ULDC, UIADD3, MOV), once; what lies beside it
+    is an offset from there.
+    """
+    seen: set[str] = set()
+    out: dict[int, float] = {}
+    for _, instr in walk(graph.ordered):
+        base = instr.operands[1] if instr.op == "add" and instr.parts[-1] in WIDE else None
+        if not isinstance(base, Reg) or not literal(instr) or base.name in differing | seen:
+            continue
+        if any(user.op in ("atom", "red") for user in names.users[results(instr)[0]]):
+            seen.add(base.name)
+            out[id(instr)] = 5.0
+    return out
+
+
+def _takes_byte(user: Instr) -> bool:
+    if user.op == "cvt":
+        return user.parts[-2] in FLOATS
+    return user.op == "and" and user.operands[2] == Imm(255)
 
 
 def wide_literals(graph: ControlFlow) -> dict[int, float]:

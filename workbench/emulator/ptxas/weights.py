@@ -32,10 +32,12 @@ from workbench.emulator.ptxas.fragments import awaited, fragments
 from workbench.emulator.ptxas.operands import taken
 from workbench.emulator.ptxas.predicates import spills
 from workbench.emulator.ptxas.registers import (
+    bases_of_atomics,
     copies,
     gathered,
     overwritten,
     stored_literals,
+    unpacked,
     wide_literals,
 )
 from workbench.emulator.ptxas.sequences import RECIPROCAL, ROUTINES, sequence
@@ -114,7 +116,8 @@ class Weights:
                 self._of[id(block.last)] = 0.0 if block.index in predicated else weight
         extra = (
             fragments(graph, self.host, self._names), gathered(graph), stored_literals(graph),
-            wide_literals(graph),
+            wide_literals(graph), unpacked(graph, self._names),
+            bases_of_atomics(graph, self._names, self._differing),
         )  # fmt: skip
         for place, more in (item for each in extra for item in each.items()):
             self._of[place] += more
@@ -270,7 +273,8 @@ class Weights:
         kind = instr.parts[-1]
         return (
             kind in ("u16", "u8", "s16", "s8")
-            and instr.parts[-2] in ("u32", "s32")
+            # The upper half of 64 bits is a register that is zero.
+            and instr.parts[-2] in ("u32", "s32", *WIDE[: 2 * (kind[0] == "u")])
             and bool(makers)
             and all(maker.op == "ld" and maker.parts[-1][0] == kind[0] for maker in makers)
         )
@@ -317,12 +321,8 @@ class Weights:
         return 0.0 if isinstance(source, Sym) else 1.0
 
     def _wide_add(self, instr: Instr) -> float:
-        name = results(instr)[0]
-        users = self._names.users[name]
         if literal(instr):
-            if users and all(user.op in ("ld", "st", "wmma") for user in users):
-                return 0.0  # becomes the offset in the address
-            return 2.0
+            return 0.0 if self._only_addresses(instr) else 2.0  # becomes the offset there
         makers = [
             maker
             for operand in instr.operands[1:]
