@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.engines.stand_ins import Cli
@@ -71,6 +72,35 @@ def test_versions_of_one_command_have_the_same_inputs_and_the_seed_is_told(
     assert cli("profile", "v1", "--engine", "emulator", "--seed", str(other))[0] == 0
     told = " ".join(cli("diff", "v0", "v1")[1].split())
     assert f"different input seeds: {seed}, {other}" in told
+
+
+def test_what_is_profiled_next_has_the_inputs_of_the_newest_profile(
+    cli: Cli, project: Project, add_version: Callable[[str, str], None]
+) -> None:
+    """A ladder grows by a version at a time, each with a command of its own."""
+    store = Store(project.profiles)
+
+    def profiled(*words: str) -> int:
+        code, _, err = cli("profile", *words, "--engine", "emulator")
+        assert code == 0, err
+        (entry,) = store.find(study="double", version=words[0])
+        check = store.load(entry.path).verification
+        assert check is not None
+        return check.seed
+
+    first = profiled("v0")
+    add_version("v1", "fine")
+    assert profiled("v1") == first
+    assert "seeds" not in cli("diff", "v0", "v1")[1]
+    assert profiled("v1", "--seed", "8") == 8
+    (older,) = store.find(study="double", version="v0")
+    old = store.load(older.path)
+    store.save(msgspec.structs.replace(old, captured="2001-01-01T00:00:00Z"))
+    assert profiled("v0") == 8  # of the newest, not its own
+    assert cli("verify", "v0", "--engine", "emulator")[1].count("seed 8,") == 0
+    for entry in store.find():
+        entry.path.write_bytes(b"damaged")
+    assert profiled("v0") not in (first, 8)
 
 
 @pytest.mark.parametrize("command", ["verify", "profile"])

@@ -221,7 +221,9 @@ _RUN = (
         help="Stop a version on a problem, and all its processes, after this time.",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the inputs (default: a new one)."
+        "--seed",
+        type=click.IntRange(0, 2**32 - 1),
+        help="Seed of the inputs (default: a new one; of profile, the newest profile's).",
     ),
 )
 _on_option = click.option(

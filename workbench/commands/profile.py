@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from workbench.measure.experiment import Experiment
     from workbench.measure.plan import Combination
     from workbench.model import Notice
+    from workbench.project import Project
+    from workbench.study.folder import Study
 
 
 def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> ProfileOptions:
@@ -137,6 +139,7 @@ def command(
         _print_commands(named, engine, options, run)
         return
     project, study, versions = named.pick()
+    run = _with_seed(run, project, study)
     progress = Progress()
     taken = choose(engine, project, run, progress.say, profiling=True)
     click.echo(taken.profile_line + (", by `workbench time`" if taken.gpu and not timed else ""))
@@ -169,6 +172,19 @@ def command(
     failures.finish()
     if not profiled:
         raise MissingError("nothing was profiled", "Name a version that can run here.")
+
+
+def _with_seed(run: RunOptions, project: Project, study: Study) -> RunOptions:
+    """Without ``--seed``, the inputs of the study's newest profile, so that both compare."""
+    import msgspec
+
+    from workbench.measure.recorded import recorded_seed
+    from workbench.store import Store
+
+    if run.seed is not None:
+        return run
+    seed = recorded_seed(Store(project.profiles), study.name)
+    return msgspec.structs.replace(run, seed=seed)
 
 
 def _profile(
@@ -213,6 +229,7 @@ def _on_cluster(
     from workbench.measure.plan import chosen
 
     project, study, versions = named.pick()
+    run = _with_seed(run, project, study)
     progress = Progress()
     versions = able(engine, project, run, versions, named.every, progress.say)
     failures = Failures(progress.say, alone=len(versions) == 1, every=named.every)

@@ -77,6 +77,24 @@ def find_ladders(
     )
 
 
+def recorded_seed(store: Store, study: str) -> int | None:
+    """The seed of a study's newest recorded profile, on whatever device; None: none has one.
+
+    What is profiled next gets the same inputs, so that a diff shows the code's change alone.
+    """
+    summaries = Summaries(str(store.root), study)
+    found: list[tuple[str, int]] = []
+    for entry in store.find(study=study):
+        try:
+            summary = summaries.of(entry.path)
+        except (DataError, MissingError):
+            continue  # another command says so; it has no seed to give
+        if summary.seed is not None:
+            found.append((summary.captured, summary.seed))
+    summaries.keep()
+    return max(found)[1] if found else None
+
+
 def damaged_files(paths: Iterable[Path]) -> dict[Path, DataError]:
     """Those of recorded files that are there and cannot be read, and why; all are read for it."""
     found: dict[Path, DataError] = {}

@@ -23,7 +23,7 @@ COUNTED = {
 }
 
 #: Raised with every change of what `Summary.of` gives for the same file.
-EDITION = 1
+EDITION = 2
 #: Oldest entries are dropped beyond this many bytes; one of 10,000 profiles has three million.
 _LIMIT = 64 << 20
 
@@ -34,7 +34,8 @@ class Summary(Record, frozen=True):
     Of a time, whose `engine` is empty, only where and when it was measured.
 
     `duration` is its launches' time under the profiler, in seconds; None: not known.
-    `counts` are what the emulator counted instead, by the names of `COUNTED`.
+    `counts` are what the emulator counted instead, by the names of `COUNTED`; `seed` is that of
+    its inputs, where it was verified.
     """
 
     engine: str
@@ -43,6 +44,7 @@ class Summary(Record, frozen=True):
     source_hash: str = ""
     duration: float | None = None
     counts: dict[str, float] = msgspec.field(default_factory=dict)
+    seed: int | None = None
 
     @classmethod
     def of(cls, profile: Profile) -> Summary:
@@ -62,6 +64,7 @@ class Summary(Record, frozen=True):
             source_hash=profile.source_hash,
             duration=kernel_seconds(profile),
             counts=counts,
+            seed=None if profile.verification is None else profile.verification.seed,
         )
 
 

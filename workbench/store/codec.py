@@ -178,7 +178,7 @@ def _totals_envelope(metrics: frozenset[str] | None) -> type[Any]:
         with contextlib.suppress(ValueError):  # no field may be called so: all are decoded
             kinds["metrics"] = msgspec.defstruct("Metrics", fields, rename=named)
     launch = _part(Launch, {"instructions", "by_timing", "timeline", "rules"}, **kinds)
-    passed = {"sources", "build", "verification", "notices"}
+    passed = {"sources", "build", "notices"}
     record = _part(Profile, passed, launches=tuple[launch, ...])  # type: ignore[valid-type]
     return _part(_Envelope, set(), record=record)
 
