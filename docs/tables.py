@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,6 +143,39 @@ def times(study: str, *, problems_down: bool) -> str:
     return _table(("", *problems), rows)
 
 
+def _bold(ratio: float | None, best: float) -> str:
+    if ratio is None:
+        return ""
+    return f"**{digits3(ratio)} ×**" if ratio == best else f"{digits3(ratio)} ×"
+
+
+def ratios(study: str) -> str:
+    """The speed of every version beside the library at every size, the best of a size in bold.
+
+    In the last row the library's time by itself.
+    """
+    loaded, timings = _study(study), _timings(study)
+    problems = [problem.name for problem in sweep_problems(loaded)]
+    rows = []
+    for version in loaded.versions.values():
+        known = {p: timings[version.id, p].ratio for p in problems if (version.id, p) in timings}
+        if not version.baseline and any(known.values()):
+            rows.append((version.id, {p: ratio.value for p, ratio in known.items() if ratio}))
+    best = {p: max(told.get(p, 0) for _, told in rows) for p in problems}
+    cells = [
+        (
+            version,
+            *(_bold(told.get(p), best[p]) for p in problems),
+        )
+        for version, told in rows
+    ]
+    if loaded.baseline:
+        library = loaded.baseline.id
+        own = (timings.get((library, p)) for p in problems)
+        cells.append((f"`{library}`", *(quantity(t.time.value, "s") if t else "" for t in own)))
+    return _table(("", *problems), cells)
+
+
 def _limits(study: str, version: str, problem: str) -> list[Limit]:
     """What limits a version on either chip; nothing where one of them was not profiled."""
     store = Store(ROOT / "profiles")
@@ -201,8 +235,14 @@ TABLES: Mapping[str, Callable[[], str]] = {
             "conv2d_half": False,
         }.items()
     },
+    "speeds of sgemm": partial(ratios, "sgemm"),
+    "speeds of conv2d_tile": partial(ratios, "conv2d_tile"),
 }
-PAGES = (ROOT / "README.md", ROOT / "docs" / "measurements.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "measurements.md",
+    *(ROOT / "docs" / "ladders" / f"{study}.md" for study in ("sgemm", "conv2d_tile")),
+)
 
 
 def written(page: str) -> str:

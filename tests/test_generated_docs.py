@@ -80,6 +80,12 @@ def test_sentences_about_the_recorded_times_hold(repo: Path) -> None:
     assert f"{dips} of the {len(every)} recorded times" in text
     assert f"All {len(every)} combinations" in text
     assert f"(lowest: {min(lowest) / 1e9:.4g} GHz)" in text
+    told = text[text.index("The 95% interval of the median") :]
+    for timing in every:
+        half = (timing.time.high - timing.time.low) / 2 / timing.time.value
+        if half > 0.0085:
+            wide = re.search(rf"{timing.study}. at .*?{timing.problem} \(([^)]*)\)", told)
+            assert wide and re.search(rf"{timing.version}\b.*?±{half:.2%}"[:-2], wide[1]), timing
     ratios = sorted(
         timing.ratio.value
         for timing in every

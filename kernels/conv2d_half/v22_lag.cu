@@ -57,7 +57,7 @@ learned = "87.0% to 83.4%: without turns both groups multiply for part of a tile
 counter = "duration"
 change  = "< 0.99x"
 why     = "where power is the limit, a quarter less from L2 leaves some of it for products"
-learned = "1.04x, by the profiler 1.05x; in turns with cuDNN it has 0.928 of its speed, v19 0.948"
+learned = "1.04x, by the profiler 1.05x; in turns with cuDNN it has 0.928 of its speed, v19 0.948 in that run"
 --- */
 #include "widths.cuh"
 

@@ -86,8 +86,8 @@ why     = "terms are half as large; B is read once more, for its largest element
 --- */
 #include "hopper.cuh"
 
-#define STAGE_A (BM * 128)  // bytes of a stage
-#define STAGE_B (BN * 128)
+constexpr int STAGE_A = BM * 128;  // bytes of a stage
+constexpr int STAGE_B = BN * 128;
 
 __device__ __forceinline__ float larger(float largest, float4 x) {
     return fmaxf(fmaxf(fmaxf(largest, fabsf(x.x)), fmaxf(fabsf(x.y), fabsf(x.z))), fabsf(x.w));

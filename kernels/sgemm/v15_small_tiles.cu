@@ -42,8 +42,8 @@ counter = "l2_read_sectors"
 change  = "> 1.8x"
 why     = "a tile of 64×128 reads 192 floats for 8,192 products, one of 128×256 384 for 32,768"
 --- */
-#define DEPTH 16            // depth of a tile, and of a sum on the matrix units
-#define A_PITCH (DEPTH + 4) // row-major: eight rows of four floats meet 32 banks
+constexpr int DEPTH = 16;           // depth of a tile, and of a sum on the matrix units
+constexpr int A_PITCH = DEPTH + 4;  // row-major: eight rows of four floats meet 32 banks
 
 // Copies WIDTH neighbouring floats, one or four, from global to shared memory, or writes
 // zeros where they lie outside. Four must be aligned to 16 bytes on both sides.
