@@ -224,7 +224,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "results": results,
     "chips": chips,
     **{
-        f"times of {study}": lambda study=study, down=down: times(study, problems_down=down)
+        f"times of {study}": partial(times, study, problems_down=down)
         for study, down in {
             "sgemm": False,
             "scale_add": True,
