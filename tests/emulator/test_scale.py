@@ -7,10 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tests.emulator.conftest import Compile
+from tests.emulator.conftest import HEADER, Compile
 from workbench.emulator import run as running
 from workbench.emulator.launch import BATCH_LANES, Buffer, KernelLaunch, Scalar, arena_for
 from workbench.emulator.ptx.instructions import Module
+from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Outcome, run, sample
 
 TILES = """
@@ -97,3 +98,23 @@ def test_even_blocks_have_no_error(cuda: Compile) -> None:
     for all_rows, some in zip(whole.rows, part.rows, strict=True):
         assert part.margin(some.site, "wavefronts") == 0
         assert some.site.wavefronts == all_rows.site.wavefronts
+
+
+def test_blocks_that_run_alone_read_what_others_write_as_beside_them() -> None:
+    """``if (i < n) p = x[i];``, a search with `p`, then ``if (i < n) y[i] = found;``."""
+    body = """ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x;
+    mad.lo.u32 %r3, %r2, 32, %r1; setp.lt.u32 %p1, %r3, 32; mul.wide.u32 %rd2, %r3, 4;
+    add.s64 %rd3, %rd1, %rd2; @!%p1 bra L; ld.global.u32 %r4, [%rd3];
+    L: add.u32 %r5, %r4, 1; @!%p1 bra M; st.global.u32 [%rd3], %r5;
+    M: ret;"""
+    module = parse(
+        f"{HEADER}.visible .entry k(.param .u64 x)\n{{\n"
+        f".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>;\n{body}\n}}\n"
+    )
+    launch = KernelLaunch("k", (2, 1, 1), (32, 1, 1), [Buffer("x")])
+    for blocks in (None, np.array([1])):
+        arena = arena_for(module, {"x": np.arange(64, dtype="u4")})
+        run(module, launch, arena, blocks=blocks, workers=1)
+        after = arena.read("x", np.zeros(64, "u4"))
+        assert (after[:32] == np.arange(32) + (blocks is None)).all()
+        assert (after[32:] == np.arange(32, 64)).all()

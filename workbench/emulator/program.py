@@ -13,7 +13,7 @@ from workbench.emulator.ops.warp import Reduction
 from workbench.emulator.pieces import LoopTurns
 from workbench.emulator.polling import polls_of, untold
 from workbench.emulator.ptx.blocks import BasicBlock
-from workbench.emulator.ptx.flow import ControlFlow, arguments, chosen, results, walk
+from workbench.emulator.ptx.flow import ControlFlow, arguments, chosen, results, unsure, walk
 from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.instructions import Instr, Reg
 from workbench.emulator.state.context import (
@@ -199,6 +199,14 @@ class Program:
                 code.expected = self.ctx.slot(operands[1], 4)
             elif "arrive" in last.parts:
                 raise self.ctx.unsupported(last, "an arrival without a number of threads")
+
+    def in_part(self) -> None:
+        """Only some blocks will run: the others may write what these leave unwritten.
+
+        Lanes read zeros there, as they do beside lanes that have written the register, so that
+        counting a few blocks refuses nothing that verifying all of them lets be.
+        """
+        self.chosen = [self.ctx.register(name) for name in sorted(unsure(self.graph))]
 
     def fresh(self, lanes: Lanes) -> Registers:
         """Registers of a batch before its first instruction."""

@@ -246,6 +246,8 @@ def run(
     chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
     assert chosen is not None
     chosen = geometry.by_cluster(chosen)
+    if len(chosen) < geometry.blocks:
+        program.in_part()
     workers = workers_here() if workers is None else workers
     if origins is not None:
         workers = 1

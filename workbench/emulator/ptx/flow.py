@@ -87,6 +87,11 @@ def varying(blocks: Iterable[BasicBlock]) -> set[str]:
     return found
 
 
+def unsure(graph: ControlFlow) -> set[str]:
+    """Registers that some way writes before they are read, and another leaves unwritten."""
+    return graph.alive[graph.order[0]].intersection(makers(graph.blocks))
+
+
 def chosen(graph: ControlFlow) -> set[str]:
     """Registers that some way leaves unwritten, and whose value only a choice looks at.
 
@@ -99,7 +104,7 @@ def chosen(graph: ControlFlow) -> set[str]:
         for name in arguments(instr):
             users[name].append(instr)
     out = set()
-    for start in graph.alive[graph.order[0]].intersection(makers(graph.blocks)):
+    for start in unsure(graph):
         seen, left = set[str](), [(start, user) for user in _unwritten(graph, start)]
         while left:
             name, user = left.pop()
