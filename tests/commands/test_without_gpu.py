@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -98,6 +99,10 @@ def test_what_is_profiled_next_has_the_inputs_of_the_newest_profile(
     store.save(msgspec.structs.replace(old, captured="2001-01-01T00:00:00Z"))
     assert profiled("v0") == 8  # of the newest, not its own
     assert cli("verify", "v0", "--engine", "emulator")[1].count("seed 8,") == 0
+    dry = ("profile", "v0", "--engine", "ncu", "--dry-run", "--arch", "sm_90")
+    assert cli(*dry)[0] == 0
+    (job,) = (project.root / "build" / "runs").glob("*/jobs.json")
+    assert re.findall(r"\"seed\":(\d+)", job.read_text(encoding="utf-8")) == ["8"]
     for entry in store.find():
         entry.path.write_bytes(b"damaged")
     assert profiled("v0") not in (first, 8)

@@ -271,6 +271,7 @@ def _print_commands(named: Named, engine: str, options: ProfileOptions, run: Run
             "Use only one of them; --engine ncu --dry-run needs no GPU.",
         )
     project, study, versions = named.pick(run=False)
+    run = _with_seed(run, project, study)
     say = functools.partial(click.echo, err=True)
     gpu = on_gpu(project, run, say, profiling=True, known=True)
     runner = Experiment(project, study, gpu)
