@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -102,7 +101,7 @@ def test_what_is_profiled_next_has_the_inputs_of_the_newest_profile(
     dry = ("profile", "v0", "--engine", "ncu", "--dry-run", "--arch", "sm_90")
     assert cli(*dry)[0] == 0
     (job,) = (project.root / "build" / "runs").glob("*/jobs.json")
-    assert re.findall(r"\"seed\":(\d+)", job.read_text(encoding="utf-8")) == ["8"]
+    assert json.loads(job.read_bytes())["jobs"][0]["seed"] == 8
     for entry in store.find():
         entry.path.write_bytes(b"damaged")
     assert profiled("v0") not in (first, 8)
