@@ -162,13 +162,7 @@ def ratios(study: str) -> str:
         if not version.baseline and any(known.values()):
             rows.append((version.id, {p: ratio.value for p, ratio in known.items() if ratio}))
     best = {p: max(told.get(p, 0) for _, told in rows) for p in problems}
-    cells = [
-        (
-            version,
-            *(_bold(told.get(p), best[p]) for p in problems),
-        )
-        for version, told in rows
-    ]
+    cells = [(v, *(_bold(told.get(p), best[p]) for p in problems)) for v, told in rows]
     if loaded.baseline:
         library = loaded.baseline.id
         own = (timings.get((library, p)) for p in problems)

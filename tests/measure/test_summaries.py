@@ -10,6 +10,7 @@ import pytest
 from tests.factories import make_profile, make_project
 from workbench.errors import DataError
 from workbench.measure import records
+from workbench.measure.recorded import recorded_seed
 from workbench.measure.records import Summaries, Summary
 from workbench.model import Timing
 from workbench.project import cache_folder
@@ -162,3 +163,12 @@ def test_of_a_time_the_device_is_kept_and_damage_is_told(
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DataError):
         Summaries("here", "demo").timed_on(path)
+
+
+def test_asking_for_the_seed_leaves_what_a_list_keeps(store: Store) -> None:
+    shelf = (str(store.root), "demo")
+    told(store, *shelf)
+    (kept_for_lists,) = kept()
+    before = kept_for_lists.read_bytes()
+    recorded_seed(store, "demo")
+    assert len(kept()) == 2 and kept_for_lists.read_bytes() == before

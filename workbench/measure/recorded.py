@@ -82,7 +82,7 @@ def recorded_seed(store: Store, study: str) -> int | None:
 
     What is profiled next gets the same inputs, so that a diff shows the code's change alone.
     """
-    summaries = Summaries(str(store.root), study)
+    summaries = Summaries(str(store.root), study, "profiles")  # a list's has times as well
     found: list[tuple[str, int]] = []
     for entry in store.find(study=study):
         try:
