@@ -11,19 +11,23 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
+from workbench.compile.compilers import Nvcc, choose
 from workbench.emulator.launch import KernelLaunch, arena_for
-from workbench.emulator.ptx.instructions import Instr, Module
+from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Executed, Outcome, run, sample
+from workbench.emulator.sass.cubin import functions_of
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
 from workbench.emulator.work import operations
 from workbench.engines import Subject
 from workbench.engines.emulated.emulation import arrays_of, fill, launch_of
 from workbench.engines.emulated.engine import recorded_build
-from workbench.model import Launch, Profile
+from workbench.errors import KernelError
+from workbench.model import Build, Launch, Profile
 from workbench.study.folder import Study
 
 #: Line counters of ncu -> the emulator's counter of an instruction.
@@ -78,7 +82,7 @@ class Tally:
 class Agreement:
     """One launch, emulated and recorded.
 
-    `instructions`: estimated over recorded, less 1; `misread`: machine instructions whose
+    `instructions`: counted over recorded, less 1; `misread`: machine instructions whose
     counters of copies are not compared (`benchmarks.agreement.misread`), and
     `lines_left_out`: lines that are not compared because of them.
     """
@@ -101,8 +105,8 @@ def recorded_place(profile: Profile, launch: Launch, row: int) -> Place:
 
 def counted_place(module: Module, row: Executed) -> Place:
     """Where a PTX instruction comes from."""
-    file, line = row.instr.loc.home
-    return Path(module.files.get(file, "?")).name, line
+    path, line = module.place(row.instr)
+    return Path(path or "?").name, line
 
 
 def recorded_lines(
@@ -138,46 +142,26 @@ def counted_lines(
     return out, margin
 
 
-def inlined(module: Module) -> dict[Place, Place]:
-    """Lines of inlined functions and of their calls -> one line for each such group.
+def kept(lines: dict[Place, float], without: LeftOut | None) -> dict[Place, float]:
+    """The lines that are compared."""
+    hidden = without.places if without is not None else ()
+    return {place: value for place, value in lines.items() if place not in hidden}
 
-    ptxas leaves some instructions of an inlined function on the line of its call, which
-    ones does not follow from PTX; so these lines are compared together.
+
+def assembled(build: Build) -> Module:
+    """The PTX of a recorded profile with the machine code that ptxas makes of it.
+
+    Raises:
+        MissingError: there is no nvcc here.
+        KernelError: nvcc does not take it.
     """
-    parent: dict[Place, Place] = {}
-
-    def root(place: Place) -> Place:
-        while parent.get(place, place) != place:
-            place = parent[place]
-        return place
-
-    def place_of(file: int, line: int) -> Place:
-        return Path(module.files.get(file, "?")).name, line
-
-    def join(place: tuple[int, int], caller: tuple[int, int]) -> None:
-        one, two = root(place_of(*place)), root(place_of(*caller))
-        parent[max(one, two)] = min(one, two)
-        parent.setdefault(min(one, two), min(one, two))
-
-    for function in module.functions.values():
-        for item in function.body:
-            if not isinstance(item, Instr) or item.loc.inlined_at is None:
-                continue
-            if item.loc.file == item.loc.inlined_at[0] == item.loc.home[0]:
-                join(item.loc.home, item.loc.inlined_at)
-    return {place: root(place) for place in parent}
-
-
-def grouped(
-    lines: dict[Place, float], groups: dict[Place, Place], without: LeftOut | None = None
-) -> dict[Place, float]:
-    """Sums over groups of lines."""
-    out: dict[Place, float] = defaultdict(float)
-    for place, value in lines.items():
-        group = groups.get(place, place)
-        if without is None or group not in without.places:
-            out[group] += value
-    return out
+    tool = choose("nvcc")
+    assert isinstance(tool, Nvcc)
+    with TemporaryDirectory() as folder:
+        made = tool.assemble(Path(folder), build.ptx, build.arch, build.flags)
+    if made.failed:
+        raise KernelError(f"nvcc does not assemble the recorded PTX: {made.log}")
+    return parse(build.ptx, functions_of(made.cubin))
 
 
 def compare(
@@ -243,18 +227,13 @@ def _run(module: Module, launch: KernelLaunch, arena: Arena, budget: int) -> Out
     return run(module, launch, arena)
 
 
-def _left_out(
-    profile: Profile, launch: Launch, outcome: Outcome, module: Module, groups: dict[Place, Place]
-) -> LeftOut:
-    def group_of(row: int) -> Place:
-        place = recorded_place(profile, launch, row)
-        return groups.get(place, place)
-
-    def our_group_of(row: Executed) -> Place:
-        place = counted_place(module, row)
-        return groups.get(place, place)
-
-    return left_out(launch, outcome, group_of, our_group_of)
+def _left_out(profile: Profile, launch: Launch, outcome: Outcome, module: Module) -> LeftOut:
+    return left_out(
+        launch,
+        outcome,
+        lambda row: recorded_place(profile, launch, row),
+        lambda row: counted_place(module, row),
+    )
 
 
 def agreement(
@@ -276,8 +255,7 @@ def agreement(
         return []
     version, problem = study.version(profile.version), study.problem(profile.problem)
     subject = Subject.of(study, version, problem, built)
-    module = parse(built.build.ptx)
-    groups = inlined(module)
+    module = assembled(built.build)
     # What a line costs may hang on the data: the inputs are those that were profiled.
     memory = arrays_of(subject, profile.verification.seed if profile.verification else 1)
     arena = arena_for(module, memory.all)
@@ -285,28 +263,28 @@ def agreement(
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
         outcome = _run(module, launch_of(resolved, built.build, Limits(), memory), arena, budget)
-        missing = LeftOut() if misread else _left_out(profile, launch, outcome, module, groups)
-        places = {counted_place(module, row) for row in outcome.timed}
-        timed = frozenset(groups.get(place, place) for place in places)
+        missing = LeftOut() if misread else _left_out(profile, launch, outcome, module)
+        timed = frozenset(counted_place(module, row) for row in outcome.timed)
         columns = {}
         for name in COUNTERS:
             without = missing if name in MISREAD else None
             seen, margin = counted_lines(outcome, module, name, without)
             want = recorded_lines(profile, launch, name, without)
             columns[name] = compare(
-                grouped(seen, groups, without),
-                grouped(want, groups, without),
-                grouped(margin, groups, without),
+                kept(seen, without),
+                kept(want, without),
+                kept(margin, without),
                 0.0 if outcome.sampled == 1 else _SAMPLED,
                 timed,
             )
         executed = sum(recorded_lines(profile, launch, "inst_executed").values())
-        estimate = outcome.machine_code().total
+        code = outcome.machine_code()
+        assert code is not None, "the recorded kernel is in its own cubin"
         out.append(
             Agreement(
                 launch.kernel,
                 columns,
-                estimate / executed - 1,
+                code.total / executed - 1,
                 outcome.sampled,
                 len(missing.rows),
                 len(missing.places),

@@ -195,9 +195,19 @@ class Nvcc:
         target = folder / "out.ptx"
         ptx = neutral_ptx(target.read_text(encoding="utf-8"), folder, self._toolkit)
         target.write_text(ptx, encoding="utf-8")
-        second = _run([*base, "-Xptxas", "-v", "-cubin", "-o", "out.cubin", "out.ptx"], folder, env)
-        log = clean(log + second.stderr + second.stdout, folder)
-        if second.returncode != 0:
+        return self._assemble(folder, ptx, [*base, "-Xptxas", "-v"], log)
+
+    def assemble(self, folder: Path, ptx: str, arch: str, flags: tuple[str, ...]) -> Output:
+        """PTX that is there already, as it stands."""
+        (folder / "out.ptx").write_text(ptx, encoding="utf-8")
+        return self._assemble(folder, ptx, [str(self.path), f"-arch={arch}", *flags])
+
+    @staticmethod
+    def _assemble(folder: Path, ptx: str, base: list[str], log: str = "") -> Output:
+        env = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        done = _run([*base, "-cubin", "-o", "out.cubin", "out.ptx"], folder, env)
+        log = clean(log + done.stderr + done.stdout, folder)
+        if done.returncode != 0:
             return Output(log=log, failed=True)
         return Output(log=log, cubin=(folder / "out.cubin").read_bytes(), ptx=ptx)
 

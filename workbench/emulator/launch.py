@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.emulator.cost.joined import merged
 from workbench.emulator.faults.origins import Origins
 from workbench.emulator.program import Program
-from workbench.emulator.ptx.flow import ControlFlow, control_flow
+from workbench.emulator.ptx.flow import ControlFlow, control_flow, walk
 from workbench.emulator.ptx.inlining import FlatKernel, flatten
 from workbench.emulator.ptx.instructions import (
     Addr,
@@ -24,8 +23,10 @@ from workbench.emulator.ptx.instructions import (
     Variable,
     atoms,
     layout,
+    space_of,
 )
 from workbench.emulator.ptx.shapes import check_shapes
+from workbench.emulator.sass.accesses import Assembled
 from workbench.emulator.state.context import Context, Limits, Placement, Runtime
 from workbench.emulator.state.lanes import Dim3, Geometry
 from workbench.emulator.state.spaces import GLOBAL_BASE, RESERVED, Arena
@@ -249,7 +250,7 @@ def prepare(
     ctx = Context(
         flat,
         graph,
-        kernel.joined,
+        kernel.widths,
         Placement(symbols, tuple(named), params, base, _environment(launch, arena)),
         lambda instr: module.where(instr.loc),
         Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
@@ -278,7 +279,7 @@ class _Kernel(NamedTuple):
         places: Variable -> (space, address) in shared and local memory.
         dynamic: Where dynamic shared memory begins.
         local_bytes: Local memory of a thread.
-        joined: `workbench.emulator.cost.joined.merged` of it.
+        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
     """
 
     flat: FlatKernel
@@ -287,7 +288,7 @@ class _Kernel(NamedTuple):
     places: dict[str, tuple[str, int]]
     dynamic: int
     local_bytes: int
-    joined: dict[int, int]
+    widths: dict[int, int]
 
 
 @lru_cache(maxsize=8)
@@ -308,8 +309,19 @@ def _kernel(module: Module, name: str) -> _Kernel:
     symbols = {name: ("shared", RESERVED + at) for name, at in places.items()}
     symbols |= {v.name: ("shared", start) for v in dynamic}
     symbols |= {name: ("local", at) for name, at in local.items()}
-    joined = merged(graph, {name: at for name, (_, at) in symbols.items()}.get)
-    return _Kernel(flat, graph, (*fixed, *dynamic), symbols, start, local_bytes, joined)
+    widths = _widths(graph, module.assembled)
+    return _Kernel(flat, graph, (*fixed, *dynamic), symbols, start, local_bytes, widths)
+
+
+def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:
+    """What ptxas made of loads and stores; those of which nothing is known are left out."""
+    accesses = (instr for _, instr in walk(graph.blocks) if instr.op in ("ld", "st"))
+    return {
+        id(instr): width
+        for instr in accesses
+        if space_of(instr) not in ("param", "const")
+        and (width := assembled.width(instr.ptx_line, instr.op)) is not None
+    }
 
 
 def _used(flat: FlatKernel) -> set[str]:

@@ -209,9 +209,11 @@ class Batch:
             assert site is not None
             site.on += taken.count
             if taken is mask or taken.count == 0:
+                site.taken += mask.warps if taken is mask else 0
                 self.push(block.targets[0 if taken is mask else 1], mask)
             else:
                 rest = self.lanes.without(mask, taken)
+                site.taken += taken.warps
                 site.divergent += taken.warps + rest.warps - mask.warps
                 self.push(block.targets[0], taken)
                 self.push(block.targets[1], rest)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.emulator.program import Code
 
 #: Turns of the pieces, in the order in which they run.
-_PIECES = (4, 2, 1)
+PIECES = (4, 2, 1)
 Push = Callable[[int, Mask], None]
 
 
@@ -83,7 +83,7 @@ class LoopPieces:
                 self._even[rank] = mask
                 return mask
             on = lanes.full(mask)
-            more = next(piece for piece in _PIECES if (on & (left >= piece)).any())
+            more = next(piece for piece in PIECES if (on & (left >= piece)).any())
             chosen = lanes.mask(on & (left >= more))
         if more > 1:
             self._going[rank] = chosen, more - 1

@@ -20,7 +20,8 @@ from workbench.emulator.machine import run_batch
 from workbench.emulator.pool import deal, workers_here
 from workbench.emulator.program import Program
 from workbench.emulator.ptx.instructions import Instr, Module
-from workbench.emulator.ptxas import MachineCode, estimate, in_pieces
+from workbench.emulator.ptxas import MachineCode, in_pieces, issued
+from workbench.emulator.sass.cubin import Functions
 from workbench.emulator.state.context import CodeSite
 from workbench.emulator.state.lanes import WARP, Geometry, Lanes
 from workbench.emulator.state.spaces import Arena
@@ -57,6 +58,7 @@ class Outcome:
 
     launch: KernelLaunch
     program: Program
+    functions: Functions = field(default_factory=dict)  # machine code of its module
     rows: list[Executed] = field(default_factory=list)
     blocks_run: int = 0
     error: dict[str, float] = field(default_factory=dict)
@@ -93,9 +95,9 @@ class Outcome:
         """PTX instructions executed, over threads."""
         return sum(row.threads for row in self.rows)
 
-    def machine_code(self) -> MachineCode:
-        """An estimate of the machine instructions that warps issued, row by row."""
-        return estimate(self.program, self.rows)
+    def machine_code(self) -> MachineCode | None:
+        """The machine instructions that warps issued, row by row; None without its code."""
+        return issued(self.functions, self.launch.kernel, self.program.graph, self.rows)
 
 
 def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
@@ -238,7 +240,7 @@ def run(
         UsageError: the launch does not fit the kernel.
     """
     program = prepare(module, launch, arena, check=check, origins=origins)
-    in_pieces(program)
+    in_pieces(program, module.assembled.functions.get(launch.kernel, ()))
     launch = clustered(module, launch)
     geometry = launch.geometry
     # Blocks that wait for others need them all.
@@ -263,7 +265,8 @@ def run(
         program.rt.lock = multiprocessing.get_context("fork").Lock()
         answers = deal(work, lists, workers)
     _reset(program)
-    outcome = Outcome(launch, program, blocks_run=len(chosen))
+    functions = module.assembled.functions
+    outcome = Outcome(launch, program, functions, blocks_run=len(chosen))
     _gather(outcome, answers, parts)
     return outcome
 

@@ -104,13 +104,15 @@ class Bound:
         return max(self.cycles.values())
 
 
-def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes: int) -> Bound:
+def bound(
+    outcome: Outcome, chip: Chip, machine_instructions: float | None, least_bytes: int
+) -> Bound:
     """Bounds of one launch.
 
     Args:
         outcome: Its counters.
         chip: What runs it.
-        machine_instructions: Warp instructions as the chip would issue them.
+        machine_instructions: Warp instructions that the chip issues; None: not known.
         least_bytes: Bytes that must cross the device memory's bus at least.
     """
     fma = sum(
@@ -125,10 +127,11 @@ def bound(outcome: Outcome, chip: Chip, machine_instructions: float, least_bytes
     waves = sum(row.site.wavefronts for row in outcome.rows)
     sms = max(chip.sms, 1)
     cycles = {
-        "issue slots": machine_instructions / chip.schedulers / sms,
         "FMA pipe": fma / chip.fp32_lanes / sms,
         "load/store units": lsu * 32 / _LSU_LANES / sms,
     }
+    if machine_instructions is not None:
+        cycles["issue slots"] = machine_instructions / chip.schedulers / sms
     if "shared" not in uncounted(outcome.rows):
         cycles["shared memory"] = waves / sms
     if chip.memory_bandwidth and chip.sm_clock:

@@ -138,11 +138,11 @@ class Access:
         site.store = kind != "load"
         site.width = self.width * self.count
         #: What the access costs: ptxas may have joined it with others, or into another.
-        self.charged = ctx.merged.get(id(instr), site.width)
+        self.charged = ctx.widths.get(id(instr), site.width)
         site.joined = self.charged == 0
         self._more = self.charged if self.charged > site.width else 0
         #: Bytes asked of global memory.
-        self.asked = site.width
+        self.asked = self.charged or site.width
         self.start = 0  # the element at which the memory begins that was located last
 
     def reach(self, R: Registers, M: Mask) -> Reach:
@@ -228,7 +228,7 @@ class Access:
             if rt.watcher is not None:
                 rt.watcher.access(site, reach, self.kind)
         elif self.charged:
-            site.charge_spread(cost_of(local_cost, reach, site.width, rt.lanes))
+            site.charge_spread(cost_of(local_cost, self._whole(reach), self.charged, rt.lanes))
         stride = (rt.shared_bytes if shared else rt.local_bytes) // self.width
         each = "block" if shared else "thread"
         index = flat_index(reach, self.width, rt.lanes, stride, each)

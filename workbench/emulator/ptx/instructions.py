@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from workbench.callers import foreign
+from workbench.emulator.sass.accesses import Assembled
 
 #: Bytes of each fundamental type, by the suffix that instructions carry.
 SIZES = {
@@ -234,13 +235,14 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A parsed PTX module."""
+    """A parsed PTX module; `assembled` is what ptxas made of it, where that is known."""
 
     version: str = ""
     target: str = ""
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    assembled: Assembled = field(default_factory=Assembled)
 
     def address_of(self, function: str) -> int:
         """What a pointer to a function holds."""
@@ -263,6 +265,12 @@ class Module:
             return replace(loc, called_from=call.home)
         return loc
 
+    def place(self, instr: Instr) -> tuple[str, int]:
+        """Path and line at which a profiler finds what an instruction does."""
+        file, line = instr.loc.home
+        found = self.assembled.place(instr.ptx_line, instr.op)
+        return found or (self.files.get(file, ""), line)
+
     def where(self, loc: Loc) -> str:
         """``file:line`` of a position for messages; of a header's, its caller's line first."""
         place = f"{self.files.get(loc.file, '?')}:{loc.line}"
@@ -270,33 +278,3 @@ class Module:
         if (file, line) == (loc.file, loc.line):
             return place
         return f"{self.files.get(file, '?')}:{line} (in {place})"
-
-
-#: What an access to memory is not looked for beyond.
-_ENDS = ("bra", "brx", "ret", "exit", "call", "bar", "barrier")
-
-
-def loc_of_unlined(parts: tuple[str, ...], before: Iterable[Instr | Label], otherwise: Loc) -> Loc:
-    """Where an instruction under ``.loc`` of line 0 will have its line.
-
-    ptxas leaves it on that of the instruction scheduled before it. A load of global memory goes
-    behind the last such store, which it may not pass, or behind the last load, as loads are
-    issued one after another; a read-only load passes stores.
-
-    Args:
-        parts: The instruction's.
-        before: What stands before it in its function, the nearest first.
-        otherwise: The line before it in PTX.
-    """
-    if parts[0] != "ld" or "global" not in parts:
-        return otherwise
-    store = None
-    for item in before:
-        if isinstance(item, Label) or item.op in _ENDS:
-            break
-        if "global" not in item.parts[1:3]:
-            continue
-        if item.op == "ld" or (item.op in ("st", "atom", "red") and "nc" not in parts):
-            return item.loc
-        store = store or item.loc
-    return store or otherwise

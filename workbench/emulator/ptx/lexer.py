@@ -9,6 +9,7 @@ from itertools import islice, pairwise
 
 from workbench.callers import Callers, files_of
 from workbench.emulator.ptx.instructions import Imm, Loc, Module
+from workbench.emulator.sass.accesses import Assembled
 from workbench.errors import DataError
 
 _TOKEN = re.compile(
@@ -82,11 +83,11 @@ _PART = re.compile(r"(.+)\.([bh]\d{1,4})\Z")
 class Cursor:
     """A place in the tokens, with what parsing needs to know there."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, assembled: Assembled) -> None:
         self.tokens = tokens_of(text)
         self.at = 0
         self.lines = text.split("\n")
-        self.module = Module()
+        self.module = Module(assembled=assembled)
         self.loc = Loc(0, 0)
         self.callers = Callers(files_of(self.lines))
         self.scopes: list[dict[str, str]] = []  # registers of nested scopes

@@ -26,10 +26,11 @@ from workbench.emulator.ptx.instructions import (
     Sym,
     Variable,
     Vec,
-    loc_of_unlined,
     signature_of,
 )
 from workbench.emulator.ptx.lexer import Cursor, float_of, integer_of
+from workbench.emulator.sass.accesses import Assembled
+from workbench.emulator.sass.cubin import Functions
 
 _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
@@ -106,7 +107,7 @@ class _Parser(Cursor):
             return
         self.expect("{")
         self.scopes, self.labels = [{}], [{}]
-        self.loc, self.unlined = Loc(0, 0), False  # library code may come without lines
+        self.loc = Loc(0, 0)  # library code may come without lines
         self.block(function)
         self.module.functions[function.name] = function
 
@@ -208,8 +209,7 @@ class _Parser(Cursor):
         if "inlined_at" in rest:
             at = rest.index("inlined_at")
             inlined = (int(rest[at + 1]), int(rest[at + 2]))
-        # Line 0 means "compiler-made": ptxas leaves such code on the line before it.
-        self.unlined = not line
+        # Line 0 means "compiler-made": such code stays on the line before it.
         if line:
             home = self.callers.home((file, line), inlined)
             self.loc = Loc(file, line, inlined, None if home == (file, line) else home)
@@ -319,10 +319,7 @@ class _Parser(Cursor):
                 break
         text = self.lines[start - 1].strip()
         parts = (*opcode.split("."), *selected)
-        loc = self.loc
-        if self.unlined:
-            loc = loc_of_unlined(parts, reversed(function.body), loc)
-        function.body.append(Instr(parts, tuple(operands), guard, loc, start, text))
+        function.body.append(Instr(parts, tuple(operands), guard, self.loc, start, text))
 
     def operand(self) -> Operand:
         """An operand, or a pair ``d|p``."""
@@ -390,10 +387,14 @@ class _Parser(Cursor):
         return Vec(tuple(items)) if items[1:] else Addr(base, offset)
 
 
-def parse(text: str) -> Module:
+def parse(text: str, functions: Functions | None = None) -> Module:
     """Parse a PTX module.
+
+    Args:
+        text: As a compiler wrote it.
+        functions: What ptxas made of this text, line by line.
 
     Raises:
         DataError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.
     """
-    return _Parser(text).parse()
+    return _Parser(text, Assembled(functions)).parse()

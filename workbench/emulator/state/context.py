@@ -38,13 +38,14 @@ def writes_itself(run: Run) -> Run:
 class CodeSite:
     """One instruction's place in the program: its counters, over all lanes and batches.
 
-    `on` counts lanes whose guard was true, `meets` calls where warps meet in a loop of ptxas's,
-    `calls` warps that leave the common path of a routine, `spins` turns of an atomic's loop.
+    `on` counts lanes whose guard was true, `taken` warps of which a lane took the branch, `meets`
+    calls where warps meet in a loop of ptxas's, `calls` warps that leave the common path of a
+    routine, `spins` turns of an atomic's loop.
     """
 
     COUNTS = (
         "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
-        "wideal", "divergent", "meets", "calls", "spins",
+        "wideal", "taken", "divergent", "meets", "calls", "spins",
     )  # fmt: skip
     __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
     on: int
@@ -56,6 +57,7 @@ class CodeSite:
     bytes: int
     wavefronts: int
     wideal: int
+    taken: int
     divergent: int
     meets: int
     calls: int
@@ -255,7 +257,7 @@ class Context:
     Args:
         flat: The kernel.
         graph: Its control flow.
-        merged: `workbench.emulator.cost.joined.merged` of it.
+        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
         placement: Where its variables lie.
         where: ``file:line`` of an instruction.
         rt: What its closures share.
@@ -265,13 +267,13 @@ class Context:
         self,
         flat: FlatKernel,
         graph: ControlFlow,
-        merged: dict[int, int],
+        widths: dict[int, int],
         placement: Placement,
         where: Callable[[Instr], str],
         rt: Runtime,
     ) -> None:
         self.kernel, self.registers = flat.name, flat.registers
-        self.merged, self.placement, self.where, self.rt = merged, placement, where, rt
+        self.widths, self.placement, self.where, self.rt = widths, placement, where, rt
         self.symbols = placement.symbols
         self.slots: dict[str, int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from workbench.emulator.launch import (
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Outcome, run, sample
+from workbench.emulator.sass.cubin import functions_of
 from workbench.emulator.state.context import Limits
 from workbench.emulator.state.spaces import Arena
 from workbench.engines import (
@@ -153,9 +155,9 @@ def fill(subject: Subject, memory: Arrays, module: Module, arena: Arena) -> None
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str) -> Module:
-    """The same PTX is run on one problem after another."""
-    return parse(text)
+def _parsed(text: str, cubin: Path) -> Module:
+    """The same PTX is run on one problem after another, with what ptxas made of it."""
+    return parse(text, functions_of(cubin.read_bytes()) if cubin.is_file() else None)
 
 
 def built_of(subject: Subject) -> BuildResult:
@@ -188,7 +190,8 @@ def emulate(
         UsageError: a fill that the build has no room for.
     """
     limits = Limits.within(seconds, instructions)
-    module = _parsed(built_of(subject).build.ptx)
+    built = built_of(subject)
+    module = _parsed(built.build.ptx, built.cubin)
     memory = arrays_of(subject, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()
     arena = arena_for(module, memory.all, blank)
@@ -198,7 +201,7 @@ def emulate(
     dtypes = {name: array.dtype.name for name, array in memory.all.items()}
     misread_ = misread(subject.version.text, subject.launches, dtypes)
     for resolved in subject.launches:
-        launch = launch_of(resolved, built_of(subject).build, limits, memory)
+        launch = launch_of(resolved, built.build, limits, memory)
         chosen = sample(launch.geometry, blocks, seed) if blocks else None
         try:
             outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))

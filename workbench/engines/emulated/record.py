@@ -110,17 +110,21 @@ def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
 
 
 def instruction_table(
-    outcome: Outcome, module: Module, sources: tuple[SourceFile, ...], issued: Sequence[float]
+    outcome: Outcome,
+    module: Module,
+    sources: tuple[SourceFile, ...],
+    issued: Sequence[float] | None,
 ) -> InstructionTable:
-    """The PTX instructions with their non-zero counters; `issued`: estimated of each."""
+    """The PTX instructions with their non-zero counters; `issued`: the machine's for each."""
     place = {source.path: index for index, source in enumerate(sources)}
     rows = outcome.rows
-    homes = [row.instr.loc.home for row in rows]
+    homes = [module.place(row.instr) for row in rows]
     columns = {}
     found_in: dict[str, tuple[Sequence[float], str]] = {
         name: ([get(row) for row in rows], unit) for name, (get, unit) in COLUMNS.items()
     }
-    found_in["ptx__machine_inst_estimate"] = issued, "inst"
+    if issued is not None:
+        found_in["ptx__machine_inst_estimate"] = issued, "inst"
     for name in _absent(rows) & set(found_in):
         del found_in[name]
     for name, (values, unit) in found_in.items():
@@ -135,7 +139,7 @@ def instruction_table(
     return InstructionTable(
         address=tuple(index * _ADDRESS_STEP for index in range(len(rows))),
         text=tuple(" ".join(row.instr.text.split()) for row in rows),
-        file=tuple(place.get(module.files.get(file, ""), -1) for file, _ in homes),
+        file=tuple(place.get(path, -1) for path, _ in homes),
         line=tuple(line for _, line in homes),
         columns=columns,
     )
@@ -155,8 +159,8 @@ def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
     return out
 
 
-def _metrics(rows: list[Executed], issued: Sequence[float]) -> dict[str, Metric]:
-    """Kernel-wide sums; `issued` are the machine instructions estimated of each row."""
+def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, Metric]:
+    """Kernel-wide sums; `issued` are the machine instructions of each row, where they are known."""
 
     def total(get: Get, which: Callable[[Executed], bool] = lambda _row: True) -> Number:
         return _plain(sum(get(row) for row in rows if which(row)))
@@ -191,20 +195,21 @@ def _metrics(rows: list[Executed], issued: Sequence[float]) -> dict[str, Metric]
         )
         key = f"ptx__thread_inst_executed_op_{short}_pred_on"
         out[key] = Metric(value=_plain(threads), unit="inst")
-    out["ptx__machine_inst_estimate"] = Metric(value=round(sum(issued)), unit="inst")
+    if issued is not None:
+        out["ptx__machine_inst_estimate"] = Metric(value=round(sum(issued)), unit="inst")
     absent = _absent(rows)
     return {name: metric for name, metric in out.items() if name not in absent}
 
 
 def _by_timing(
-    outcome: Outcome, issued: Sequence[float], metrics: Mapping[str, Metric]
+    outcome: Outcome, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
     """What of a launch's `metrics` hangs on the order in which warps met; None: nothing."""
     marked = {id(row) for row in outcome.timed}
     if not marked:
         return None
     rest = [n for n, row in enumerate(outcome.rows) if id(row) not in marked]
-    known = _metrics([outcome.rows[n] for n in rest], [issued[n] for n in rest])
+    known = _metrics([outcome.rows[n] for n in rest], [issued[n] for n in rest] if issued else None)
     values = {name: known[name].value if name in known else None for name in metrics}
     return ByTiming(
         rows=tuple(n for n, row in enumerate(outcome.rows) if id(row) in marked),
@@ -264,8 +269,10 @@ def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> di
     return out
 
 
-def _bounds(outcome: Outcome, chip: Chip, estimate: float, least_bytes: int) -> dict[str, Metric]:
-    found = bound(outcome, chip, estimate, least_bytes)
+def _bounds(
+    outcome: Outcome, chip: Chip, machine: float | None, least_bytes: int
+) -> dict[str, Metric]:
+    found = bound(outcome, chip, machine, least_bytes)
     out = {}
     for unit, cycles in found.cycles.items():
         name = unit.replace(" ", "_").replace("/", "_").lower()
@@ -297,14 +304,15 @@ def launch_records(
     records = []
     for index, outcome in enumerate(outcomes):
         launch = outcome.launch
-        issued = outcome.machine_code().issued
+        code = outcome.machine_code()
+        issued = code.issued if code is not None else None
         metrics = _metrics(outcome.rows, issued)
         by_timing = _by_timing(outcome, issued, metrics)
         metrics |= _shape(launch)
         if kernel := resources.get(launch.kernel):
             metrics |= _fit(launch, kernel, chip)
         if chip is not None and chip.sms:
-            metrics |= _bounds(outcome, chip, sum(issued), least_bytes)
+            metrics |= _bounds(outcome, chip, code.total if code else None, least_bytes)
         records.append(
             Launch(
                 kernel=launch.kernel,

@@ -1,0 +1,61 @@
+"""What ptxas made of the accesses of PTX: on which line each stands, and how wide it is."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from workbench.callers import foreign
+from workbench.emulator.sass.cubin import Functions
+from workbench.emulator.sass.opcodes import Machine, Sign
+
+
+class Assembled:
+    """The machine code of a module, looked up by lines of its PTX; false where it is not known.
+
+    Args:
+        functions: `workbench.emulator.sass.cubin.functions_of` its cubin.
+    """
+
+    def __init__(self, functions: Functions | None = None) -> None:
+        self.functions = functions or {}
+        self._made: defaultdict[int, list[Machine]] = defaultdict(list)
+        for code in self.functions.values():
+            for each in code:
+                self._made[each.ptx_line].append(each)
+
+    def __bool__(self) -> bool:
+        return bool(self.functions)
+
+    def _of(self, ptx_line: int, op: str) -> Iterator[Machine]:
+        for each in self._made.get(ptx_line, ()):
+            if each.sign(op) in (Sign.EFFECT, Sign.FRAGMENT):
+                yield each
+
+    def place(self, ptx_line: int, op: str) -> tuple[str, int] | None:
+        """Path and line at which a profiler finds what an instruction of PTX does.
+
+        ptxas moves the line with the instruction, and gives one to what PTX leaves without. None
+        where it says nothing, or names a toolkit's header: then PTX says whose the cost is.
+
+        Args:
+            ptx_line: Its line.
+            op: Its opcode.
+        """
+        found = Counter((each.file, each.line) for each in self._of(ptx_line, op))
+        if not found:
+            return None
+        ((place, _),) = found.most_common(1)
+        return None if foreign(place[0]) or not place[1] else place
+
+    def width(self, ptx_line: int, op: str) -> int | None:
+        """Bytes of a thread that a load or store moves on the machine.
+
+        More than in PTX where ptxas joined it with its neighbours, fewer where somebody reads a
+        part alone, 0 where another access has it along. None where code is not known, or copies
+        of the instruction differ, as in a loop some of whose turns are joined.
+        """
+        if not self:
+            return None
+        widths = {each.width for each in self._of(ptx_line, op)}
+        return widths.pop() if len(widths) == 1 else None if widths else 0
