@@ -14,6 +14,7 @@ from workbench.emulator.launch import Argument, Buffer, KernelLaunch, Scalar, ar
 from workbench.emulator.ptx.instructions import Module
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.run import Outcome, run
+from workbench.emulator.sass.cubin import functions_of
 from workbench.emulator.state.context import Limits
 from workbench.errors import MissingError
 
@@ -36,7 +37,7 @@ def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
             (folder / "k.cu").write_text(text, encoding="utf-8")
             output = tool.compile(folder, "k.cu", arch, ("-std=c++17", "-lineinfo"))
             assert not output.failed, output.log
-            known[text] = parse(output.ptx)
+            known[text] = parse(output.ptx, functions_of(output.cubin))
         return known[text]
 
     return get
@@ -52,6 +53,18 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
 def hopper(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     """The same for sm_90a: with what is of compute capability 9.0 alone."""
     return _compiling(tmp_path_factory, "sm_90a")
+
+
+def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Module:
+    """PTX with the machine code that ptxas makes of it; skips without nvcc."""
+    try:
+        tool = compilers.choose("nvcc")
+    except MissingError as error:
+        pytest.skip(error.message)
+    assert isinstance(tool, compilers.Nvcc)
+    made = tool.assemble(folder, ptx, arch, ("-lineinfo",))
+    assert not made.failed, made.log
+    return parse(ptx, functions_of(made.cubin))
 
 
 def execute(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from tests.emulator.conftest import HEADER, execute
 from workbench.emulator import launch
-from workbench.emulator.cost import joined
-from workbench.emulator.ptx.flow import ControlFlow
+from workbench.emulator.ptx.flow import ControlFlow, control_flow
+from workbench.emulator.ptx.inlining import FlatKernel
 from workbench.emulator.ptx.parser import parse
 from workbench.errors import KernelError
 
@@ -32,14 +30,13 @@ ret;
 
 
 def test_a_kernel_is_analysed_once_for_all_its_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = joined.merged
-    analysed: list[ControlFlow] = []
+    analysed: list[FlatKernel] = []
 
-    def merged(graph: ControlFlow, symbol: Callable[[str], int | None]) -> dict[int, int]:
-        analysed.append(graph)
-        return real(graph, symbol)
+    def once(flat: FlatKernel) -> ControlFlow:
+        analysed.append(flat)
+        return control_flow(flat)
 
-    monkeypatch.setattr(launch, "merged", merged)
+    monkeypatch.setattr(launch, "control_flow", once)
     module = parse(THROUGH_SHARED)
     for shared in (128, 256, 64, 128):
         buffers = {"y": np.zeros(32, np.uint32)}

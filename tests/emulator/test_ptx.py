@@ -72,36 +72,6 @@ def test_lines_follow_loc_and_line_zero_keeps_the_line_before() -> None:
     assert (found[3].loc.file, found[3].loc.line) == (2, 20)
 
 
-@pytest.mark.parametrize(
-    ("before", "kind", "line"),
-    [
-        ("st.global.f32 [%rd1], %f1;", "global", 12),  # a load does not pass it
-        ("ld.global.f32 %f2, [%rd1];", "global", 12),  # loads go one behind the other
-        ("ld.global.f32 %f2, [%rd1]; st.global.f32 [%rd1], %f1;", "global.nc", 12),
-        (".loc 1 11 1\nld.global.f32 %f2, [%rd1];\n.loc 1 12 1\nst.global.f32 [%rd1], %f1;",
-         "global.nc", 11),
-        ("st.shared.f32 [tile], %f1;", "global", 13),
-        ("st.global.f32 [%rd1], %f1; bra.uni A; A:", "global", 13),
-        ("st.global.f32 [%rd1], %f1;", "shared", 13),
-    ],
-)  # fmt: skip
-def test_a_load_without_a_line_has_that_of_the_access_before_it(
-    before: str, kind: str, line: int
-) -> None:
-    body = f"""
-  .loc 1 12 1
-  {before}
-  .loc 1 13 1
-  setp.lt.s32 %p1, %r1, %r2;
-  .loc 1 0 1
-  ld.{kind}.f32 %f4, [%rd1+64];
-  ret;"""
-    start = BODY.index("$L_top:")
-    text = BODY[:start] + body + "\n}\n"
-    (load,) = [each for each in instrs(text) if "%f4" in each.text]
-    assert load.loc.line == line
-
-
 def test_what_a_header_does_belongs_to_its_caller() -> None:
     header = BODY.replace("kernels/demo/part.cuh", "cuda/helpers.h")
     assert header != BODY

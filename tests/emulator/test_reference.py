@@ -53,7 +53,9 @@ def counted(outcome: Outcome) -> tuple[Lines, float]:
     for row in outcome.rows:
         for name, field in COUNTERS.items():
             lines[row.instr.loc.line][name] += getattr(row.site, field)
-    return lines, outcome.machine_code().total
+    code = outcome.machine_code()
+    assert code is not None
+    return lines, code.total
 
 
 def check(seen: Lines, want: Lines) -> None:

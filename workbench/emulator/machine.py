@@ -2,8 +2,8 @@
 
 All lanes of a batch that stand at the same basic block run it together. Where lanes
 part, each part waits at its own block and the earliest block of the graph's order runs
-first; parts that reach the same block are one again. Lanes that wait at a barrier are
-parked until all living threads of their block have come.
+first; parts that reach the same block are one again. Lanes at a barrier are parked until all
+living threads of their block have come.
 """
 
 from __future__ import annotations
@@ -205,15 +205,13 @@ class Batch:
             if code.negated:
                 condition = invert(condition)
             taken = self.lanes.within(mask, condition)
-            site = code.site
-            assert site is not None
+            assert (site := code.site) is not None
             site.on += taken.count
+            site.taken += taken.warps
             if taken is mask or taken.count == 0:
-                site.taken += mask.warps if taken is mask else 0
                 self.push(block.targets[0 if taken is mask else 1], mask)
             else:
                 rest = self.lanes.without(mask, taken)
-                site.taken += taken.warps
                 site.divergent += taken.warps + rest.warps - mask.warps
                 self.push(block.targets[0], taken)
                 self.push(block.targets[1], rest)

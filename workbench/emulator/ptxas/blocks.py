@@ -13,7 +13,7 @@ from workbench.emulator.ptx.blocks import (
     passed_after,
     ranked,
 )
-from workbench.emulator.sass.opcodes import BSYNC, CALL, EXIT, RET, Machine
+from workbench.emulator.sass.opcodes import BSYNC, CALL, EXIT, RET, MachineInstr
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class MachineBlocks:
         under: Block -> those that every way from it goes through, itself included.
     """
 
-    code: Sequence[Machine]
+    code: Sequence[MachineInstr]
     spans: list[range]
     order: list[int]
     before: list[list[int]]
@@ -49,7 +49,7 @@ class MachineBlocks:
         )
 
 
-def machine_blocks(code: Sequence[Machine]) -> MachineBlocks:
+def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
     """The control flow of a function."""
     starts = {0}
     for number, each in enumerate(code):
@@ -82,7 +82,9 @@ def machine_blocks(code: Sequence[Machine]) -> MachineBlocks:
     )
 
 
-def _targets(last: Machine, following: int, index: dict[int, int], end: int) -> tuple[int, ...]:
+def _targets(
+    last: MachineInstr, following: int, index: dict[int, int], end: int
+) -> tuple[int, ...]:
     """Where a block with this last instruction leads to."""
     goals = []
     if last.target in index and last.opcode != CALL and not last.apart:

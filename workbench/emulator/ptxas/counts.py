@@ -185,8 +185,8 @@ def _shared_out(
     if len(family) == 1:
         (number,) = family
         times = min(held[number].values())  # what stands there more often has several instructions
-        ran = [runs.warps[line] / times for line, n in held[number].items() if n == times]
-        return {number: median(ran)}
+        each = [runs.warps[line] / times for line, n in held[number].items() if n == times]
+        return {number: median(each)}
     unrolled = _unrolled(blocks, runs, held)
     if unrolled is not None:
         return unrolled
@@ -194,9 +194,9 @@ def _shared_out(
     makes = np.array([[held[number].get(line, 0) for number in family] for line in lines], float)
     ran = np.array([runs.warps[line] for line in lines], float)
     counts = np.full(len(family), max(ran.max(), 1.0))
-    each = makes.sum(axis=0)
+    total = makes.sum(axis=0)
     for _ in range(_ROUNDS):  # towards the counts under which every line ran as often as it did
-        counts = counts * (makes.T @ (ran / np.maximum(makes @ counts, 1e-9))) / each
+        counts = counts * (makes.T @ (ran / np.maximum(makes @ counts, 1e-9))) / total
     return dict(zip(family, counts.tolist(), strict=True))
 
 

@@ -12,7 +12,7 @@ from workbench.emulator.ptxas.blocks import machine_blocks
 from workbench.emulator.ptxas.counts import block_counts
 from workbench.emulator.ptxas.ran import PtxRuns, Ran, ptx_runs
 from workbench.emulator.sass.cubin import Functions
-from workbench.emulator.sass.opcodes import BRA, BSYNC, Machine
+from workbench.emulator.sass.opcodes import BRA, BSYNC, MachineInstr
 
 #: Instructions of the routine for rare quotients: zeros on an H200, whose way through it is the
 #: commonest.
@@ -21,7 +21,7 @@ _ROUTINE = 34.0
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """Machine instructions that a launch would issue.
+    """MachineInstr instructions that a launch would issue.
 
     Attributes:
         issued: Warp instructions for each row that was asked about, in their order.
@@ -79,7 +79,7 @@ def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
     ]
 
 
-def _of(code: Sequence[Machine], runs: PtxRuns) -> Counter[int]:
+def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> Counter[int]:
     """Line of PTX -> machine instructions that were issued for it."""
     blocks = machine_blocks(code)
     out: Counter[int] = Counter()

@@ -17,14 +17,14 @@ from workbench.emulator.ptx.blocks import BasicBlock
 from workbench.emulator.ptx.flow import arguments, results
 from workbench.emulator.ptx.instructions import Imm, Instr, Reg
 from workbench.emulator.ptxas.blocks import machine_blocks
-from workbench.emulator.sass.opcodes import Machine, Sign
+from workbench.emulator.sass.opcodes import MachineInstr, Sign
 
 _ADDS = ("add", "sub")
 #: Comparisons of a counter that grows, and of one that falls.
 _UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
 
 
-def in_pieces(program: Program, code: Sequence[Machine]) -> None:
+def in_pieces(program: Program, code: Sequence[MachineInstr]) -> None:
     """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns.
 
     Args:
@@ -47,7 +47,7 @@ def in_pieces(program: Program, code: Sequence[Machine]) -> None:
                 each.turns = _turns_of(program, each.block.index, test, step)
 
 
-def _copies(code: Sequence[Machine], ops: dict[int, str]) -> dict[int, Counter[int]]:
+def _copies(code: Sequence[MachineInstr], ops: dict[int, str]) -> dict[int, Counter[int]]:
     """Line of PTX -> how often each block of the machine code makes it, of lines with an effect."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for number, span in enumerate(machine_blocks(code).spans):
@@ -59,11 +59,11 @@ def _copies(code: Sequence[Machine], ops: dict[int, str]) -> dict[int, Counter[i
 
 
 def _is_cut(held: Sequence[Counter[int]]) -> bool:
-    """Are there as many copies in as many blocks as there are pieces?"""
+    """Are there copies in as many blocks as there are pieces, as many in each as it has turns?"""
     sizes = [sorted(each.values(), reverse=True) for each in held]
     return all(
         median(each[place] if place < len(each) else 0 for each in sizes) == piece
-        for place, piece in enumerate((*PIECES, 0))
+        for place, piece in enumerate(PIECES)
     )
 
 

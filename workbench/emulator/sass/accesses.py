@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from workbench.callers import foreign
 from workbench.emulator.sass.cubin import Functions
-from workbench.emulator.sass.opcodes import Machine, Sign
+from workbench.emulator.sass.opcodes import MachineInstr, Sign
 
 
 class Assembled:
@@ -19,7 +19,7 @@ class Assembled:
 
     def __init__(self, functions: Functions | None = None) -> None:
         self.functions = functions or {}
-        self._made: defaultdict[int, list[Machine]] = defaultdict(list)
+        self._made: defaultdict[int, list[MachineInstr]] = defaultdict(list)
         for code in self.functions.values():
             for each in code:
                 self._made[each.ptx_line].append(each)
@@ -27,7 +27,7 @@ class Assembled:
     def __bool__(self) -> bool:
         return bool(self.functions)
 
-    def _of(self, ptx_line: int, op: str) -> Iterator[Machine]:
+    def _of(self, ptx_line: int, op: str) -> Iterator[MachineInstr]:
         for each in self._made.get(ptx_line, ()):
             if each.sign(op) in (Sign.EFFECT, Sign.FRAGMENT):
                 yield each

@@ -14,14 +14,14 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from workbench.emulator.sass.linetable import Row, line_table
-from workbench.emulator.sass.opcodes import SIZE, Machine, decode
+from workbench.emulator.sass.opcodes import SIZE, MachineInstr, decode
 
 _SOURCE, _PTX = ".debug_line", ".nv_debug_line_sass"
 _TEXT = ".text."
 _NOWHERE = Row(0, "", 0)
 
 #: Function -> its machine instructions, in their order.
-Functions = dict[str, tuple[Machine, ...]]
+Functions = dict[str, tuple[MachineInstr, ...]]
 
 
 @lru_cache(maxsize=8)

@@ -27,7 +27,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class _Program:
+class _LineProgram:
     """One program: its header, and what its opcodes say."""
 
     data: bytes
@@ -116,7 +116,7 @@ def line_table(data: bytes, functions: Mapping[int, str]) -> dict[str, list[Row]
     found: dict[str, dict[int, Row]] = {}
     at = 0
     while at + 4 <= len(data):
-        for function, row in _Program(data, at, functions).rows():
+        for function, row in _LineProgram(data, at, functions).rows():
             found.setdefault(function, {}).setdefault(row.address, row)
         at += 4 + int.from_bytes(data[at : at + 4], "little")
     return {name: [rows[key] for key in sorted(rows)] for name, rows in found.items()}

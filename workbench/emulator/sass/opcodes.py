@@ -24,7 +24,7 @@ _ARITHMETIC = {
 }  # fmt: skip
 _ATOMICS = ("atom", "red")
 _PRODUCTS = ("mma", "wgmma")
-#: Machine opcode -> the opcodes of PTX that become one of it and no more.
+#: MachineInstr opcode -> the opcodes of PTX that become one of it and no more.
 _EFFECTS = {
     0x03B: ("ldmatrix",), 0x03C: _PRODUCTS, 0x037: _PRODUCTS, 0x03F: _PRODUCTS,
     0x180: ("ld",), 0x181: ("ld",), 0x183: ("ld",), 0x184: ("ld",),
@@ -51,7 +51,7 @@ class Sign(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineInstr:
     """A machine instruction.
 
     Attributes:
@@ -95,13 +95,13 @@ class Machine:
         return Sign.ARITHMETIC if op in _ARITHMETIC.get(self.opcode, ()) else Sign.NONE
 
 
-def decode(code: bytes, number: int, ptx_line: int, file: str, line: int) -> Machine:
+def decode(code: bytes, number: int, ptx_line: int, file: str, line: int) -> MachineInstr:
     """One instruction of a function.
 
     Args:
         code: The function's machine code.
         number: Which instruction of it.
-        ptx_line: As `Machine` has it, and the other two.
+        ptx_line: As `MachineInstr` has it, and the other two.
         file: Likewise.
         line: Likewise.
     """
@@ -119,7 +119,7 @@ def decode(code: bytes, number: int, ptx_line: int, file: str, line: int) -> Mac
     if opcode in _LOADS or opcode in _STORES:
         kind = (word >> 73) & 7
         width = _WIDTHS[kind] if kind < len(_WIDTHS) else 0
-    return Machine(
+    return MachineInstr(
         opcode, guard != _ALWAYS, conditional, target, apart, width, ptx_line, file, line
     )
 

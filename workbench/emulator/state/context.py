@@ -1,8 +1,7 @@
 """What instructions are compiled against: register slots, memory, and counters.
 
-Every instruction becomes a Python closure ``run(R, M) -> Value`` over the register list
-``R`` and the active `Mask` ``M``. Operands are slots of that list: registers, literals,
-special registers and variables' addresses alike.
+Every instruction becomes a Python closure ``run(R, M) -> Value`` over the register list ``R`` and
+the active `Mask` ``M``. Operands are slots of it: registers, literals, special registers, addresses.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ def writes_itself(run: Run) -> Run:
 class CodeSite:
     """One instruction's place in the program: its counters, over all lanes and batches.
 
-    `on` counts lanes whose guard was true, `taken` warps of which a lane took the branch, `meets`
-    calls where warps meet in a loop of ptxas's, `calls` warps that leave the common path of a
-    routine, `spins` turns of an atomic's loop.
+    `on`: lanes with a true guard; `taken`: warps that took a branch; `meets`: warps meeting in a
+    loop of ptxas's; `calls`: warps in a routine's rare path; `spins`: turns of an atomic.
     """
 
     COUNTS = (
