@@ -5,7 +5,7 @@ No result of a kernel depends on it, and it can be replaced as one piece: `issue
 are its doors.
 """
 
-from workbench.emulator.ptxas.issued import MachineCode, issued
+from workbench.emulator.ptxas.machinecode import MachineCode, issued
 from workbench.emulator.ptxas.unrolling import in_pieces
 
 __all__ = ["MachineCode", "in_pieces", "issued"]

@@ -1,7 +1,7 @@
 """What instructions are compiled against: register slots, memory, and counters.
 
-Every instruction becomes a Python closure ``run(R, M) -> Value`` over the register list ``R`` and
-the active `Mask` ``M``. Operands are slots of it: registers, literals, special registers, addresses.
+Every instruction becomes a closure ``run(R, M) -> Value`` over the register list ``R`` and the
+active `Mask` ``M``. Operands are slots of it: registers, literals, special registers, addresses.
 """
 
 from __future__ import annotations
