@@ -205,9 +205,9 @@ class Batch:
             if code.negated:
                 condition = invert(condition)
             taken = self.lanes.within(mask, condition)
-            assert (site := code.site) is not None
-            site.on += taken.count
-            site.taken += taken.warps
+            site = code.site
+            assert site is not None
+            site.on, site.taken = site.on + taken.count, site.taken + taken.warps
             if taken is mask or taken.count == 0:
                 self.push(block.targets[0 if taken is mask else 1], mask)
             else:
