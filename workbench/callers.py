@@ -157,6 +157,8 @@ class _Homes:
         at, saying = self._at.get(place, set()), self._saying.get(statement, set())
         yield self._behind.get((place, statement), set())
         yield at & saying
+        # An access that ptxas left on a call behind it is its own line's, if one line makes it.
+        yield saying if len(saying) == 1 else set()
         yield at
 
 
