@@ -315,13 +315,25 @@ def _kernel(module: Module, name: str) -> _Kernel:
 
 def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:
     """What ptxas made of loads and stores; those of which nothing is known are left out."""
-    accesses = (instr for _, instr in walk(graph.blocks) if instr.op in ("ld", "st"))
-    return {
-        id(instr): width
-        for instr in accesses
-        if space_of(instr) not in ("param", "const")
-        and (width := assembled.width(instr.ptx_line, instr.op)) is not None
-    }
+    out = {}
+    every = [instr for _, instr in walk(graph.blocks) if instr.op in ("ld", "st")]
+    accesses = [instr for instr in every if space_of(instr) not in ("param", "const")]
+    for instr in accesses:
+        width = assembled.width(instr.ptx_line, instr.op)
+        if width or (width == 0 and not any(_has(each, instr, assembled) for each in accesses)):
+            out[id(instr)] = width
+    return out
+
+
+def _has(one: Instr, other: Instr, assembled: Assembled) -> bool:
+    """Has an access the machine instruction of another one of its form, beside its own?"""
+    here, there = (
+        next((each for each in instr.operands if isinstance(each, Addr)), Addr(None))
+        for instr in (one, other)
+    )
+    distance = there.offset - here.offset
+    alike = one.parts == other.parts and here.base is not None and here.base == there.base
+    return alike and distance != 0 and assembled.holds(one.ptx_line, one.op, distance)
 
 
 def _used(flat: FlatKernel) -> set[str]:

@@ -48,6 +48,14 @@ class Assembled:
         ((place, _),) = found.most_common(1)
         return None if foreign(place[0]) or not place[1] else place
 
+    def holds(self, ptx_line: int, op: str, distance: int) -> bool:
+        """Does a load or store stand for another one so many bytes further as well?
+
+        ptxas may give two accesses that it does not join the line of the first.
+        """
+        offsets = {each.offset for each in self._of(ptx_line, op) if each.moves}
+        return any(offset + distance in offsets for offset in offsets)
+
     def width(self, ptx_line: int, op: str) -> int | None:
         """Bytes of a thread that a load or store moves on the machine.
 
@@ -57,5 +65,5 @@ class Assembled:
         """
         if not self:
             return None
-        widths = {each.width for each in self._of(ptx_line, op)}
+        widths = {each.width for each in self._of(ptx_line, op) if each.moves}
         return widths.pop() if len(widths) == 1 else None if widths else 0

@@ -61,6 +61,7 @@ class MachineInstr:
         target: Number of the instruction to which a branch or call goes; -1: none.
         apart: Whether its target is only for warps whose lanes have parted (``BRA.DIV``).
         width: Bytes of a thread that an access moves; 0: none, or not known.
+        offset: Bytes that are added to the address of an access.
         ptx_line: 1-based line of the PTX that it comes from; 0: unknown.
         file: Path of the source.
         line: 1-based line there; 0: unknown.
@@ -72,6 +73,7 @@ class MachineInstr:
     target: int
     apart: bool
     width: int
+    offset: int
     ptx_line: int
     file: str
     line: int
@@ -115,12 +117,13 @@ def decode(code: bytes, number: int, ptx_line: int, file: str, line: int) -> Mac
         way = (word >> 82) & 0x3FF  # a second predicate, uniform ones, and .DIV
         apart = opcode == BRA and bool(way & 0x200)
         conditional = conditional or (opcode == BRA and way != _ALWAYS << 5)
-    width = 0
+    width = offset = 0
     if opcode in _LOADS or opcode in _STORES:
         kind = (word >> 73) & 7
         width = _WIDTHS[kind] if kind < len(_WIDTHS) else 0
+        offset = _signed((word >> 40) & ((1 << 24) - 1), 24)
     return MachineInstr(
-        opcode, guard != _ALWAYS, conditional, target, apart, width, ptx_line, file, line
+        opcode, guard != _ALWAYS, conditional, target, apart, width, offset, ptx_line, file, line
     )
 
 
