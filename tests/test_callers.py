@@ -181,6 +181,11 @@ def test_a_statement_tells_which_call_of_a_function_it_is_of() -> None:
     assert found[5:] == [(0, 14), (0, 14)]
 
 
+def test_what_one_line_of_ours_makes_is_its_own_wherever_ptxas_left_it() -> None:
+    """A load is left on the barrier behind it, a header's line that two of our lines call."""
+    assert at_lines(((1, 40), "mov.u32 \t%r7, temp;")) == [(0, 13)]
+
+
 def test_without_ptx_headers_keep_their_lines() -> None:
     profile = recorded("")
     assert folded(profile) is profile

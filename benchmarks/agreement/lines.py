@@ -161,7 +161,7 @@ def assembled(build: Build) -> Module:
         made = tool.assemble(Path(folder), build.ptx, build.arch, build.flags)
     if made.failed:
         raise KernelError(f"nvcc does not assemble the recorded PTX: {made.log}")
-    return parse(build.ptx, functions_of(made.cubin))
+    return parse(build.ptx, functions_of(made.cubin, build.arch))
 
 
 def compare(

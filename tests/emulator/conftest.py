@@ -37,7 +37,7 @@ def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
             (folder / "k.cu").write_text(text, encoding="utf-8")
             output = tool.compile(folder, "k.cu", arch, ("-std=c++17", "-lineinfo"))
             assert not output.failed, output.log
-            known[text] = parse(output.ptx, functions_of(output.cubin))
+            known[text] = parse(output.ptx, functions_of(output.cubin, arch))
         return known[text]
 
     return get
@@ -64,7 +64,7 @@ def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Module:
     assert isinstance(tool, compilers.Nvcc)
     made = tool.assemble(folder, ptx, arch, ("-lineinfo",))
     assert not made.failed, made.log
-    return parse(ptx, functions_of(made.cubin))
+    return parse(ptx, functions_of(made.cubin, arch))
 
 
 def execute(

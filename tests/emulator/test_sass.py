@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.agreement.lines import assembled as recorded_module
 from tests.emulator.conftest import HEADER, Compile, assembled, execute
+from workbench.compile import compilers
 from workbench.emulator.ptx.parser import parse
 from workbench.emulator.sass.cubin import functions_of
 from workbench.emulator.sass.linetable import Row, line_table
-from workbench.emulator.sass.opcodes import BRA, EXIT, MachineInstr, decode
+from workbench.emulator.sass.opcodes import BRA, EXIT, decode
+from workbench.errors import MissingError
+from workbench.project import require_project
+from workbench.store import Store
 
 REPO = Path(__file__).resolve().parent.parent.parent
 
@@ -51,34 +57,40 @@ def test_the_first_row_of_an_address_counts_and_calls_are_passed_over() -> None:
     ]
 
 
+def test_a_line_table_of_another_dwarf_is_not_guessed_at() -> None:
+    text = bytearray(program(at() + b"\0\1\1"))
+    text[4] = 5
+    with pytest.raises(ValueError, match="DWARF 5"):
+        line_table(bytes(text), {})
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_cubin_or_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
-        functions_of(data)
+        functions_of(data, "sm_90")
 
 
 # --- instructions
 
 
-def instruction(low: int, high: int, number: int = 0) -> MachineInstr:
-    return decode(bytes(16 * number) + low.to_bytes(8, "little") + high.to_bytes(8, "little"),
-                  number, 1, "", 1)  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("low", "high", "number", "target", "conditional", "apart"),
+    ("low", "high", "capability", "number", "target", "conditional", "apart"),
     [
-        (0x581947, 0x000FEA0003800000, 11, 34, True, False),  # @P1 BRA
-        (0xFFFFFFFC00C08947, 0x0010FEC000383FFFF, 33, 18, True, False),  # @!P0 BRA, back
-        (0x400440947, 0x000FEA0003800000, 124, 206, True, False),  # beyond eight bits
-        (0x400249947, 0x000FEA0005000000, 130, 204, True, False),  # @!P1 BRA !P2
-        (0xFFFFFFFC00FC7947, 0x000FC0000383FFFF, 209, 209, False, False),  # to itself
+        (0x0000000000581947, 0x000FEA0003800000, 90, 11, 34, True, False),  # @P1 BRA
+        (0xFFFFFFFC00C08947, 0x010FEC000383FFFF, 90, 33, 18, True, False),  # @!P0 BRA, back
+        (0x0000000400440947, 0x000FEA0003800000, 90, 124, 206, True, False),  # beyond eight bits
+        (0x0000000400249947, 0x000FEA0005000000, 90, 130, 204, True, False),  # @!P1 BRA !P2
+        (0xFFFFFFFC00FC7947, 0x000FC0000383FFFF, 90, 209, 209, False, False),  # to itself
+        (0x0000000004047947, 0x000FEA000B800000, 90, 7, 9, True, True),  # BRA.DIV UR4
+        (0x000006C000009947, 0x000FD80003800000, 80, 13, 122, True, False),  # @!P1 BRA
+        (0xFFFFFFF000007947, 0x000FC0000383FFFF, 80, 128, 128, False, False),  # to itself
     ],
 )
 def test_where_branches_go(
-    low: int, high: int, number: int, target: int, conditional: bool, apart: bool
+    low: int, high: int, capability: int, number: int, target: int, conditional: bool, apart: bool
 ) -> None:
-    found = instruction(low, high & (1 << 64) - 1, number)
+    word = low.to_bytes(8, "little") + high.to_bytes(8, "little")
+    found = decode(bytes(16 * number) + word, number, capability, 1, "", 1)
     assert (found.opcode, found.target) == (BRA, target)
     assert (found.conditional, found.apart) == (conditional, apart)
 
@@ -124,6 +136,64 @@ def test_pieces_of_an_unrolled_loop_share_its_turns(cuda: Compile, turns: int) -
         assert code is not None
         totals.append(code.total)
     assert totals[1] == pytest.approx(32 * totals[0]) and totals[2] > totals[0]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_the_code_of_every_chip_is_read(tmp_path: Path, arch: str) -> None:
+    """Behind a kernel ptxas puts a branch to itself; what runs is about the same on all of them."""
+    try:
+        tool = compilers.choose("nvcc")
+    except MissingError as error:
+        pytest.skip(error.message)
+    (tmp_path / "k.cu").write_text(SUM, encoding="utf-8")
+    made = tool.compile(tmp_path, "k.cu", arch, ("-std=c++17", "-lineinfo"))
+    assert not made.failed, made.log
+    code = functions_of(made.cubin, arch)["sums"]
+    jumps = [(number, each) for number, each in enumerate(code) if each.opcode == BRA]
+    assert all(0 <= each.target < len(code) for _, each in jumps)
+    number, last = jumps[-1]
+    assert last.target == number and not last.conditional
+    data = {"x": np.ones(1280, "f4"), "y": np.zeros(1, "f4")}
+    module = parse(made.ptx, functions_of(made.cubin, arch))
+    _, outcome = execute(module, "sums", data, ["x", "y", 1280], block=128)
+    issued = outcome.machine_code()
+    assert issued is not None and 440 < issued.total < 580  # 478 to 530, as ptxas 13.0 has them
+
+
+def same_ptx(folder: str, keys: Collection[tuple[str, str]] = ()) -> int:
+    """Recorded machine instructions whose line of PTX is the one that Nsight Compute names."""
+    project, same = require_project(REPO / "tests" / "data" / folder), 0
+    store = Store(project.profiles)
+    for entry in store.find(engine="ncu", device=project.default_device or None):
+        if keys and (entry.study, entry.version) not in keys:
+            continue
+        profile = store.load(entry.path)
+        assert profile.build is not None
+        made = recorded_module(profile.build)
+        lines = ["".join(line.split()) for line in profile.build.ptx.split("\n")]
+        for launch in profile.launches:
+            code = made.assembled.functions[launch.kernel]
+            for each, said in zip(code, launch.instructions.ptx, strict=False):
+                assert lines[each.ptx_line - 1].rstrip(";") == "".join(said.split()).rstrip(";")
+                same += 1
+    return same
+
+
+@pytest.mark.nvcc
+def test_ncu_names_the_same_lines_of_ptx() -> None:
+    if compilers.find_nvcc() is None:
+        pytest.skip("there is no nvcc on this machine")
+    assert same_ptx("unseen3", {("unpack", "v1"), ("rmsnorm", "v1")}) >= 600
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("folder", "instructions"), [("unseen", 20_114), ("unseen2", 22_840), ("unseen3", 14_855)]
+)
+def test_ncu_names_the_same_lines_of_ptx_everywhere(folder: str, instructions: int) -> None:
+    """What docs/emulator-rules.md says: of all of them."""
+    assert same_ptx(folder) == instructions
 
 
 JOINED = """.visible .entry k(.param .u64 p, .param .u64 q)

@@ -8,6 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -19,9 +20,10 @@ from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
 from workbench.emulator.run import sample, strata
 from workbench.emulator.state.lanes import Geometry
-from workbench.engines import RunOptions
+from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.choice import choose
 from workbench.engines.emulated.emulation import verified
+from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.errors import (
     InconclusiveError,
     KernelError,
@@ -266,6 +268,28 @@ def test_the_mix_and_the_arithmetic_add_up(profiles: dict[str, Profile]) -> None
     assert v2["ptx__shared_conflict_ways_max"].value == 32
 
 
+@pytest.mark.parametrize("cubin", [None, b"not a cubin"])
+def test_without_machine_code_ptx_is_counted_and_that_is_said(
+    ours: Project, tmp_path: Path, cubin: bytes | None
+) -> None:
+    """As where the PTX of a recorded profile is run, or a later ptxas writes other tables."""
+    study = load_study(ours, "scale_add")
+    engine = EmulatorEngine(ours, RunOptions(seed=5))
+    version, problem = study.version("v0"), study.problems_for("verify")[0]
+    built = engine.build(version)
+    path = tmp_path / "kernel.cubin"
+    if cubin is not None:
+        path.write_bytes(cubin)
+    codes, metrics = [], []
+    for one in (built, msgspec.structs.replace(built, cubin=path)):
+        made, _ = engine.profile(Subject.of(study, version, problem, one), ProfileOptions())
+        codes.append([notice.code for notice in made.notices])
+        metrics.append(made.launches[0].metrics)
+    assert codes == [["emulated"], ["emulated", "no-machine-code"]]
+    only = {"ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots"}
+    assert metrics[0].keys() - metrics[1].keys() == only
+
+
 def test_what_it_cannot_know_is_missing(profiles: dict[str, Profile]) -> None:
     launch = profiles["v3"].launches[0]
     for counter in ("duration", "cycles", "mio_throttle", "l2_hit_rate", "achieved_occupancy"):
@@ -305,7 +329,6 @@ def test_a_profile_survives_the_store(profiles: dict[str, Profile], tmp_path: Pa
 
 
 def test_engines_are_not_compared(profiles: dict[str, Profile]) -> None:
-    import msgspec
 
     other = msgspec.structs.replace(profiles["v3"], engine="ncu")
     with pytest.raises(InconclusiveError, match="engines"):

@@ -37,7 +37,7 @@ class _Evidence:
         closing: How often the line of its branch or end ran; None: it says nothing.
     """
 
-    held: Mapping[int, int]
+    held: Mapping[int, float]
     near: Mapping[int, int]
     closing: int | None
 
@@ -103,7 +103,8 @@ def _evidence(
     depth = len(blocks.loops[number])
     # By how sure they are, and whether the line is as deep in loops as the block, or deeper: what
     # is deeper was taken out of its loop, unless the block holds nothing else.
-    held: dict[tuple[Sign, bool], Counter[int]] = defaultdict(Counter)
+    held: dict[tuple[Sign, bool], defaultdict[int, float]]
+    held = defaultdict(lambda: defaultdict(float))
     near: Counter[int] = Counter()
     closing = None
     for at in blocks.spans[number]:
@@ -122,17 +123,10 @@ def _evidence(
         if not deeper:
             near[runs.warps[line]] += 1
         sign = each.sign(runs.op[line])
-        if sign is not Sign.NONE:
+        if sign is Sign.FRAGMENT:
+            held[Sign.EFFECT, deeper][line] += 1 / pieces[line, each.opcode]
+        elif sign is not Sign.NONE:
             held[sign, deeper][line] += 1
-    fragments = {
-        deeper: {
-            line: max(1, count // pieces.get((line, _opcode(blocks, number, line)), 1))
-            for line, count in held.pop((Sign.FRAGMENT, deeper), Counter[int]()).items()
-        }
-        for deeper in (False, True)
-    }
-    for deeper, lines in fragments.items():
-        held[Sign.EFFECT, deeper].update(lines)
     sure = held[Sign.EFFECT, False]
     likely = _told(held[Sign.ARITHMETIC, False])
     taken_out = held[Sign.EFFECT, True]
@@ -140,17 +134,9 @@ def _evidence(
     return _Evidence(next((way for way in ways if way), {}), near, closing)
 
 
-def _opcode(blocks: MachineBlocks, number: int, line: int) -> int:
-    return next(
-        each.opcode
-        for at in blocks.spans[number]
-        if (each := blocks.code[at]).ptx_line == line and each.sign("wmma") is Sign.FRAGMENT
-    )
-
-
-def _told(lines: Counter[int]) -> Mapping[int, int]:
+def _told(lines: Mapping[int, float]) -> Mapping[int, float]:
     """Arithmetic that is there several times is a copy only if more than one line is."""
-    return dict.fromkeys(lines, 1) if len(lines) == 1 else lines
+    return dict.fromkeys(lines, 1.0) if len(lines) == 1 else lines
 
 
 def _families(evidence: Mapping[int, _Evidence]) -> list[list[int]]:
@@ -201,7 +187,7 @@ def _shared_out(
 
 
 def _unrolled(
-    blocks: MachineBlocks, runs: PtxRuns, held: Mapping[int, Mapping[int, int]]
+    blocks: MachineBlocks, runs: PtxRuns, held: Mapping[int, Mapping[int, float]]
 ) -> dict[int, float] | None:
     """Counts of the pieces of an unrolled loop: as many turns as there are, in the largest first.
 

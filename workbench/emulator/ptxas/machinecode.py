@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ _ROUTINE = 34.0
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """MachineInstr instructions that a launch would issue.
+    """Machine instructions that a launch would issue.
 
     Attributes:
         issued: Warp instructions for each row that was asked about, in their order.
@@ -50,9 +50,12 @@ def issued(
         return None
     every = list(rows)
     runs = ptx_runs(graph, every)
-    lines: Counter[int] = Counter()
+    lines: defaultdict[int, float] = defaultdict(float)
     for name in (kernel, *_called(functions, kernel, runs)):
-        lines.update(_of(functions[name], runs))
+        for line, count in _of(functions[name], runs).items():
+            lines[line] += count
+    for line, calls in runs.calls.items():
+        lines[line] += _ROUTINE * calls
     shares: defaultdict[int, float] = defaultdict(float)
     for row in every:
         shares[row.instr.ptx_line] += row.warps
@@ -79,17 +82,15 @@ def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
     ]
 
 
-def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> Counter[int]:
+def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> dict[int, float]:
     """Line of PTX -> machine instructions that were issued for it."""
     blocks = machine_blocks(code)
-    out: Counter[int] = Counter()
+    out: defaultdict[int, float] = defaultdict(float)
     meets = any(each.opcode == BSYNC for each in code)
     for span, count in zip(blocks.spans, block_counts(blocks, runs), strict=True):
         for at in span:
-            out[code[at].ptx_line] += count  # type: ignore[assignment]
+            out[code[at].ptx_line] += count
     for line in {each.ptx_line for each in code if each.opcode == BRA and each.guarded}:
         # Each part of a warp comes to the BSYNC where they meet.
         out[line] += runs.parted[line] if meets else 0
-    for line, calls in runs.calls.items():
-        out[line] += _ROUTINE * calls  # type: ignore[assignment]
     return out

@@ -25,14 +25,15 @@ Functions = dict[str, tuple[MachineInstr, ...]]
 
 
 @lru_cache(maxsize=8)
-def functions_of(cubin: bytes) -> Functions:
-    """The functions of a cubin.
+def functions_of(cubin: bytes, arch: str) -> Functions:
+    """The functions of a cubin for an architecture like ``sm_90a``.
 
     Without ``-lineinfo`` there is no table that leads to PTX: then there are none.
 
     Raises:
         ValueError: this is no cubin, or a damaged one.
     """
+    capability = int(arch.removeprefix("sm_").rstrip("af"))
     try:
         elf = ELFFile(io.BytesIO(cubin))
         source, ptx = _table(elf, _SOURCE), _table(elf, _PTX)
@@ -44,7 +45,7 @@ def functions_of(cubin: bytes) -> Functions:
                 lines = _spread(ptx[name], len(code))
                 places = _spread(source.get(name, []), len(code))
                 out[name] = tuple(
-                    decode(code, number, of.line, at.file, at.line)
+                    decode(code, number, capability, of.line, at.file, at.line)
                     for number, (of, at) in enumerate(zip(lines, places, strict=True))
                 )
         return out

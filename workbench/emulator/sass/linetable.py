@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+_VERSION = 2
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
 
@@ -38,7 +39,9 @@ class _LineProgram:
     def rows(self) -> Iterator[tuple[str, Row]]:
         """Each row with its function."""
         data, at = self.data, self.start
-        _, length, step, _, base, span, first = struct.unpack_from("<HIBBbBB", data, at + 4)
+        version, length, step, _, base, span, first = struct.unpack_from("<HIBBbBB", data, at + 4)
+        if version != _VERSION:
+            raise ValueError(f"a line table of DWARF {version}, not {_VERSION}")
         end = at + 4 + struct.unpack_from("<I", data, at)[0]
         operands = data[at + 15 : at + 15 + first - 1]
         self.files = self._names(at + 15 + first - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -155,9 +156,16 @@ def fill(subject: Subject, memory: Arrays, module: Module, arena: Arena) -> None
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str, cubin: Path) -> Module:
-    """The same PTX is run on one problem after another, with what ptxas made of it."""
-    return parse(text, functions_of(cubin.read_bytes()) if cubin.is_file() else None)
+def _parsed(text: str, cubin: Path, arch: str) -> Module:
+    """The same PTX is run on one problem after another, with what ptxas made of it.
+
+    Where that is not there, or in a form that a later ptxas may write, PTX is run all the same.
+    """
+    functions = None
+    if cubin.is_file():
+        with contextlib.suppress(ValueError):
+            functions = functions_of(cubin.read_bytes(), arch)
+    return parse(text, functions)
 
 
 def built_of(subject: Subject) -> BuildResult:
@@ -191,7 +199,7 @@ def emulate(
     """
     limits = Limits.within(seconds, instructions)
     built = built_of(subject)
-    module = _parsed(built.build.ptx, built.cubin)
+    module = _parsed(built.build.ptx, built.cubin, built.build.arch)
     memory = arrays_of(subject, seed)
     blank = {*memory.outputs, *memory.scratch} if watch else set()
     arena = arena_for(module, memory.all, blank)

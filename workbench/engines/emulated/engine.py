@@ -223,6 +223,15 @@ def _notices(
             "PTX instructions, not machine instructions.",
         )
     ]
+    if not emulation.module.assembled:
+        notices.append(
+            Notice(
+                code="no-machine-code",
+                message="What ptxas makes of this PTX is not known here: loads and stores that it "
+                "would join are counted one by one, and the number of machine instructions is "
+                "absent.",
+            )
+        )
     for outcome, launch in zip(emulation.outcomes, launches, strict=True):
         named, many = lines_by_timing([launch], sources)
         if many:
