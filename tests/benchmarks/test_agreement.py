@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,23 @@ LAST_FAR = {("pic", "v1")}
 LONG = {("pic", "v1"), ("queens", "v0"), ("queens", "v1"), ("trsm", "v1")}
 
 
+#: Versions whose machine instructions are counted within 15% only, of all sets; others within 2%.
+ROUGH = {
+    ("compact", "v0"), ("fft", "v0"), ("gather", "v1"), ("scan", "v3"), ("sort", "v3"),
+    ("bfs", "v0"), ("bfs", "v1"), ("embbag", "v0"), ("floyd", "v0"), ("match", "v0"),
+    ("philox", "v0"), ("topk", "v1"), ("topk", "v2"), ("moe", "v0"), ("gemv", "v0"), ("gemv", "v1"),
+    ("strsearch", "v1"), ("bloom", "v1"),
+}  # fmt: skip
+
+
+def near(
+    every: Sequence[Agreement], key: tuple[str, str], far: Collection[tuple[str, str]]
+) -> bool:
+    """Are instructions as near as is known? How far those of `far` are is chance."""
+    limit = 0.15 if key in ROUGH else 0.02
+    return key in far or all(abs(one.instructions) <= limit for one in every)
+
+
 def unseen() -> list[tuple[str, str]]:
     return [(entry.study, entry.version) for entry in recorded(require_project(UNSEEN))]
 
@@ -241,8 +259,7 @@ def holds(study: str, version: str) -> None:
     apart = {line.split()[0] for one in every for c in one.columns.values() for line in c.apart}
     assert len(apart) == APART.get((study, version), 0), apart
     assert sum(column.lines for one in every for column in one.columns.values()) > 0
-    # How far those are hangs on how warps met.
-    assert all(abs(one.instructions) <= 0.15 for one in every) or (study, version) in FAR
+    assert near(every, (study, version), FAR)
 
 
 def test_every_unseen_kernel_is_recorded() -> None:
@@ -284,7 +301,7 @@ def same_lines(folder: Path, keys: set[tuple[str, str]], apart: set[tuple[str, s
         every = found(project, entry, 10**9)
         columns = [one.columns[name] for one in every for name in (SECTORS, WAVES, LOCAL)]
         assert key in apart or not any(column.apart for column in columns), key
-        assert key in far or all(abs(one.instructions) <= 0.15 for one in every), key
+        assert near(every, key, far), (key, [one.instructions for one in every])
         lines += sum(column.same for column in columns)
     return lines
 
