@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.factories import H200
 from workbench.analysis.program.difference import compare_programs, student, total
 from workbench.analysis.program.pairing import pair_works
-from workbench.capture.summary import survey_of
-from workbench.capture.trace import Trace, TracedLaunch
-from workbench.captures.records import ProgramCapture, Survey
+from workbench.capture.records import ProgramCapture, Survey
+from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import InconclusiveError
 from workbench.model import Device
 

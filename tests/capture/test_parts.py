@@ -13,13 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.capture.names import demangled, name_of
-from workbench.capture.selection import LAUNCHES, Wish, invocations, pick
-from workbench.capture.summary import QUANTILES, quantiles, survey_of
-from workbench.capture.trace import Trace, TracedLaunch, busy_ns, read_traces
+from workbench.capture.detail import LAUNCHES, Wish, invocations, pick
+from workbench.capture.records import ProgramCapture, State
+from workbench.capture.shelf import Shelf
+from workbench.capture.trace import (
+    QUANTILES,
+    Trace,
+    TracedLaunch,
+    busy_ns,
+    demangled,
+    name_of,
+    quantiles,
+    read_traces,
+    survey_of,
+)
 from workbench.capture.tracer import SOURCE, find_cupti, tracer
-from workbench.captures.records import ProgramCapture, State
-from workbench.captures.shelf import Shelf
 from workbench.errors import DataError, UsageError
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from tests.capture.test_taking import PROGRAM, kept, place
 from tests.engines.stand_ins import Cli
-from workbench.capture.ranges import Range, read_ranges, shares, wanted_range
-from workbench.capture.trace import read_traces
+from workbench.capture.trace import Range, read_ranges, read_traces, shares, wanted_range
 from workbench.capture.tracer import SOURCE, find_cupti
 from workbench.errors import UsageError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench.captures.shelf import Shelf
+from workbench.capture.shelf import Shelf
 from workbench.commands.report import ReportPlan
 from workbench.serve.watch import look
 from workbench.store import codec

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engines.stand_ins import Cli
-from workbench.captures.shelf import Shelf
+from workbench.capture.shelf import Shelf
 from workbench.model import line_counters
 
 CAPTURES = Path(__file__).resolve().parent.parent / "data" / "captures"

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from workbench.analysis.program.difference import compare_programs
-from workbench.captures.shelf import Shelf
+from workbench.capture.shelf import Shelf
 from workbench.views.html.build import CapturedProgram, build_report
 from workbench.views.html.parts.common import percent
 from workbench.views.html.programs import program_folder

@@ -18,11 +18,16 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from workbench.capture.ranges import WantedRange, unknown_range
-from workbench.capture.summary import survey_of
-from workbench.capture.trace import Trace, TracedLaunch, read_traces
+from workbench.capture.records import Survey
+from workbench.capture.trace import (
+    Trace,
+    TracedLaunch,
+    WantedRange,
+    read_traces,
+    survey_of,
+    unknown_range,
+)
 from workbench.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT, tracer
-from workbench.captures.records import Survey
 from workbench.engines import Say
 from workbench.engines.host.foreground import Ended, Input, run_foreground
 from workbench.engines.host.presence import need_ncu

@@ -1,19 +1,137 @@
-"""What the tracer wrote (``data/tracer.c`` has the format), read process by process.
+"""What a program launched: single launches as the tracer wrote them, and the survey made of them.
 
-A process that was killed leaves a file that stops somewhere: what is whole is taken, and that
-it was cut is told.
+``data/tracer.c`` has the format; it is read process by process. A process that was killed
+leaves a file that stops somewhere: what is whole is taken, and that it was cut is told.
+
+What is kept of a survey is bounded, whatever the program launched: of 20,000 launches of 300
+kernels some tens of kilobytes stay: totals, quantiles, the configurations that take most time,
+the NVTX ranges that it is spent in, and who follows whom.
 """
 
 from __future__ import annotations
 
+import ctypes
+import re
 import struct
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from workbench.capture.ranges import Range, read_ranges
-from workbench.errors import DataError
+from workbench.capture.records import ProgramRun, RangeShare, Shape, Survey, Way, Work, WorkKind
+from workbench.errors import DataError, UsageError
 from workbench.model import Dim3, Record
+from workbench.ncurep.names import kernel_name
+from workbench.units import listed
+
+# --- NVTX ranges: what a launch was inside of, and which of them are meant ---
+
+#: Between ranges in the tracer's texts, and before one that was started and not pushed.
+_BETWEEN, _STARTED = "\x1f", "\x1e"
+#: What ncu's filters know and a survey does not.
+_FOREIGN = ("regex:", "[", "]", "+", ",")
+#: Ranges that are kept of a kernel.
+MOST = 4
+
+
+class Range(Record, frozen=True):
+    """One range. `pushed` ones nest in their thread; others were started and are ended."""
+
+    name: str
+    domain: str = ""
+    pushed: bool = True
+
+    def __str__(self) -> str:
+        """As ncu's filters spell it, without what says that it nests."""
+        return f"{self.domain}@{self.name}" if self.domain else self.name
+
+
+def read_ranges(text: str) -> tuple[Range, ...]:
+    """The ranges of a thread, the outermost first, of the text that the tracer made of them."""
+    out = []
+    for word in filter(None, text.split(_BETWEEN)):
+        domain, mark, name = word.removeprefix(_STARTED).partition("@")
+        pushed = not word.startswith(_STARTED)
+        out.append(Range(name if mark else domain, domain if mark else "", pushed))
+    return tuple(out)
+
+
+class WantedRange(Record, frozen=True):
+    """Which launches are meant: inside of these ranges of a domain, one right in the other.
+
+    `names` of one without a slash may be of either kind (`either`).
+    """
+
+    text: str
+    domain: str
+    names: tuple[str, ...]
+    either: bool
+
+    def holds(self, ranges: Sequence[Range]) -> bool:
+        """Whether a launch that was inside of `ranges` is meant."""
+        own = [x.name for x in ranges if x.domain == self.domain and (x.pushed or self.either)]
+        size = len(self.names)
+        return any(tuple(own[at : at + size]) == self.names for at in range(len(own) - size + 1))
+
+    @property
+    def ncu_words(self) -> tuple[str, ...]:
+        """The same for ncu, which includes what any of several filters does."""
+        both = (self.text, f"{self.text}/") if self.either else (self.text,)
+        return ("--nvtx", *(word for text in both for word in ("--nvtx-include", text)))
+
+
+def wanted_range(text: str) -> WantedRange:
+    """``step``, ``train@step``, ``train@step/forward/`` as a filter.
+
+    Raises:
+        UsageError: no name, or a filter of ncu's that a survey cannot apply.
+    """
+    domain, mark, rest = text.partition("@") if "@" in text else ("", "", text)
+    names = tuple(rest.removesuffix("/").split("/"))
+    if not all(names) or (mark and not domain) or any(word in text for word in _FOREIGN):
+        raise UsageError(
+            f"--nvtx {text!r} is not a range",
+            "Write NAME or DOMAIN@NAME, and OUTER/INNER/ for ranges pushed directly inside each "
+            "other.",
+        )
+    either = "/" not in rest
+    if not either and not rest.endswith("/"):
+        text += "/"  # as ncu knows ranges that nest
+    return WantedRange(text=text, domain=domain, names=names, either=either)
+
+
+def shares(launches: Iterable[tuple[Sequence[Range], int]]) -> tuple[tuple[RangeShare, ...], int]:
+    """The ranges that most of a kernel's time was spent in, and how many there were.
+
+    Args:
+        launches: The ranges and the nanoseconds of each.
+    """
+    time: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for ranges, length in launches:
+        if path := "/".join(map(str, ranges)):
+            time[path] += length
+            count[path] += 1
+    order = sorted(time, key=lambda path: (-time[path], path))
+    kept = (RangeShare(path=path, launches=count[path], total_ns=time[path]) for path in order)
+    return tuple(kept)[:MOST], len(order)
+
+
+def unknown_range(wanted: WantedRange, seen: Iterable[Sequence[Range]]) -> UsageError:
+    """The error for a range that no launch was inside of; names those that there are."""
+    found = Counter(str(one) for ranges in seen for one in ranges)
+    there = [name for name, _ in found.most_common()]
+    hint = (
+        f"The ranges with launches are {listed(there, 8)}."
+        if there
+        else (
+            "No range has any launch: does the program use NVTX, and does the thread that "
+            "launches push the range?"
+        )
+    )
+    return UsageError(f"no launch of the program is inside --nvtx {wanted.text!r}", hint)
+
 
 SUFFIX = ".trace"
 MAGIC = b"WBTRACE2"
@@ -151,3 +269,209 @@ def busy_ns(launches: Iterable[TracedLaunch]) -> int:
         total += max(0, launch.end - max(end, launch.start))
         ends[launch.device] = max(end, launch.end)
     return total
+
+
+# --- names: the functions of the machine code as their author wrote them ---
+
+_LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib")
+_OPERATOR = re.compile(r"\boperator\b\s*(\(\)|[^\s(\w]+)?")
+
+
+@cache
+def _demangler() -> Callable[..., Any] | None:
+    """``__cxa_demangle`` of the C++ runtime, which nearly every system has."""
+    for name in _LIBRARIES:
+        try:
+            function = ctypes.CDLL(name)["__cxa_demangle"]
+        except (OSError, AttributeError):
+            continue
+        function.restype = ctypes.c_void_p
+        function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        return function
+    return None
+
+
+def demangled(symbol: str) -> str:
+    """``_Z4gemmPf`` -> ``gemm(float*)``; what is no mangled C++ name comes back as it is."""
+    call = _demangler()
+    if call is None or not symbol.startswith("_Z"):
+        return symbol
+    status = ctypes.c_int()
+    text = call(symbol.encode(), None, None, ctypes.byref(status))
+    if not text:
+        return symbol
+    try:
+        return ctypes.string_at(text).decode("utf-8", "replace")
+    finally:
+        free = ctypes.CDLL(None).free
+        free.argtypes = [ctypes.c_void_p]
+        free(text)
+
+
+def name_of(symbol: str, signature: str) -> str:
+    """The function's name without its namespaces, template arguments and parameters.
+
+    Args:
+        symbol: As the machine code has it.
+        signature: `demangled` of it.
+    """
+    if signature == symbol:
+        return kernel_name(symbol)
+    return kernel_name(_function(signature) or symbol)
+
+
+def _function(signature: str) -> str:
+    """``void a::b<c::d>(e)`` -> ``b``: what stands at no depth, before the parameters."""
+    depth, flat = 0, []
+    text = signature.replace("(anonymous namespace)", "{anonymous}")
+    text = _OPERATOR.sub("operator", text)
+    for letter in text:
+        if letter in "<[":
+            depth += 1
+        elif letter in ">]":
+            depth -= 1
+        elif letter == "(" and not depth:
+            break
+        elif not depth:
+            flat.append(letter)
+    return "".join(flat).split(" ")[-1].rpartition("::")[2]
+
+
+# --- from launches to a survey ---
+
+#: Order statistics and configurations that are kept of a kernel.
+QUANTILES, SHAPES = 33, 8
+
+
+def kind_of(symbol: str) -> WorkKind:
+    """What a name of the tracer's stands for."""
+    if symbol.startswith("[copy"):
+        return "copy"
+    return "fill" if symbol == "[fill]" else "kernel"
+
+
+def quantiles(values: Sequence[int], most: int = QUANTILES) -> tuple[int, ...]:
+    """Evenly spaced order statistics, first and last included; all values where they are few."""
+    ordered = sorted(values)
+    if len(ordered) <= most:
+        return tuple(ordered)
+    last = len(ordered) - 1
+    return tuple(ordered[round(step * last / (most - 1))] for step in range(most))
+
+
+def survey_of(
+    traces: Sequence[Trace], walls_s: Sequence[float], way: Way = "trace", nvtx: str = ""
+) -> Survey:
+    """The survey of one or several runs.
+
+    Args:
+        traces: One a run; each has its launches by their start.
+        walls_s: How long each run took, in seconds.
+        way: How they were taken.
+        nvtx: The range whose launches the traces hold; empty: they hold all.
+    """
+    by_symbol: dict[str, list[list[TracedLaunch]]] = {}
+    for run, trace in enumerate(traces):
+        for launch in trace.launches:
+            runs = by_symbol.setdefault(launch.symbol, [[] for _ in traces])
+            runs[run].append(launch)
+    totals = {
+        symbol: sum(launch.duration for run in runs for launch in run)
+        for symbol, runs in by_symbol.items()
+    }
+    order = sorted(by_symbol, key=lambda symbol: (-totals[symbol], symbol))
+    places = {symbol: place for place, symbol in enumerate(order)}
+    before, after = _neighbours(traces)
+    works = tuple(
+        _work(
+            symbol,
+            by_symbol[symbol],
+            (_most(before[symbol], places), _most(after[symbol], places)),
+        )
+        for symbol in order
+    )
+    return Survey(
+        way=way,
+        nvtx=nvtx,
+        works=works,
+        runs=tuple(_run(trace, wall_s) for trace, wall_s in zip(traces, walls_s, strict=True)),
+    )
+
+
+def _run(trace: Trace, wall_s: float) -> ProgramRun:
+    launches = trace.launches
+    span = max((x.end for x in launches), default=0) - min((x.start for x in launches), default=0)
+    return ProgramRun(
+        wall_s=wall_s,
+        busy_ns=busy_ns(launches),
+        span_ns=span,
+        processes=trace.processes,
+        cut=trace.cut,
+    )
+
+
+def _work(symbol: str, runs: list[list[TracedLaunch]], beside: tuple[int, int]) -> Work:
+    every = [launch for run in runs for launch in run]
+    kind = kind_of(symbol)
+    signature = demangled(symbol) if kind == "kernel" else symbol
+    name = name_of(symbol, signature) if kind == "kernel" else symbol
+    shapes: dict[tuple[object, ...], list[TracedLaunch]] = defaultdict(list)
+    for launch in every if kind == "kernel" else ():
+        shapes[launch.grid, launch.block, launch.dynamic_shared].append(launch)
+    known = [
+        Shape(
+            grid=own[0].grid,
+            block=own[0].block,
+            dynamic_shared=own[0].dynamic_shared,
+            launches=len(own),
+            total_ns=sum(launch.duration for launch in own),
+        )
+        for own in shapes.values()
+    ]
+    ranges, count = shares((launch.ranges, launch.duration) for launch in every)
+    known.sort(key=lambda shape: (-shape.total_ns, shape.grid, shape.block))
+    return Work(
+        symbol=symbol,
+        name=name,
+        signature=signature if signature != name else "",
+        kind=kind,
+        launches=tuple(len(run) for run in runs),
+        total_ns=tuple(sum(launch.duration for launch in run) for run in runs),
+        quantiles_ns=quantiles([launch.duration for launch in every]),
+        shapes=tuple(known[:SHAPES]),
+        devices=tuple(sorted({launch.device for launch in every})),
+        before=beside[0],
+        after=beside[1],
+        graph=any(launch.graph for launch in every),
+        bytes=sum(launch.bytes for launch in every),
+        ranges=ranges,
+        range_count=count,
+    )
+
+
+_Counts = dict[str, Counter[str]]
+
+
+def _neighbours(traces: Sequence[Trace]) -> tuple[_Counts, _Counts]:
+    """How often each is launched just before, and just after, each other on its stream.
+
+    A repetition of the same kernel is no neighbour: it would hide who calls whom.
+    """
+    before: _Counts = defaultdict(Counter)
+    after: _Counts = defaultdict(Counter)
+    for trace in traces:
+        last: dict[tuple[int, int, int], str] = {}
+        for launch in trace.launches:
+            stream = launch.process, launch.device, launch.stream
+            previous = last.get(stream)
+            if previous is not None and previous != launch.symbol:
+                before[launch.symbol][previous] += 1
+                after[previous][launch.symbol] += 1
+            last[stream] = launch.symbol
+    return before, after
+
+
+def _most(counts: Counter[str], places: Mapping[str, int]) -> int:
+    if not counts:
+        return -1
+    return places[min(counts, key=lambda symbol: (-counts[symbol], places[symbol]))]

@@ -23,7 +23,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from workbench.captures.shelf import FOLDER
+from workbench.capture.shelf import FOLDER
 from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import clear_folder, remove_file, replace_file

@@ -10,7 +10,7 @@ import click
 from workbench.commands.options import folded
 
 if TYPE_CHECKING:
-    from workbench.capture.selection import Wish
+    from workbench.capture.detail import Wish
     from workbench.capture.taking import Taken
 
 
@@ -42,7 +42,7 @@ class _Behind(click.Command):
 
 
 def _wish(**given: Any) -> Wish:
-    from workbench.capture.selection import Wish
+    from workbench.capture.detail import Wish
 
     return Wish(**given)
 
@@ -114,9 +114,9 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     """
     import contextlib
 
+    from workbench.capture.shelf import check_name, find_shelf
     from workbench.capture.survey import Invocation
     from workbench.capture.taking import Order, build_command, checked_out, take
-    from workbench.captures.shelf import check_name, find_shelf
     from workbench.errors import KernelError, UsageError
     from workbench.project import find_project
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.captures.records import ProgramCapture
+from workbench.capture.records import ProgramCapture
 from workbench.errors import UsageError
 from workbench.model import Profile, Record
 
@@ -73,7 +73,7 @@ def open_capture(text: str) -> Recalled:
         UsageError: there is none; the hint says how to make it.
         DataError: it is damaged.
     """
-    from workbench.captures.shelf import find_shelf
+    from workbench.capture.shelf import find_shelf
 
     name, _, kernel = text.removeprefix("@").partition("::")
     shelf = find_shelf()
@@ -87,7 +87,7 @@ def report_file(text: str) -> ReportFile:
     Raises:
         UsageError: there is no such capture, or nothing of it was looked at closely.
     """
-    from workbench.captures.shelf import find_shelf
+    from workbench.capture.shelf import find_shelf
     from workbench.ncurep.files import split_target
     from workbench.views.html.page import ReportFile
 
@@ -109,7 +109,7 @@ def captured_program(text: str) -> CapturedProgram:
         UsageError: there is none; the hint says how to make it.
         DataError: it is damaged.
     """
-    from workbench.captures.shelf import find_shelf
+    from workbench.capture.shelf import find_shelf
     from workbench.views.html.page import CapturedProgram
 
     shelf = find_shelf()

@@ -132,7 +132,7 @@ def _before(project: Project, where: str) -> Iterator[Before]:
     Raises:
         UsageError: no such folder or revision, or no project in it.
     """
-    from workbench.captures.revisions import commit_of, repository, worktree
+    from workbench.capture.revisions import commit_of, repository, worktree
     from workbench.measure.against import Before
 
     if Path(where).is_dir():
@@ -201,7 +201,7 @@ def beside_baseline(
     """
     from msgspec.structs import replace
 
-    from workbench.captures.shelf import FOLDER
+    from workbench.capture.shelf import FOLDER
     from workbench.commands.targets import Named
     from workbench.store import Store
     from workbench.store.baselines import Baselines

@@ -62,9 +62,8 @@ def show_table(path: Path, format_: str) -> None:
     Raises:
         DataError: damaged.
     """
-    from workbench.capture.summary import survey_of
-    from workbench.capture.trace import Trace, TracedLaunch
-    from workbench.captures.records import ProgramCapture
+    from workbench.capture.records import ProgramCapture
+    from workbench.capture.trace import Trace, TracedLaunch, survey_of
     from workbench.ncurep.read import report_results
     from workbench.views.sheets.program import report_sheet
     from workbench.views.terminal.tables import print_sheet

@@ -221,7 +221,7 @@ class ReportPlan(Record, frozen=True):
 
     def sources(self) -> tuple[Path, ...]:
         """The folders and files that the report is made from."""
-        from workbench.captures.shelf import Shelf
+        from workbench.capture.shelf import Shelf
         from workbench.commands.captures import captured_program, report_file
 
         files = [report_file(text).path for text in self.reports]

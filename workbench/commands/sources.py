@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from workbench.captures.texts import Texts, supplied, texts_at
+from workbench.capture.texts import Texts, supplied, texts_at
 from workbench.model import Record
 
 if TYPE_CHECKING:

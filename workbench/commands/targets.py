@@ -228,7 +228,7 @@ def _one_launch(target: Target, number: int) -> Target:
 
 
 def _candidates(text: str, selection: Selection) -> _Candidates:
-    from workbench.captures.shelf import without_sign
+    from workbench.capture.shelf import without_sign
 
     try:
         return _Candidates(text, selection)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from workbench.analysis.program.pairing import Fate, pair_works
-from workbench.captures.records import ProgramCapture, Survey, Work
+from workbench.capture.records import ProgramCapture, Survey, Work
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.model import Estimate, Record

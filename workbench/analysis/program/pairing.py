@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
-from workbench.captures.records import Survey, Work
+from workbench.capture.records import Survey, Work
 from workbench.model import Record
 
 Fate = Literal["same", "renamed", "fused", "split", "replaced", "came", "went"]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.program.difference import ProgramDifference, WorkChange
 from workbench.analysis.story import Story, explain
-from workbench.captures.records import ProgramCapture
+from workbench.capture.records import ProgramCapture
 from workbench.errors import InconclusiveError
 from workbench.model import Profile, Record
 

@@ -17,8 +17,8 @@ from workbench.analysis.launches.titles import shortened
 from workbench.analysis.program.difference import ProgramDifference, compare_programs
 from workbench.analysis.program.steps import closer, launches_of, told
 from workbench.analysis.step import Step
-from workbench.captures.records import ProgramCapture
-from workbench.captures.shelf import Shelf
+from workbench.capture.records import ProgramCapture
+from workbench.capture.shelf import Shelf
 from workbench.model import Launch, Profile
 from workbench.views.html.addresses import launch_page, page_part
 from workbench.views.html.page import CapturedProgram, Page, PageCount, Rendered, digest

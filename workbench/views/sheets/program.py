@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from workbench.analysis.launches.titles import shortened
 from workbench.analysis.program.difference import total
-from workbench.captures.records import ProgramCapture, Work
+from workbench.capture.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
 from workbench.units import count, quantity, several
 from workbench.views.shapes import shaped

@@ -17,7 +17,7 @@ from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limit import limit_of
 from workbench.analysis.program.difference import ProgramDifference, total
-from workbench.captures.records import ProgramCapture
+from workbench.capture.records import ProgramCapture
 from workbench.measure.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key

@@ -12,7 +12,7 @@ from workbench.analysis.aggregate import main_launch
 from workbench.analysis.launches.titles import shortened
 from workbench.analysis.program.difference import total
 from workbench.analysis.program.steps import launches_of
-from workbench.captures.records import ProgramCapture
+from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record
 from workbench.views.html.pages.report import ReportView, report_view
 from workbench.views.html.parts.common import (

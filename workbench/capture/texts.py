@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from workbench.captures.revisions import git
+from workbench.capture.revisions import git
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import UsageError
 from workbench.model import Profile, SourceFile

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from workbench.captures.records import SCHEMA, ProgramCapture
-from workbench.captures.revisions import commit_of, repository
+from workbench.capture.records import SCHEMA, ProgramCapture
+from workbench.capture.revisions import commit_of, repository
 from workbench.disk.limits import CAPTURE, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import write_files

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from workbench.captures.records import State
+from workbench.capture.records import State
 from workbench.errors import MissingError, UsageError
 
 #: Bytes of an uncommitted change that are kept; of a longer one only its hash is.
