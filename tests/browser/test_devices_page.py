@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.views import site_data
-from workbench.measure.recorded import find_ladders
+from workbench.ladder import find_ladders
 from workbench.model import Device
 from workbench.project import require_project
 from workbench.store import Store

@@ -272,7 +272,7 @@ def test_a_second_list_decodes_no_profile_and_says_the_same(
     formats = ("table", "json", "csv", "markdown")
     first = [run("--format", each) for each in formats]
     before = sorted(project.joinpath("profiles").rglob("*"))
-    monkeypatch.delattr("workbench.measure.records.decode_totals")
+    monkeypatch.delattr("workbench.ladder.summaries.decode_totals")
     assert [run("--format", each) for each in formats] == first
     assert sorted(project.joinpath("profiles").rglob("*")) == before
     # What became of the source is looked at every time.

@@ -17,7 +17,7 @@ from workbench.commands.options import (
 
 if TYPE_CHECKING:
     from workbench.errors import DataError, WorkbenchError
-    from workbench.measure.ladder import Ladder
+    from workbench.ladder import Ladder
     from workbench.project import Project
     from workbench.study.folder import Study
     from workbench.study.seen import SeenStudy
@@ -117,9 +117,8 @@ def _study_list(
 ) -> StudyList:
     """What is recorded of a study; `broken` takes the errors of damaged files."""
     from workbench.errors import UsageError
-    from workbench.measure.ladder import Family, Ladder
-    from workbench.measure.recorded import find_ladders
-    from workbench.measure.records import Summaries
+    from workbench.ladder import Family, Ladder, find_ladders
+    from workbench.ladder.summaries import Summaries
     from workbench.store import Store, means_device
     from workbench.views.sheets.list import StudyList
 

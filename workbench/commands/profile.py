@@ -178,7 +178,7 @@ def _with_seed(run: RunOptions, project: Project, study: Study) -> RunOptions:
     """Without ``--seed``, the inputs of the study's newest profile, so that both compare."""
     import msgspec
 
-    from workbench.measure.recorded import recorded_seed
+    from workbench.ladder import recorded_seed
     from workbench.store import Store
 
     if run.seed is not None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from workbench.commands.captures import captured_program, is_program
 from workbench.commands.targets import Selection, Target, is_report, resolve_all
 from workbench.errors import MissingError, UsageError, did_you_mean
-from workbench.measure.ladder import Ladder
-from workbench.measure.recorded import find_ladders
+from workbench.ladder import Ladder, find_ladders
 from workbench.model import Record
 from workbench.ncurep.files import stem
 from workbench.project import require_project

@@ -10,7 +10,7 @@ import re
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
-from workbench.measure.ladder import ENGINES, Ladder, Rung
+from workbench.ladder import ENGINES, Ladder, Rung
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, together
-from workbench.measure.ladder import Ladder, Rung
-from workbench.measure.recorded import damaged_files, find_ladders
+from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.errors import WorkbenchError
-from workbench.measure.ladder import Ladder, Rung
+from workbench.ladder import Ladder, Rung
 from workbench.views.html.addresses import ladder_folder, step_page, version_page
 from workbench.views.html.page import KeptPage, Page, Rendered, digest
 from workbench.views.html.shared import LADDERS

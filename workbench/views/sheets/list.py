@@ -12,8 +12,8 @@ from itertools import accumulate
 from msgspec import UNSET
 
 from workbench.errors import UsageError
-from workbench.measure.ladder import Ladder, Rung
-from workbench.measure.records import RecordedProfile
+from workbench.ladder import Ladder, Rung
+from workbench.ladder.summaries import RecordedProfile
 from workbench.model import Timing
 from workbench.study.folder import Study
 from workbench.views.shapes import Json

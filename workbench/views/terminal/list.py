@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from workbench.measure.ladder import Rung
-from workbench.measure.records import COUNTED
+from workbench.ladder import Rung
+from workbench.ladder.summaries import COUNTED
 from workbench.units import factor, listed, quantity
 from workbench.views.sheets.list import ListPage, StudyList
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, bar, clean, grid

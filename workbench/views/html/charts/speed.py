@@ -6,7 +6,7 @@ from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.roofline import Position, Roof, position, roofs
 from workbench.gpus import chip_for
-from workbench.measure.ladder import Ladder
+from workbench.ladder import Ladder
 from workbench.model import Estimate, Timing
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof

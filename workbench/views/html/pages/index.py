@@ -18,7 +18,7 @@ from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limit import limit_of
 from workbench.analysis.program.difference import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
-from workbench.measure.ladder import Ladder, Rung
+from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
 from workbench.views.html.addresses import ladder_folder

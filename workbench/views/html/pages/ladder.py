@@ -9,7 +9,7 @@ from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.cause.strip import limit_stop
 from workbench.analysis.limit import limit_of
-from workbench.measure.ladder import Ladder, Rung
+from workbench.ladder import Ladder, Rung
 from workbench.model import Record
 from workbench.views.html.addresses import rung_page, step_page
 from workbench.views.html.charts.figure import Plot

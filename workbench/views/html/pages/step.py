@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.measure.ladder import Ladder, Rung
+from workbench.ladder import Ladder, Rung
 from workbench.views.html.addresses import beside, ladder_folder, step_page, version_page
 from workbench.views.html.parts.common import Badge, Head, Link, neighbours
 

@@ -13,7 +13,7 @@ from workbench.analysis.headroom.panel import panel_of, score_ways
 from workbench.analysis.remarks import remarks
 from workbench.counters import Counter, catalog
 from workbench.gpus import chip_for
-from workbench.measure.ladder import Ladder, Rung
+from workbench.ladder import Ladder, Rung
 from workbench.model import Launch, LineKey, Profile, Record, Timing
 from workbench.specs import Expectation
 from workbench.views.html.addresses import code_name, ladder_folder, rung_page, step_page

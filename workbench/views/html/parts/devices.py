@@ -13,7 +13,7 @@ from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.cause.sentence import speed_words
 from workbench.analysis.limit import limit_of
 from workbench.analysis.timing import time_change
-from workbench.measure.ladder import Rung
+from workbench.ladder import Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store.codec import decode
 from workbench.views.html.addresses import beside, version_page

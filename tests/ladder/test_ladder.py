@@ -8,8 +8,7 @@ import pytest
 
 from tests.factories import make_profile, make_project, make_timing
 from workbench.errors import DataError
-from workbench.measure.ladder import Ladder
-from workbench.measure.recorded import find_ladders
+from workbench.ladder import Ladder, find_ladders
 from workbench.model import Estimate
 from workbench.store import Store
 

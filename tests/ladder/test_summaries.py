@@ -9,9 +9,8 @@ import pytest
 
 from tests.factories import make_profile, make_project
 from workbench.errors import DataError
-from workbench.measure import records
-from workbench.measure.recorded import recorded_seed
-from workbench.measure.records import Summaries, Summary
+from workbench.ladder import recorded_seed, summaries
+from workbench.ladder.summaries import Summaries, Summary
 from workbench.model import Timing
 from workbench.project import cache_folder
 from workbench.store import Store
@@ -39,7 +38,7 @@ def undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, data: bytes) -> None:
         raise AssertionError(f"{path} was decoded")
 
-    monkeypatch.setattr(records, "decode_totals", refuse)
+    monkeypatch.setattr(summaries, "decode_totals", refuse)
 
 
 def kept() -> list[Path]:
@@ -109,7 +108,7 @@ def test_a_damaged_entry_is_a_miss_and_is_replaced(
 
 def test_another_edition_is_a_miss(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     told(store, "here")
-    monkeypatch.setattr(records, "EDITION", records.EDITION + 1)
+    monkeypatch.setattr(summaries, "EDITION", summaries.EDITION + 1)
     undecoded(monkeypatch)
     with pytest.raises(AssertionError, match="was decoded"):
         told(store, "here")
@@ -158,7 +157,7 @@ def test_of_a_time_the_device_is_kept_and_damage_is_told(
     known.keep()
     assert device == decode(path, Timing).device.name != ""
     with monkeypatch.context() as patched:
-        patched.setattr(records, "decode", None)
+        patched.setattr(summaries, "decode", None)
         assert Summaries("here", "demo").timed_on(path) == device
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DataError):
