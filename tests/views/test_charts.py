@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from workbench import units
 from workbench.analysis.roofline import Roof
 from workbench.views.html.charts import figure as charts
-from workbench.views.html.charts import labels as charts_labels
+from workbench.views.html.charts import roof as charts_labels
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Layer, Mark
-from workbench.views.html.charts.labels import Spot, placed
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, round_places
-from workbench.views.html.charts.waterfall import Fall, total, waterfall
+from workbench.views.html.charts.roof import Spot, placed
+from workbench.views.html.charts.steps import Fall, total, waterfall
 
 
 def traces(figure: charts.Figure) -> list[dict[str, Any]]:

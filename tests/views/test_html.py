@@ -27,8 +27,8 @@ from workbench.errors import DataError, MissingError, UsageError
 from workbench.model import InstructionTable, Profile, SourceFile
 from workbench.project import find_project
 from workbench.store import Store
-from workbench.views.html.addresses import page_part, to_root
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
+from workbench.views.html.page import page_part, to_root
 from workbench.views.html.render import environment, escaped, said_once, term, without_ends
 
 VOID = {"meta", "link", "img", "br", "input"}

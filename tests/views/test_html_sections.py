@@ -22,11 +22,10 @@ from workbench.store import Store
 from workbench.study.info import StudyInfo
 from workbench.study.seen import run_study
 from workbench.views.html.build import build_report
-from workbench.views.html.charts.lines import Axis, Point, Series, lines
-from workbench.views.html.charts.whatif import what_if
-from workbench.views.html.code.ptx import ptx_view
+from workbench.views.html.charts.lines import Axis, Point, Series, lines, what_if
+from workbench.views.html.code.source import ptx_view
 from workbench.views.html.files import kernels_of
-from workbench.views.html.pages.sweep import sweep
+from workbench.views.html.pages.ladder import sweep
 from workbench.views.html.parts.common import cell
 from workbench.views.html.parts.headroom import PanelView, WayRow
 from workbench.views.html.render import environment
@@ -309,7 +308,7 @@ STALLS_IN_ANY_ORDER = """
 from tests.factories import make_launch, make_profile
 from workbench.counters import catalog
 from workbench.model import InstructionTable, Metric
-from workbench.views.html.charts.migration import stack_stalls
+from workbench.views.html.charts.several import stack_stalls
 
 states = [counter for counter in catalog().group("stalls") if counter.names]
 metrics = {"gpu__time_duration.sum": Metric(value=1e-4, unit="s")}

@@ -12,7 +12,7 @@ from workbench.analysis.machine.code import HunkCode, machine_code
 from workbench.analysis.machine.listing import Listing
 from workbench.analysis.step import Step
 from workbench.store import Store
-from workbench.views.html.code.machine import Machine, chosen
+from workbench.views.html.code.cards import Machine, chosen
 
 STORE = Store(Path(__file__).resolve().parents[2] / "profiles")
 OLD = """LDS R1, [R9]

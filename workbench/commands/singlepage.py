@@ -15,8 +15,8 @@ from workbench.ladder import Ladder, find_ladders
 from workbench.model import Record
 from workbench.ncurep.files import stem
 from workbench.project import require_project
-from workbench.views.html.addresses import page_part, step_page, version_page
 from workbench.views.html.build import ReportFile, build_devices_page, build_page, build_report
+from workbench.views.html.page import page_part, step_page, version_page
 from workbench.views.html.programs import program_folder
 
 if TYPE_CHECKING:

@@ -13,10 +13,17 @@ from workbench.errors import UsageError
 from workbench.model import Profile
 from workbench.ncurep.files import stem
 from workbench.units import listed
-from workbench.views.html.addresses import launch_page, page_part
-from workbench.views.html.page import Page, PageCount, Rendered, ReportFile, digest
+from workbench.views.html.page import (
+    REPORTS,
+    Page,
+    PageCount,
+    Rendered,
+    ReportFile,
+    digest,
+    launch_page,
+    page_part,
+)
 from workbench.views.html.parts.common import Badge, Head, Link
-from workbench.views.html.shared import REPORTS
 from workbench.views.html.site import Site
 
 #: Kernels that a heading names; the page's table has all of them.

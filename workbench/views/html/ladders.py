@@ -19,9 +19,16 @@ from msgspec.structs import replace
 
 from workbench.errors import WorkbenchError
 from workbench.ladder import Ladder, Rung
-from workbench.views.html.addresses import ladder_folder, step_page, version_page
-from workbench.views.html.page import KeptPage, Page, Rendered, digest
-from workbench.views.html.shared import LADDERS
+from workbench.views.html.page import (
+    LADDERS,
+    KeptPage,
+    Page,
+    Rendered,
+    digest,
+    ladder_folder,
+    step_page,
+    version_page,
+)
 from workbench.views.html.site import Site
 
 if TYPE_CHECKING:

@@ -20,10 +20,17 @@ from workbench.analysis.step import Step
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf
 from workbench.model import Launch, Profile
-from workbench.views.html.addresses import launch_page, page_part
-from workbench.views.html.page import CapturedProgram, Page, PageCount, Rendered, digest
+from workbench.views.html.page import (
+    PROGRAMS,
+    CapturedProgram,
+    Page,
+    PageCount,
+    Rendered,
+    digest,
+    launch_page,
+    page_part,
+)
 from workbench.views.html.parts.common import Head, Link, neighbours, profiled
-from workbench.views.html.shared import PROGRAMS
 from workbench.views.html.site import Site
 
 if TYPE_CHECKING:
@@ -220,7 +227,7 @@ class _Compared:
         return self._views[number]
 
     def _head(self, number: int) -> Head:
-        from workbench.views.html.pages.programdiff import in_program
+        from workbench.views.html.pages.program import in_program
 
         row, name = self.difference.rows[number], self.names[number]
         order = list(self.files)
@@ -249,8 +256,7 @@ class _Compared:
 
     def _overview(self) -> Rendered:
         from workbench.views.html.pages.index import summarize_programs
-        from workbench.views.html.pages.program import on_page
-        from workbench.views.html.pages.programdiff import program_diff_view
+        from workbench.views.html.pages.program import on_page, program_diff_view
         from workbench.views.html.render import render
 
         rows = self.difference.rows

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from workbench import __version__
-from workbench.views.html.addresses import to_root
+from workbench.views.html.page import to_root
 
 _HERE = Path(__file__).parent
 #: A link to the glossary; escaping leaves neither quotes in its title nor tags in its text.

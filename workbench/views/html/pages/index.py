@@ -1,4 +1,4 @@
-"""View models of the index: one summary per ladder and report file, kept in the manifest.
+"""The index and the glossary: of ladders and report files one summary each, kept in the manifest.
 
 The index is made from summaries, not from profiles, so that a site of a thousand
 profiles with one new capture decodes that one alone.
@@ -18,10 +18,11 @@ from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limit import limit_of
 from workbench.analysis.program.difference import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
+from workbench.counters import Counter, catalog
 from workbench.ladder import Ladder, Rung
 from workbench.model import Profile, Record, Timing
 from workbench.store import means_device, natural_key
-from workbench.views.html.addresses import ladder_folder
+from workbench.views.html.page import ladder_folder
 from workbench.views.html.pages.ladder import LadderView
 from workbench.views.html.parts.common import Badge, day, parameters, percent, profiled, width
 
@@ -398,3 +399,57 @@ def _spark(found: list[LadderSummary]) -> Sparkline | None:
         last=points[-1],
         several=len(compared) > 1,
     )
+
+
+# --- glossary -------------------------------------------------------------------------
+
+_BETTER = {"lower": "lower is better", "higher": "higher is better", "": ""}
+
+
+class Term(Record, frozen=True):
+    """One counter in words."""
+
+    counter: Counter
+    unit: str
+    better: str
+    noise: str
+    search: str
+
+
+class TermGroup(Record, frozen=True):
+    """One group of the catalog."""
+
+    id: str
+    title: str
+    terms: tuple[Term, ...]
+
+
+def _noise(counter: Counter) -> str:
+    parts = []
+    if counter.noise:
+        parts.append(units.tick(100 * counter.noise, "%"))
+    if counter.floor:
+        printed = counter.unit if counter.unit == "byte" else ""
+        unit = {"%": " points", "byte": ""}.get(counter.unit, f" {counter.unit}")
+        parts.append(f"{units.tick(counter.floor, printed)}{unit}".rstrip())
+    return " and ".join(parts) or "exact"
+
+
+def _term(counter: Counter) -> Term:
+    return Term(
+        counter=counter,
+        unit=units.symbol(counter.unit) or "a ratio",
+        better=_BETTER[counter.better],
+        noise=_noise(counter),
+        search=" ".join((counter.id, counter.title, counter.meaning, *counter.names)),
+    )
+
+
+def glossary_view() -> tuple[TermGroup, ...]:
+    """All counters by group; groups without one are left out."""
+    known = catalog()
+    groups = (
+        TermGroup(id=key, title=title, terms=tuple(map(_term, known.group(key))))
+        for key, title in known.groups.items()
+    )
+    return tuple(group for group in groups if group.terms)

@@ -12,11 +12,16 @@ from workbench.analysis.launches.titles import shortened
 from workbench.analysis.remarks import remarks
 from workbench.model import Launch, Profile, Record
 from workbench.views.html.charts.figure import Plot
-from workbench.views.html.charts.migration import StallSplit, roof_path, stack_stalls
+from workbench.views.html.charts.several import (
+    CounterTable,
+    StallSplit,
+    key_counters,
+    roof_path,
+    stack_stalls,
+)
 from workbench.views.html.pages.launch import Bottleneck, bottleneck, shape
 from workbench.views.html.pages.version import VersionView, head_chips, report_launch_view
 from workbench.views.html.parts.common import Head, Link, neighbours, profiled, text
-from workbench.views.html.parts.keys import CounterTable, key_counters
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.ladder import Ladder, Rung
-from workbench.views.html.addresses import beside, ladder_folder, step_page, version_page
+from workbench.views.html.page import beside, ladder_folder, step_page, version_page
 from workbench.views.html.parts.common import Badge, Head, Link, neighbours
 
 

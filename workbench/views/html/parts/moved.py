@@ -1,16 +1,20 @@
-"""View models of counters that moved: tiles, the short list of a step, the whole table."""
+"""Counters that moved: tiles, the whole table, and what a change is linked to, part by part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workbench import units
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.movers import Mover
-from workbench.analysis.split.attribution import LineShare
+from workbench.analysis.split.attribution import LineShare, Part
+from workbench.analysis.split.duration import CodeLine, TimePart, TimeSplit, WaitPath
+from workbench.analysis.stalls import stall_words
+from workbench.analysis.story import Fact, Passage, Story, Tie, went_well
+from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
-from workbench.model import Record
-from workbench.views.html.parts.common import Link, Tone, unit_beside
+from workbench.model import Number, Record
+from workbench.views.html.parts.common import Link, Tone, percent, unit_beside, width
 
 #: Side (0 old, 1 new), path and line -> address on the page, or "".
 Anchor = Callable[[int, str, int | None], str]
@@ -174,3 +178,170 @@ def _noise(delta: Delta) -> str:
 
 def _key(value: float | None) -> str:
     return "" if value is None else f"{float(value):.6g}"
+
+
+# --- links ----------------------------------------------------------------------------
+
+#: Of one part: from the line that waited to the line that it waited for.
+_PATHS = 2
+
+
+class WaitLink(Record, frozen=True):
+    """Which line waited for which, `via` what, and how much time that is."""
+
+    waited: Link
+    blamed: Link
+    via: str
+    amount: str
+
+
+class LinkRow(Record, frozen=True):
+    """A number that a part is linked to; the bar is its share of the whole change."""
+
+    id: str
+    title: str
+    meaning: str
+    value: str
+    tone: Tone
+    width: str
+    share: str
+    error: str = ""
+    note: str = ""
+    where: Link | None = None
+    paths: tuple[WaitLink, ...] = ()
+
+
+class LinkGroup(Record, frozen=True):
+    """The numbers of one part: a hunk's own lines, a symbol, the launch, elsewhere.
+
+    `together`: the hunks, in words, where several share it; `places`: the lines, by number,
+    of a source that is not known; `elsewhere`: why what no edit explains may have changed.
+    """
+
+    link: str
+    symbol: str
+    rows: tuple[LinkRow, ...]
+    together: str = ""
+    places: str = ""
+    elsewhere: str = ""
+
+
+def tone_of(counter: str, delta: Number) -> Tone:
+    """Good or bad where the counter has a direction, else nothing."""
+    good = went_well(counter, delta)
+    return "" if good is None else "good" if good else "bad"
+
+
+class Links:
+    """The links of one step as its story tells them, passage by passage.
+
+    Args:
+        story: The step, explained.
+        anchor: Side (0 old, 1 new), path and line -> address on the page, or "".
+    """
+
+    def __init__(self, story: Story, anchor: Anchor) -> None:
+        self._story = story
+        self._anchor = anchor
+
+    def of(self, passage: Passage) -> tuple[LinkGroup, ...]:
+        """A hunk's own lines and its symbols, or launches and what nothing explains."""
+        return tuple(
+            LinkGroup(
+                link=tie.link,
+                symbol=units.listed(tie.symbols),
+                rows=(*self._time(tie), *map(self._counter, tie.facts)),
+                together=tie.together,
+                places=tie.places,
+                elsewhere=tie.elsewhere,
+            )
+            for tie in passage.ties
+        )
+
+    def _time(self, tie: Tie) -> Iterable[LinkRow]:
+        split, part = self._story.time, tie.time
+        if split is None or part is None:
+            return
+        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
+        share = part.delta_s / split.delta_s if split.delta_s else 0.0
+        yield LinkRow(
+            id="duration",
+            title="Time",
+            meaning="An estimate: warp samples on the lines, times the duration.",
+            value=units.signed(part.delta_s, "s"),
+            tone="good" if part.delta_s < 0 else "bad",
+            width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
+            share=_share(share if 0 < share <= 1 else None),
+            error=f"±{units.quantity(error, 's')}",
+            note=", ".join(
+                f"{catalog()[stall.stall].title} {units.signed(stall.delta_s, 's')}"
+                for stall in tie.stalls
+            ),
+            paths=tuple(self._path(path) for path in _proofs(part, split)),
+        )
+
+    def _path(self, path: WaitPath) -> WaitLink:
+        return WaitLink(
+            waited=self._line(path.waited),
+            blamed=self._line(path.blamed),
+            via=path.via,
+            amount=f"{stall_words(path.stall)} {units.signed(path.delta_s, 's')}",
+        )
+
+    def _line(self, line: CodeLine) -> Link:
+        number, side = (line.new, 1) if line.new else (line.old, 0)
+        words = f"{'' if side else 'old '}line {number}" if number else "code of no line"
+        return Link(text=words, href=self._anchor(side, line.file, number) if number else "")
+
+    def _counter(self, fact: Fact) -> LinkRow:
+        split, part = fact.split, fact.part
+        counter = catalog()[split.id]
+        return LinkRow(
+            id=counter.id,
+            title=counter.title,
+            meaning=counter.meaning,
+            value=units.signed(part.delta, split.unit),
+            tone=tone_of(split.id, part.delta),
+            width=width(abs(part.delta) / _largest(abs(p.delta) for p in split.parts)),
+            share=_share(fact.of_change),
+            note=_via(part.lines),
+            where=self._where(part),
+        )
+
+    def _where(self, part: Part) -> Link | None:
+        """The line that holds most of the part, if one does."""
+        if not part.lines:
+            return None
+        line = part.lines[0]
+        if abs(line.delta) < 0.5 * abs(part.delta):
+            return None
+        return line_link(line, self._anchor)
+
+
+def _proofs(part: TimePart, split: TimeSplit) -> list[WaitPath]:
+    """The ways from a wait to the line to blame for it that are worth telling, along the part."""
+    least = TELLING * max(split.old_s, split.new_s)
+    found = [
+        path
+        for path in part.paths
+        if path.waited != path.blamed
+        and path.delta_s * part.delta_s > 0
+        and abs(path.delta_s) >= least
+        and path.stall in catalog()
+    ]
+    return found[:_PATHS]
+
+
+def _via(lines: tuple[LineShare, ...]) -> str:
+    names = [name for line in lines[:1] for name in line.via]
+    return f"by way of {', '.join(names[:3])}" if names else ""
+
+
+def _largest(amounts: Iterable[Number]) -> Number:
+    return max(amounts, default=0) or 1
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return ""
+    return "all of it" if share == 1 else f"{percent(share)} of it"
