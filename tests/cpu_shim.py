@@ -17,8 +17,7 @@ import numpy.typing as npt
 from workbench.model import Problem
 from workbench.specs import Version
 from workbench.study.folder import Study, resolve_launches
-from workbench.study.launches import Argument, BufferArg, ResolvedLaunch, StructArg
-from workbench.study.tensormaps import TensorMapArg
+from workbench.study.launches import Argument, BufferArg, ResolvedLaunch, StructArg, TensorMapArg
 
 SHIM = Path(__file__).parent / "data" / "cpu_shim"
 Arrays = dict[str, npt.NDArray[np.generic]]

@@ -12,8 +12,8 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from workbench.compile import build as buildlog
 from workbench.compile import compilers
-from workbench.compile import messages as buildlog
 from workbench.compile.build import BuildResult, build, effective_flags
 from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError

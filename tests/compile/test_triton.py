@@ -12,7 +12,7 @@ import pytest
 from tests.study.test_triton_versions import TRITON
 from tests.study_maker import Maker
 from workbench.compile.build import BuildResult, build
-from workbench.compile.python import constant
+from workbench.compile.compilers import constant
 from workbench.errors import KernelError, MissingError, UsageError
 
 pytest.importorskip("triton", reason="the extra `triton` is not installed")

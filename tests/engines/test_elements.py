@@ -13,7 +13,7 @@ from workbench.engines.host.correctness import compare
 from workbench.engines.host.elements import dtype_of, interface_type, is_float, name_of, poison_byte
 from workbench.engines.host.filling import unit
 from workbench.errors import UsageError
-from workbench.study.fills import ResolvedFill
+from workbench.study.launches import ResolvedFill
 
 STUDY = """
 title = "Scale"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.ncurep.fake_reader import FakeAction, FakeMetric
 from workbench.model import Timeline
+from workbench.ncurep.extract import read_timeline
 from workbench.ncurep.read import read_report
-from workbench.ncurep.timeline import read_timeline
 
 T0 = 1_795_331_374_504_875_552
 SHARE = "avg.pct_of_peak_sustained_elapsed"

@@ -9,7 +9,7 @@ import pytest
 from tests.study_maker import VERSION, Maker
 from workbench.engines.host.filling import repeated
 from workbench.errors import UsageError
-from workbench.study.fills import ResolvedFill, resolve_fills
+from workbench.study.launches import ResolvedFill, resolve_fills
 from workbench.study.sources import source_hash
 
 FILLS = """[[fill]]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from workbench.errors import UsageError
 from workbench.study import frontmatter
-from workbench.study.tomllines import key_lines
+from workbench.study.keys import key_lines
 
 FULL = '''/* ---
 title  = "Thread tile"                 # line 2

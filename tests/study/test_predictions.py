@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.errors import UsageError
-from workbench.study.predictions import parse
+from workbench.specs import parse_prediction
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from workbench.study.predictions import parse
     ],
 )
 def test_grammar(change: str, form: str, number: float, sign: str) -> None:
-    found = parse(change)
+    found = parse_prediction(change)
     assert (found.form, found.number, found.sign) == (form, number, sign)
 
 
 @pytest.mark.parametrize("change", ["", "50%", "much", "-50", "0x", "> x", "to", "-50% or so"])
 def test_what_cannot_be_read_is_refused(change: str) -> None:
     with pytest.raises(UsageError) as error:
-        parse(change)
+        parse_prediction(change)
     assert change in error.value.message and "to 0" in error.value.hint

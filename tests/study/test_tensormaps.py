@@ -7,10 +7,9 @@ import pytest
 
 from tests.study_maker import VERSION, Maker
 from workbench.errors import UsageError
-from workbench.study.launches import ResolvedLaunch, resolve_launches
+from workbench.study.launches import ResolvedLaunch, TensorMapArg, resolve_launches
 from workbench.study.sources import source_hash
 from workbench.study.tensormap import Im2col, TensorMap
-from workbench.study.tensormaps import TensorMapArg
 
 MAPS = """[[tensor_map]]
 name = "x_map"

@@ -1,6 +1,6 @@
 """What an author predicted against what was measured: confirmed, refuted, inconclusive.
 
-The grammar of ``change`` is in `workbench.study.predictions`.
+The grammar of ``change`` is in `workbench.specs`.
 
 The rule for a predicted change from `old` to a target: *confirmed* where at least
 nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is missing
@@ -27,8 +27,7 @@ from workbench.analysis.chance.possible import doubt
 from workbench.analysis.compare import Comparison, Delta
 from workbench.counters import Counter, catalog
 from workbench.model import Record
-from workbench.specs import Expectation
-from workbench.study.predictions import Prediction, parse
+from workbench.specs import Expectation, Prediction, parse_prediction
 from workbench.units import quantity, relative
 
 Verdict = Literal["confirmed", "refuted", "inconclusive"]
@@ -91,7 +90,7 @@ def judge(
 
 
 def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
-    prediction = parse(expectation.change)
+    prediction = parse_prediction(expectation.change)
     counter = find_counter(expectation.counter)
     delta = next((d for d in comparison.counters if counter and d.id == counter.id), None)
     observed, reason = "—", f"no counter {expectation.counter!r}"

@@ -11,7 +11,7 @@ import msgspec
 from workbench.disk.limits import SETTINGS, read_regular
 from workbench.errors import UsageError, did_you_mean
 from workbench.project import Project
-from workbench.study.tomllines import key_lines
+from workbench.study.keys import key_lines
 
 _TABLE = "cluster.slurm"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")

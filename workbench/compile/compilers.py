@@ -1,6 +1,6 @@
-"""The two compilers of device code: nvcc, and NVRTC out of PyPI wheels.
+"""The compilers of device code: nvcc, NVRTC out of PyPI wheels, and Triton's for kernels in Python.
 
-Both compile in a neutral folder that mirrors the project, and every path that they
+The first two compile in a neutral folder that mirrors the project, and every path that they
 write into PTX, cubin and line tables is made relative to it:
 
 * Both write absolute names, whatever name the source was given. nvcc's PTX is
@@ -12,10 +12,14 @@ write into PTX, cubin and line tables is made relative to it:
   tests/test_build.py compares them over the ladder. NVRTC has fp16 and bf16 types built
   in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no host
   headers such as ``<cstdio>``.
+
+A version with ``[[launch]]`` in a ``.py`` file is compiled by Triton, asked for a chip that need
+not be here, to PTX and a cubin like one in CUDA C++; PyTorch is not needed, and no GPU.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib.util
@@ -28,10 +32,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from workbench.errors import MissingError
+from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.processes.ending import end_group, guarded
+from workbench.specs import Version
+from workbench.study.frontmatter import place
 
 #: No kernel file takes this long; a compiler that hangs must not hang the program.
 TIMEOUT_S = 600.0
@@ -375,3 +382,98 @@ def choose(name: str = "auto") -> Nvcc | Nvrtc:
         "pip install '.[emulator]' in workbench's checkout. Without one, recorded profiles "
         "still work: workbench list, show, diff, report.",
     )
+
+
+# --- Triton --------------------------------------------------------------------------------------
+
+
+def constant(text: str) -> Any:
+    """A define as Python means it: a number, None, or else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+class Triton:
+    """Triton's compiler in a child process (`workbench.compile.triton`), for one version.
+
+    Raises:
+        MissingError: it is not installed.
+        UsageError: the version launches several kernels: each would be a module of its own.
+    """
+
+    name = "triton"
+
+    def __init__(self, version: Version) -> None:
+        import importlib.metadata  # 15 ms, and only needed where a version is in Triton
+
+        try:
+            self.version = importlib.metadata.version("triton")
+        except importlib.metadata.PackageNotFoundError:
+            raise MissingError(
+                f"{version.path} is a Triton kernel, and Triton is not installed",
+                "In workbench's checkout: pip install '.[triton]' (Linux; no GPU needed).",
+            ) from None
+        kernels = [launch.kernel for launch in version.launches]
+        if len(kernels) > 1:
+            raise UsageError(
+                f"{place(version, 'launch[1].kernel')}: a Triton version launches one kernel, "
+                f"this one launches {len(kernels)}",
+                "Write each kernel as a version of its own, or several in CUDA C++.",
+            )
+        self._version = version
+
+    @property
+    def identity(self) -> list[str]:
+        """All that decides what it makes beside the source, for the cache's key."""
+        (launch,) = self._version.launches
+        return [
+            self.name,
+            self.version,
+            launch.kernel,
+            *launch.block,
+            str(launch.num_stages),
+            *launch.divisible_by_16,
+        ]
+
+    def architectures(self) -> list[str]:
+        """Those that it is known to compile for."""
+        return ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+
+    def compile(self, folder: Path, source: str, arch: str, flags: tuple[str, ...]) -> Output:
+        """Compile `source` (relative to `folder`) to PTX and cubin with neutral paths."""
+        del flags  # nvcc's
+        (launch,) = self._version.launches
+        request: dict[str, object] = {
+            "source": source,
+            "kernel": launch.kernel,
+            "constants": {name: constant(text) for name, text in self._version.defines.items()},
+            "num_warps": int(launch.block[0]) // 32,
+            "num_stages": launch.num_stages,
+            "divisible": [launch.args.index(each) for each in launch.divisible_by_16],
+            "capability": int(re.sub(r"\D", "", arch)),
+        }
+        # Its own variables could change what is made without a trace in the cache's key.
+        env = {name: text for name, text in os.environ.items() if not name.startswith("TRITON_")}
+        env |= {
+            "TRITON_DUMP_PTXAS_LOG": "1",
+            "TRITON_CACHE_DIR": str(folder / ".triton"),
+            "TMPDIR": str(folder),
+        }
+        answer = ask("workbench.compile.triton", folder, request, env)
+        if "missing" in answer:
+            raise MissingError(
+                f"Triton {self.version} does not run here: {answer['missing']}",
+                "In workbench's checkout: pip install --force-reinstall '.[triton]'.",
+            )
+        log = clean(str(answer["log"]), folder)
+        if not answer["ok"]:
+            return Output(log=log, failed=True)
+        return Output(
+            log=log,
+            cubin=(folder / "out.cubin").read_bytes(),
+            ptx=(folder / "out.ptx").read_text(encoding="utf-8"),
+            shared=int(str(answer["shared"])),
+            args=int(str(answer["args"])),
+        )

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from workbench.engines.ncu.raw import Keep
     from workbench.model import Problem, Profile
     from workbench.specs import Version
-    from workbench.study.fills import ResolvedFill
     from workbench.study.folder import Study
-    from workbench.study.launches import ResolvedLaunch, ResolvedScratch
+    from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScratch
 
 Say = Callable[[str], None]
 
@@ -102,8 +101,12 @@ class Subject(Record, frozen=True):
             UsageError: a launch that no chip can run or whose arguments are not the kernel's
                 parameters, or a fill that cannot be.
         """
-        from workbench.study.fills import resolve_fills
-        from workbench.study.launches import complete, resolve_launches, resolve_scratch
+        from workbench.study.launches import (
+            complete,
+            resolve_fills,
+            resolve_launches,
+            resolve_scratch,
+        )
         from workbench.study.signatures import check_arguments
 
         resources = built.build.resources if built else ()

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from workbench.errors import UsageError
 from workbench.model import InstructionTable, Launch, Number, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
-from workbench.ncurep.notices import CODES, lacks
+from workbench.ncurep.values import CODES, lacks
 from workbench.units import listed
 
 #: Bytes from which a report is read in parts.

@@ -25,7 +25,7 @@ from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.files import AGAIN, exists, plain_report
 from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_halves, read_parts
-from workbench.ncurep.notices import CODES, lacks
+from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
 
 #: Launches that an error names.

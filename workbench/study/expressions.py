@@ -1,5 +1,8 @@
 """Launch expressions: integer arithmetic over a problem's parameters, and no more.
 
+A `Key` is a place in a version's front matter; what is wrong with its expression is said with
+that place. A `Scope` is what evaluating needs of a study.
+
 ``cdiv(M, 128) * 2`` in a version's front matter is evaluated by `simpleeval`,
 restricted to integers: no attribute, no subscript, no string, no call but
 ``min``, ``max``, ``abs`` and ``cdiv``. The cost is bounded as well: an expression
@@ -14,8 +17,12 @@ import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 from workbench.errors import UsageError, did_you_mean
+from workbench.model import Problem
+from workbench.specs import Version
+from workbench.study.frontmatter import place
 
 MAX_LENGTH = 500
 #: Every value stays below this magnitude; sizes in bytes of any memory are far below.
@@ -224,3 +231,53 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
 
         evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(names))
         return _bounded(int(evaluator.eval(expression, previously_parsed=tree)))
+
+
+# --- where an expression stands --------------------------------------------------------------
+
+
+class Scope(Protocol):
+    """What resolving needs of a `workbench.study.folder.Study`, which imports this module."""
+
+    def names(self, version: Version, problem: Problem) -> dict[str, int]:
+        """Parameters and integer defines, by name."""
+        ...
+
+    def buffer_names(self, version: Version) -> set[str]:
+        """Inputs, outputs and the version's scratch buffers."""
+        ...
+
+
+class Key(NamedTuple):
+    """A key of a version's front matter, by its path: ``launch[0].grid``."""
+
+    version: Version
+    path: str
+
+    @property
+    def name(self) -> str:
+        """Its last part: ``grid``."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def where(self) -> str:
+        """``kernels/sgemm/v3_padded.cu:7``: its file and line."""
+        return place(self.version, self.path)
+
+    def error(self, what: str, hint: str) -> UsageError:
+        """The error for it, at its line."""
+        return UsageError(f"{self.where}: {what}", hint)
+
+    def names_in(self, text: str) -> tuple[str, ...]:
+        """What an expression of the key uses; a complaint names the key's line."""
+        try:
+            return names_in(text)
+        except UsageError as error:
+            raise self.error(f"{self.name}: {error.message}", error.hint) from None
+
+    def value(self, text: str, names: dict[str, int]) -> int:
+        """The value of an expression of the key; a complaint names the key's line."""
+        try:
+            return evaluate(text, names)
+        except UsageError as error:
+            raise self.error(f"{self.name}: {error.message}", error.hint) from None

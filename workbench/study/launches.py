@@ -1,22 +1,127 @@
-"""From launch expressions to numbers: what a version starts for one problem."""
+"""From expressions to numbers: what a version starts for one problem.
+
+Its launches with their arguments, its scratch buffers, the descriptors of ``[[tensor_map]]`` that
+a kernel takes by name, and what ``[[fill]]`` puts into buffers before the first launch.
+"""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import math
+import operator
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 
-from workbench.errors import did_you_mean
+from workbench.errors import UsageError, did_you_mean
 from workbench.model import Dim3, KernelResources, Number, Problem, Record
-from workbench.specs import LaunchSpec, Version
+from workbench.specs import FillSpec, LaunchSpec, TensorMapSpec, Version
+from workbench.study.expressions import Key, Scope
 from workbench.study.keys import TENSOR_MAP_SIZES
-from workbench.study.scope import Key, Scope
-from workbench.study.tensormaps import TensorMapArg, resolve_tensor_maps
+from workbench.study.tensormap import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
+
+# --- tensor maps: descriptors of tensors for the copy engine ---------------------------------
+#
+# A tensor map is passed to a kernel by its name, as a ``const __grid_constant__ CUtensorMap``. What
+# the driver would refuse is refused here, at the line that says it.
+
+#: The keys that only an im2col map has.
+_OF_PIXELS = ("lower", "upper", "channels", "pixels")
+
+
+class TensorMapArg(Record, frozen=True, tag="tensor_map"):
+    """The descriptor of a tensor in a buffer; `where` is its place in the front matter."""
+
+    buffer: str
+    map: TensorMap
+    where: str = ""
+
+    def check(self, size: int) -> None:
+        """Refuse a tensor that reaches beyond its buffer of `size` bytes.
+
+        Raises:
+            UsageError: it does.
+        """
+        if self.map.extent > size:
+            raise UsageError(
+                f"{self.where}: the tensor reaches over {self.map.extent:,} bytes, but buffer "
+                f"`{self.buffer}` has {size:,}",
+                "Correct `dims`, `strides` or `dtype`; the innermost axis comes first.",
+            )
+
+
+def resolve_tensor_maps(
+    study: Scope, version: Version, problem: Problem
+) -> dict[str, TensorMapArg]:
+    """A version's tensor maps for one problem, by name.
+
+    Raises:
+        UsageError: an unknown buffer, a name that a buffer or parameter has, or values that the
+            driver would refuse; at the key's line.
+    """
+    if not version.tensor_maps:
+        return {}
+    names, buffers = study.names(version, problem), study.buffer_names(version)
+    found: dict[str, TensorMapArg] = {}
+    for index, spec in enumerate(version.tensor_maps):
+        key = f"tensor_map[{index}]"
+        (name,), (buffer,) = spec["name"], spec["buffer"]
+        if name in buffers or name in names:
+            raise Key(version, f"{key}.name").error(
+                f"the name `{name}` is taken",
+                "Buffers, parameters and maps must all have different names.",
+            )
+        if buffer not in buffers:
+            raise Key(version, f"{key}.buffer").error(
+                f"unknown buffer `{buffer}`", did_you_mean(buffer, buffers, "buffers")
+            )
+        values = {
+            each: tuple(Key(version, f"{key}.{each}").value(text, names) for text in texts)
+            for each, texts in spec.items()
+            if each not in ("name", "buffer", "dtype", "fill")
+        }
+        try:
+            described = _described(spec, values)
+        except DescriptorError as error:
+            # Strides that were not said follow from the axes.
+            fault = error.key if spec.get(error.key) or error.key != "strides" else "dims"
+            raise Key(version, f"{key}.{fault}").error(
+                f"{error.message} (problem {problem.name})", error.hint
+            ) from None
+        where = Key(version, f"{key}.dims").where
+        found[name] = TensorMapArg(buffer=buffer, map=described, where=where)
+    return found
+
+
+def _described(spec: TensorMapSpec, values: dict[str, tuple[int, ...]]) -> TensorMap:
+    (dtype,), (fill,) = spec["dtype"], spec["fill"]
+    dims = values["dims"]
+    packed = itertools.accumulate(dims[:-1], operator.mul, initial=ELEMENT_BYTES[dtype])
+    pixels = None
+    if any(values.get(each) for each in _OF_PIXELS):
+        for each in _OF_PIXELS:
+            if not values.get(each):
+                raise DescriptorError(each, f"an im2col map needs `{each}`")
+        (channels,), (count,) = values["channels"], values["pixels"]
+        pixels = Im2col(values["lower"], values["upper"], channels, count)
+    return TensorMap(
+        dtype=dtype,
+        dims=dims,
+        strides=values["strides"] or tuple(packed)[1:],
+        box=values["box"],
+        element_strides=values["element_strides"],
+        swizzle=values["swizzle"][0],  # type: ignore[arg-type] # the rules refuse others
+        interleave=values["interleave"][0],  # type: ignore[arg-type]
+        fill_nan=fill == "nan",
+        im2col=pixels,
+        l2_promotion=values["l2_promotion"][0],  # type: ignore[arg-type]
+    )
+
 
 #: Limits that hold on every chip since compute capability 3.0 (CUDA C++ Programming
 #: Guide, "Technical Specifications per Compute Capability").
@@ -375,3 +480,113 @@ def resolve_scratch(
             )
         buffers.append(ResolvedScratch(name=spec.name, dtype=spec.dtype, shape=shape))
     return tuple(buffers)
+
+
+# --- fills: what buffers and symbols hold before the first launch -------------------------------
+#
+# A fill writes one of the version's own buffers (outputs, scratch) or a ``__constant__`` or
+# ``__device__`` variable of its code. Any other name is taken for such a variable; whether the
+# build has it is known only to what runs the version.
+
+_INTEGER = re.compile(r"(u?)int(\d+)\Z")
+
+
+class ResolvedFill(Record, frozen=True):
+    """A fill with its values evaluated.
+
+    `input` names the input that is copied; empty: `values` of type `dtype` are repeated, the
+    last repetition cut where the memory ends. They are numbers as text, because some cross
+    the border to the worker that JSON has not (infinities). `where` is the place in the front
+    matter.
+    """
+
+    name: str
+    symbol: bool
+    input: str = ""
+    dtype: str = ""
+    values: tuple[str, ...] = ()
+    where: str = ""
+
+
+class FillScope(Scope, Protocol):
+    """What resolving needs of a `workbench.study.folder.Study` beyond a `Scope`."""
+
+    input_names: tuple[str, ...]
+
+    def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Name -> shape and dtype of each output."""
+        ...
+
+
+def resolve_fills(study: FillScope, version: Version, problem: Problem) -> tuple[ResolvedFill, ...]:
+    """A version's fills for one problem.
+
+    Raises:
+        UsageError: an input is to be filled, or copied under a name that no input has; a
+            value that the type does not hold; at the key's line.
+    """
+    if not version.fills:
+        return ()
+    names = study.names(version, problem)
+    types = {name: dtype for name, (_, dtype) in study.outputs(problem).items()}
+    types |= {each.name: each.dtype for each in version.scratch}
+    return tuple(
+        _resolved(study, version, index, types, names) for index in range(len(version.fills))
+    )
+
+
+def _resolved(
+    study: FillScope, version: Version, index: int, types: dict[str, str], names: dict[str, int]
+) -> ResolvedFill:
+    spec = version.fills[index]
+    name, value, source = (
+        Key(version, f"fill[{index}].{key}") for key in ("name", "value", "input")
+    )
+    if spec.name in study.input_names:
+        raise name.error(
+            f"`{spec.name}` is an input, which study.py fills",
+            "Fill an output, a scratch buffer, or a __constant__ or __device__ variable.",
+        )
+    if spec.input and spec.input not in study.input_names:
+        raise source.error(
+            f"unknown input `{spec.input}`", did_you_mean(spec.input, study.input_names, "inputs")
+        )
+    dtype = _dtype(spec, types, name) if spec.values else ""
+    return ResolvedFill(
+        name=spec.name,
+        symbol=spec.name not in types,
+        input=spec.input,
+        dtype=dtype,
+        values=tuple(_number(value, text, dtype, names) for text in spec.values),
+        where=name.where,
+    )
+
+
+def _dtype(spec: FillSpec, types: dict[str, str], key: Key) -> str:
+    """The type of the values: the buffer's own, or the one said for a variable of the code."""
+    own = types.get(spec.name, "")
+    if own and spec.dtype not in ("", own):
+        raise key.error(f"`{spec.name}` holds {own}, not {spec.dtype}", "Leave `dtype` out.")
+    if not (dtype := own or spec.dtype):
+        raise key.error(
+            f"`{spec.name}` is not a buffer, and the type of its value is not given",
+            f'Add dtype = "float32" for a variable of the code. '
+            f"{did_you_mean(spec.name, sorted(types), 'buffers')}",
+        )
+    return dtype
+
+
+def _number(key: Key, text: str, dtype: str, names: dict[str, int]) -> str:
+    integer = _INTEGER.match(dtype)
+    if is_float(text):
+        if integer:
+            raise key.error(f"value {text} is no {dtype}", "Write it without a point.")
+        return text
+    number = key.value(text, names)
+    if not integer:
+        return str(number)
+    bits = int(integer[2])
+    low, high = (0, 2**bits - 1) if integer[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if not low <= number <= high:
+        raise key.error(f"value {number} is more than {dtype} holds", f"From {low} to {high}.")
+    return str(number)

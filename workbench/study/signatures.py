@@ -17,16 +17,16 @@ from struct import calcsize
 
 from workbench.specs import Version
 from workbench.study.discovery import without_comments
+from workbench.study.expressions import Key
 from workbench.study.launches import (
     Argument,
     BufferArg,
     ResolvedLaunch,
     StructArg,
+    TensorMapArg,
     format_of,
     members_of,
 )
-from workbench.study.scope import Key
-from workbench.study.tensormaps import TensorMapArg
 
 #: NumPy's name of what a pointer of that type points to.
 _ELEMENTS = {

@@ -43,9 +43,8 @@ from workbench.engines.host.filling import check_copy, check_whole, no_symbol, r
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 from workbench.model import Build
-from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, StructArg
+from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, StructArg, TensorMapArg
 from workbench.study.signatures import misread
-from workbench.study.tensormaps import TensorMapArg
 
 #: Outputs are compared in full below this many operations, by `reference_at` above it.
 _FULL_BELOW_FLOPS = 1_000_000_000_000

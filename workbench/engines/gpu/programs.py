@@ -24,9 +24,14 @@ from workbench.engines.host.filling import check_copy, check_whole, no_symbol, r
 from workbench.engines.host.job import BufferSpec, Executable
 from workbench.errors import UsageError
 from workbench.model import Number, Problem
-from workbench.study.fills import ResolvedFill
-from workbench.study.launches import ResolvedLaunch, ScalarArg, format_of, members_of
-from workbench.study.tensormaps import TensorMapArg
+from workbench.study.launches import (
+    ResolvedFill,
+    ResolvedLaunch,
+    ScalarArg,
+    TensorMapArg,
+    format_of,
+    members_of,
+)
 
 Step = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from workbench.engines.host.elements import dtype_of, is_float
 from workbench.errors import UsageError, did_you_mean
-from workbench.study.fills import ResolvedFill
+from workbench.study.launches import ResolvedFill
 
 Bytes = NDArray[np.uint8]
 

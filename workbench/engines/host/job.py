@@ -17,8 +17,7 @@ import msgspec
 
 from workbench.disk.writing import replace_file
 from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verification
-from workbench.study.fills import ResolvedFill
-from workbench.study.launches import ResolvedLaunch, ResolvedScratch
+from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScratch
 
 Task = Literal["verify", "time", "profile", "describe", "prepare"]
 

@@ -184,7 +184,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-#: Advice of `workbench.ncurep.notices` to whoever compiled the kernel.
+#: Advice of `workbench.ncurep.values` to whoever compiled the kernel.
 _FOR_COMPILERS = ("no-line-info", "no-source")
 
 
