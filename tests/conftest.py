@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from tests.attacks.book import table
 from tests.study_maker import Maker
+from workbench import project
 
 #: A small project, and stand-ins for the GPU and for ncu, wherever a test asks for them.
 pytest_plugins = ["tests.engines.stand_ins"]
@@ -23,17 +24,20 @@ pytest_plugins = ["tests.engines.stand_ins"]
 REPO = Path(__file__).resolve().parent.parent
 
 
-def pytest_configure() -> None:
-    """Neither a busy machine nor a runner in the background may fail a test.
+def pytest_configure(config: pytest.Config) -> None:
+    """Neither a busy machine nor a runner in the background nor another's files may fail a test.
 
     Hypothesis would take an example that is slow for a wrong one; what hangs is ended by
     pytest-timeout. A runner in the background ignores Ctrl-C, and so would every process
-    that tests start.
+    that tests start. What the workbench keeps by content (compiled kernels, reports) is kept in
+    pytest's own folder, for all processes of this run and the next ones, and not in the user's.
     """
     settings.register_profile("workbench", deadline=None)
     settings.load_profile("workbench")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # pytest's own caches may be off (-p no:cacheprovider).
+    os.environ["XDG_CACHE_HOME"] = str(config.rootpath / ".pytest_cache" / "xdg")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +45,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Settings in a folder above the tests' own (``/workbench.toml``) are not theirs."""
+    above = tmp_path_factory.getbasetemp().resolve().parents
+    settings_in = project._settings
+
+    def settings_below(folder: Path) -> dict[str, object] | None:
+        return None if folder in above else settings_in(folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(project, "_settings", settings_below)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -187,6 +187,7 @@ def test_a_waterfall_step_leads_to_its_hunk(compared: Path, open_page: Open) -> 
     page.locator("#time-waterfall").scroll_into_view_if_needed()
     page.locator("#time-waterfall .bars .point path").nth(1).click(force=True)
     page.wait_for_function("location.hash.startsWith('#hunk-')")
+    assert page.locator(page.evaluate("location.hash")).is_visible()
 
 
 def test_it_reads_without_scripts(compared: Path, chromium: Any) -> None:

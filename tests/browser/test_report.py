@@ -251,6 +251,7 @@ def test_changing_to_dark_repaints_the_charts(site: Path, open_page: Open) -> No
             !== before""",
         arg=before,
     )
+    assert tick.evaluate("(node) => getComputedStyle(node).fill") != before
 
 
 def test_a_dark_page_prints_light_charts(site: Path, open_page: Open) -> None:

@@ -254,7 +254,10 @@ def test_a_study_may_be_recorded_later_or_be_recorded_alone(
     (project / "kernels" / "later").mkdir()
     (project / "kernels" / "later" / "study.py").touch()
     shutil.rmtree(project / "kernels" / "demo")
-    ReportPlan.of(("demo", "later", "demo/v2..v3", "x.ncu-rep"), None).check()
+    names = ("demo", "later", "demo/v2..v3", "x.ncu-rep")
+    ReportPlan.of(names, None).check()
+    with pytest.raises(UsageError, match="there is no study `ltaer`"):
+        ReportPlan.of((*names, "ltaer"), None).check()
 
 
 # --- in a browser ----------------------------------------------------------------------

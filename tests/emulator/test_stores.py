@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.conftest import Compile, execute
+from workbench.emulator.run import Outcome
 from workbench.errors import KernelError
 
 pytestmark = pytest.mark.nvcc
@@ -86,13 +87,14 @@ RIGHT = {
 }
 
 
-def run(cuda: Compile, body: str, workers: int = 1) -> None:
+def run(cuda: Compile, body: str, workers: int = 1) -> Outcome:
     """Two blocks of 64 threads; `body` begins at line 2."""
     text = f'extern "C" __global__ void k(const float* x, float* y, int n) {{\n{body}\n}}'
     buffers = {"x": np.ones(128, "f4"), "y": np.zeros(128, "f4")}
-    execute(
+    _, outcome = execute(
         cuda(text), "k", buffers, ["x", "y", 128], grid=2, block=64, check=True, workers=workers
     )
+    return outcome
 
 
 @pytest.mark.parametrize("name", CONFLICTS)
@@ -104,7 +106,7 @@ def test_what_two_threads_store_is_told_where_it_differs(cuda: Compile, name: st
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_nobody_is_accused_who_waited(cuda: Compile, name: str) -> None:
-    run(cuda, RIGHT[name])
+    assert run(cuda, RIGHT[name]).blocks_run == 2
 
 
 def test_blocks_of_two_processes(cuda: Compile) -> None:

@@ -8,6 +8,7 @@ from tests.ladders import emulated, needs_compiler
 from tests.study_maker import Maker
 from workbench.engines import RunOptions
 from workbench.engines.emulated.emulation import verified
+from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 
 pytestmark = [pytest.mark.nvcc, needs_compiler]
@@ -85,17 +86,17 @@ extern "C" __global__ void finish(float* most, const int* most_bits) {
 """
 
 
-def ran(maker: Maker, text: str) -> None:
+def ran(maker: Maker, text: str) -> Check:
     maker.write("study.py", STUDY)
     maker.write("v0.cu", text)
     study = maker.load()
     options = RunOptions(seed=3)
     version, problem = study.version("v0"), study.problem()
-    verified(*emulated(study, version, problem, options, maker.project))
+    return verified(*emulated(study, version, problem, options, maker.project))
 
 
 def test_what_is_filled_is_there_before_the_first_launch(maker: Maker) -> None:
-    ran(maker, VERSION)
+    assert ran(maker, VERSION).ok
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.ladders import emulated, needs_compiler
 from tests.study_maker import Maker
 from workbench.engines import RunOptions
 from workbench.engines.emulated.emulation import verified
+from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 from workbench.study.launches import CTYPES, format_of
 
@@ -74,18 +75,18 @@ extern "C" __global__ void scale(const float* x, Rows r, float* y, int last) {
 """
 
 
-def ran(maker: Maker, text: str) -> None:
+def ran(maker: Maker, text: str) -> Check:
     maker.write("study.py", STUDY)
     maker.write("v0.cu", text)
     study = maker.load()
     version, problem = study.version("v0"), study.problem()
-    verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
+    return verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
 
 
 @pytest.mark.nvcc
 @needs_compiler
 def test_a_kernel_sees_the_members_it_was_given(maker: Maker) -> None:
-    ran(maker, VERSION)
+    assert ran(maker, VERSION).ok
 
 
 @pytest.mark.nvcc

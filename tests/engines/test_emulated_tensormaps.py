@@ -8,6 +8,7 @@ from tests.ladders import emulated, needs_compiler
 from tests.study_maker import Maker
 from workbench.engines import RunOptions
 from workbench.engines.emulated.emulation import verified
+from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 
 pytestmark = [pytest.mark.nvcc, needs_compiler]
@@ -138,18 +139,18 @@ DEV void IM2COL(void *to, const CUtensorMap *map, int c, int w, int h, int n, ui
 """
 
 
-def ran(maker: Maker, text: str) -> None:
+def ran(maker: Maker, text: str) -> Check:
     maker.write("study.py", STUDY)
     maker.write("copy.cuh", COPY)
     maker.write("v0.cu", text)
     study = maker.load()
     version, problem = study.version("v0"), study.problem()
-    verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
+    return verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
 
 
 @pytest.mark.parametrize("text", [TILED, PIXELS])
 def test_a_kernel_sees_the_tensor_that_was_described(maker: Maker, text: str) -> None:
-    ran(maker, text)
+    assert ran(maker, text).ok
 
 
 @pytest.mark.parametrize(
