@@ -17,9 +17,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from workbench.analysis.gates import Rules
-from workbench.analysis.regression.rolling import judge_run
-from workbench.analysis.regression.turns import slowdown
-from workbench.analysis.regression.verdict import Status, verdict
+from workbench.analysis.regression import Status, judge_run, slowdown, verdict
 from workbench.analysis.timing import median_interval
 from workbench.model import Estimate
 from workbench.store.baselines import DISTURBED

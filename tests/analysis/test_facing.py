@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.source.facing import Characters, differences, face
+from workbench.analysis.source.hunks import Characters, differences, face
 
 
 def test_unchanged_lines_face_their_twins_and_changed_ones_what_is_alike() -> None:

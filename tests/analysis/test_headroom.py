@@ -11,16 +11,17 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
-from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.headroom.examined import LEAST
-from workbench.analysis.headroom.panel import (
+from workbench.analysis.headroom import (
+    LEAST,
+    Panel,
+    Way,
     line_at,
     panel_of,
     score_ways,
     statement_at,
     waited_most,
+    ways_of,
 )
-from workbench.analysis.headroom.ways import ways_of
 from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.factories import H200
-from workbench.analysis.program.difference import compare_programs, student, total
-from workbench.analysis.program.pairing import pair_works
+from workbench.analysis.program import compare_programs, pair_works, student, total
 from workbench.capture.records import ProgramCapture, Survey
 from workbench.capture.trace import Trace, TracedLaunch, survey_of
 from workbench.errors import InconclusiveError

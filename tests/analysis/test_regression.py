@@ -11,16 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.regression.rolling import (
+from workbench.analysis.regression import (
     _T,
+    CONFIDENCE,
+    LEAST_PAIRS,
     MAX_RUNS,
+    Status,
+    blocks,
+    in_words,
     judge_run,
     judged_words,
     mann_whitney,
     pooled,
+    slowdown,
+    verdict,
 )
-from workbench.analysis.regression.turns import LEAST_PAIRS, blocks, slowdown
-from workbench.analysis.regression.verdict import CONFIDENCE, Status, in_words, verdict
 from workbench.model import Estimate
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.attribution_pairs import DEVICE
-from workbench.analysis.source.cuda import read_cuda
+from workbench.analysis.source.cuda import Reader
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.reading import read
 from workbench.analysis.source.symbols import SourceMap
@@ -65,7 +65,7 @@ struct S {
 
 def test_statements_of_cuda_are_their_own_lines_without_those_of_nested_ones() -> None:
     found = SourceMap()
-    read_cuda(found, 0, scan(CUDA))
+    Reader(found, 0, scan(CUDA))
     assert found.statements[0] == [
         (1, 3),  # a function's head, with its template's
         (4, 6),  # a pragma and the head of its loop

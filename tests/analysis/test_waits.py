@@ -13,8 +13,7 @@ from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, ordered_in
 from workbench.analysis.cause.waits import beside_of, held_nothing_up, place_of_wait, waves_of
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.limit import RESOURCES, Load, Resource
-from workbench.analysis.limit.idle import UNKNOWN, Running
+from workbench.analysis.limit import RESOURCES, UNKNOWN, Load, Resource, Running
 from workbench.analysis.split.attribution import attribute
 from workbench.analysis.story import explain
 from workbench.model import InstructionTable, Metric, Profile, SourceFile

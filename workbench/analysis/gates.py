@@ -36,9 +36,17 @@ from workbench.analysis.expectations import (
     find_counter,
     observed_change,
 )
-from workbench.analysis.regression.rolling import MAX_RUNS, MIN_RUNS, judge_run, judged_words
-from workbench.analysis.regression.turns import Turns
-from workbench.analysis.regression.verdict import RESOLUTION, Status, in_words, verdict
+from workbench.analysis.regression import (
+    MAX_RUNS,
+    MIN_RUNS,
+    RESOLUTION,
+    Status,
+    Turns,
+    in_words,
+    judge_run,
+    judged_words,
+    verdict,
+)
 from workbench.counters import catalog
 from workbench.errors import UsageError
 from workbench.model import Estimate, Record, Timing

@@ -28,8 +28,7 @@ from workbench.analysis.cause.sentence import tell
 from workbench.analysis.cause.strip import Stop, strip
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, judge, side_effects
-from workbench.analysis.headroom import Panel
-from workbench.analysis.headroom.panel import panel_of, score_ways
+from workbench.analysis.headroom import Panel, panel_of, score_ways
 from workbench.analysis.launches.samples import side_by_side
 from workbench.analysis.occupancy import OccupancySplit, split_launches
 from workbench.analysis.sameness import doubts

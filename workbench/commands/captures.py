@@ -12,8 +12,7 @@ from workbench.model import Profile, Record
 
 if TYPE_CHECKING:
     from workbench.analysis.gates import Gate, Rules
-    from workbench.analysis.program.difference import ProgramDifference
-    from workbench.analysis.program.steps import KernelStep
+    from workbench.analysis.program import KernelStep, ProgramDifference
     from workbench.views.html.page import CapturedProgram, ReportFile
 
 
@@ -126,8 +125,7 @@ def show_program(text: str, format_: str, *, everything: bool) -> None:
 
 def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: bool) -> None:
     """Print the difference of two captures, and the steps of the kernels that matter."""
-    from workbench.analysis.program.difference import compare_programs
-    from workbench.analysis.program.steps import kernel_steps
+    from workbench.analysis.program import compare_programs, kernel_steps
     from workbench.views.sheets.programs import difference_sheet
     from workbench.views.terminal.tables import print_sheet
 
@@ -158,9 +156,7 @@ def diff_programs(old: str, new: str, format_: str, *, everything: bool, force: 
 def program_gates(old: str, new: str, rules: Rules, *, force: bool) -> list[Gate]:
     """The gates of the step from one capture to another."""
     from workbench.analysis.gates import inconclusive
-    from workbench.analysis.program.checks import check_programs
-    from workbench.analysis.program.difference import compare_programs
-    from workbench.analysis.program.steps import kernel_steps
+    from workbench.analysis.program import check_programs, compare_programs, kernel_steps
     from workbench.errors import InconclusiveError
 
     before, after = open_capture(old), open_capture(new)

@@ -17,7 +17,7 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.model import Record, Timing
 
 if TYPE_CHECKING:
-    from workbench.analysis.regression.turns import Turns
+    from workbench.analysis.regression import Turns
     from workbench.commands.targets import Selection
     from workbench.engines import RunOptions
     from workbench.measure.against import Before, BothCounted, Edited, Outcome
@@ -75,7 +75,7 @@ def against(
     """
     from msgspec.structs import replace
 
-    from workbench.analysis.regression.turns import Turns
+    from workbench.analysis.regression import Turns
     from workbench.commands.progress import Progress
     from workbench.commands.targets import Named
     from workbench.engines import fresh_seed

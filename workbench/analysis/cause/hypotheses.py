@@ -24,8 +24,7 @@ from msgspec import structs
 
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.compare import Comparison
-from workbench.analysis.limit import Load, loads
-from workbench.analysis.limit.idle import UNKNOWN, Running, running_of
+from workbench.analysis.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.model import Launch, Record
 
 #: Warp states in which a warp works, or waits for what its own arithmetic takes.

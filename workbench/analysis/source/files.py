@@ -23,27 +23,32 @@ from workbench.analysis.source.hunks import (
     split_moves,
     whole_file,
 )
-from workbench.analysis.source.knowledge import (
-    SourceSide,
-    SourceState,
-    has_lines,
-    knowledge,
-    side_of,
-    unknown_files,
-    words_of,
-)
-from workbench.analysis.source.links import Line, LineLink, cheapest, link
-from workbench.analysis.source.pairing import (
+from workbench.analysis.source.links import (
     FilePair,
+    Line,
+    LineLink,
     both_hold_both,
+    cheapest,
     compare_kernels,
     kernel_files,
     kernel_names,
+    link,
     mentions,
     pair_files,
     used_lines,
 )
-from workbench.analysis.source.reading import read, scan_sources, statements_of
+from workbench.analysis.source.reading import (
+    SourceSide,
+    SourceState,
+    has_lines,
+    knowledge,
+    read,
+    scan_sources,
+    side_of,
+    statements_of,
+    unknown_files,
+    words_of,
+)
 from workbench.analysis.source.symbols import Extent, SourceMap
 from workbench.model import Profile
 

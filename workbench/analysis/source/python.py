@@ -18,8 +18,7 @@ from workbench.analysis.source.symbols import (
     Routine,
     SourceMap,
 )
-from workbench.analysis.source.tokens import Source, Tokens
-from workbench.analysis.source.units import joined
+from workbench.analysis.source.tokens import Source, Tokens, joined
 
 
 class PythonReader(Recorder, ast.NodeVisitor):

@@ -30,7 +30,7 @@ from workbench.analysis.blame.queues import KINDS
 from workbench.analysis.blame.sass import parse
 from workbench.analysis.source.files import SourceDiff, compare_sources
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.source.knowledge import SourceState
+from workbench.analysis.source.reading import SourceState
 from workbench.analysis.split.placing import (
     Exact,
     PartKey,

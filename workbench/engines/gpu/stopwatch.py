@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from workbench.analysis.regression.turns import LEAST_PAIRS, slowdown
+from workbench.analysis.regression import LEAST_PAIRS, slowdown
 from workbench.analysis.timing import (
     drifted,
     median_interval,

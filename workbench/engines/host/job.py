@@ -70,7 +70,7 @@ class TimeOptions(Record, frozen=True):
     `graph_below_s`: see `workbench.engines.gpu.stopwatch.wants_graph`. `settle_s` bounds the
     wait for clocks and heat before the first sample. `pairs`: version and baseline are two
     states of one kernel, so that `width` is that of the interval of their ratio
-    (`workbench.analysis.regression.turns`), and the single times are handed back.
+    (`workbench.analysis.regression`), and the single times are handed back.
     """
 
     cache: Literal["cold", "warm"] = "cold"

@@ -14,8 +14,13 @@ import msgspec
 
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.launches.titles import shortened
-from workbench.analysis.program.difference import ProgramDifference, compare_programs
-from workbench.analysis.program.steps import closer, launches_of, told
+from workbench.analysis.program import (
+    ProgramDifference,
+    closer,
+    compare_programs,
+    launches_of,
+    told,
+)
 from workbench.analysis.step import Step
 from workbench.capture.records import ProgramCapture
 from workbench.capture.shelf import Shelf

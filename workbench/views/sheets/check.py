@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from msgspec import UNSET
 
 from workbench.analysis.gates import Gate, overall
-from workbench.analysis.regression.turns import Turns
+from workbench.analysis.regression import Turns
 from workbench.units import count
 from workbench.views.shapes import Json, shaped
 from workbench.views.shapes.measured import (

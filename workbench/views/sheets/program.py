@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.analysis.launches.titles import shortened
-from workbench.analysis.program.difference import total
+from workbench.analysis.program import total
 from workbench.capture.records import ProgramCapture, Work
 from workbench.model import Dim3, Estimate
 from workbench.units import count, quantity, several

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from workbench.analysis.launches.titles import shortened
-from workbench.analysis.program.difference import ProgramDifference, WorkChange
+from workbench.analysis.program import ProgramDifference, WorkChange
 from workbench.units import listed, quantity, relative, several, signed
 from workbench.views.shapes.program import KernelFate, ProgramsDocument, ProgramSide, ProgramStep
 from workbench.views.sheets import Sheet

@@ -6,8 +6,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.headroom.panel import line_at, statement_at, waited_most
+from workbench.analysis.headroom import Panel, Way, line_at, statement_at, waited_most
 from workbench.analysis.stalls import stall_words
 from workbench.model import LineKey, Profile
 from workbench.units import factor, quantity

@@ -7,8 +7,7 @@ from rich.text import Text
 
 from workbench.analysis.compare import Comparison
 from workbench.analysis.digest import telling
-from workbench.analysis.program.difference import ProgramDifference
-from workbench.analysis.program.steps import KernelStep, as_fast
+from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
 from workbench.analysis.story import Story
 from workbench.analysis.weight import Scale
 from workbench.model import Profile

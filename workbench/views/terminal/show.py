@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from workbench.analysis.aggregate import weights_of
-from workbench.analysis.headroom.panel import panel_of_launch
+from workbench.analysis.headroom import panel_of_launch
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
 from workbench.analysis.timing import speed_beside

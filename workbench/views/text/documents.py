@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from workbench.analysis.aggregate import main_launch
-from workbench.analysis.headroom import Panel, Way
-from workbench.analysis.headroom.panel import line_at, panel_of, waited_most
+from workbench.analysis.headroom import Panel, Way, line_at, panel_of, waited_most
 from workbench.analysis.limit import Limit
 from workbench.analysis.remarks import remarks
 from workbench.analysis.stalls import HotLine, sampled_lines

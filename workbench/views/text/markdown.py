@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.cause.strip import line
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.program.steps import KernelStep
+from workbench.analysis.program import KernelStep
 from workbench.analysis.story import Chapter, Fact, Story, Tie, silence
 from workbench.counters import catalog
 from workbench.model import Profile

@@ -9,7 +9,7 @@ from workbench.analysis.compare import Comparison, Side
 from workbench.analysis.expectations import Judgement
 from workbench.analysis.launches.kernels import KernelChange
 from workbench.analysis.machine.code import CodeClass, HunkCode
-from workbench.analysis.program.steps import KernelStep
+from workbench.analysis.program import KernelStep
 from workbench.analysis.split.attribution import CounterSplit
 from workbench.analysis.split.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.story import Passage, Story, Tie

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from workbench import units
 from workbench.analysis.aggregate import value_of
-from workbench.analysis.memory.chart import MemoryChart, Transfer, shown
-from workbench.analysis.memory.kinds import Place, Unit
+from workbench.analysis.memory import MemoryChart, Place, Transfer, Unit, shown
 from workbench.counters import catalog
 from workbench.model import Launch, LineKey, Record
 from workbench.views.html.parts.common import CounterCell, Link, cell, percent

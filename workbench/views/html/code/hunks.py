@@ -13,9 +13,8 @@ from html import escape
 
 from markupsafe import Markup
 
-from workbench.analysis.source.facing import Facing, differences, face
 from workbench.analysis.source.files import SourceDiff
-from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.source.hunks import Facing, Hunk, differences, face
 from workbench.analysis.story import LinkedLine, Story
 from workbench.model import LineKey, Profile, Record
 from workbench.units import listed

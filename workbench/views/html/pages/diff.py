@@ -11,7 +11,7 @@ from workbench.analysis.advice import Score
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Judgement, find_counter
 from workbench.analysis.launches.course import courses
-from workbench.analysis.memory.chart import memory
+from workbench.analysis.memory import memory
 from workbench.analysis.movers import movers
 from workbench.analysis.occupancy import OccupancySplit
 from workbench.analysis.source.hunks import Hunk

@@ -16,7 +16,7 @@ from workbench import units
 from workbench.analysis.aggregate import kernel_seconds
 from workbench.analysis.growth import Measured, representative
 from workbench.analysis.limit import limit_of
-from workbench.analysis.program.difference import ProgramDifference, total
+from workbench.analysis.program import ProgramDifference, total
 from workbench.capture.records import ProgramCapture
 from workbench.counters import Counter, catalog
 from workbench.ladder import Ladder, Rung

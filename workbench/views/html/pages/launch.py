@@ -10,7 +10,7 @@ from workbench import units
 from workbench.analysis import roofline, stalls
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.launches.course import course
-from workbench.analysis.memory.chart import memory
+from workbench.analysis.memory import memory
 from workbench.counters import Missing, catalog
 from workbench.gpus import Chip
 from workbench.model import Launch, LineKey, Profile, Record, Rule

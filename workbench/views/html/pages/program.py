@@ -13,8 +13,14 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.launches.titles import shortened
-from workbench.analysis.program.difference import ProgramDifference, WorkChange, total
-from workbench.analysis.program.steps import as_fast, launches_of, weighs
+from workbench.analysis.program import (
+    ProgramDifference,
+    WorkChange,
+    as_fast,
+    launches_of,
+    total,
+    weighs,
+)
 from workbench.analysis.step import Step
 from workbench.capture.records import ProgramCapture
 from workbench.model import Profile, Record

@@ -1,0 +1,647 @@
+"""What limits a kernel now, and how much faster each thing that one can try could make it.
+
+A `Way` is an experiment with a bound: the part of the time that is spent on what it removes,
+read from peaks, excess and waits, and never more than what busier units leave. `Mix` reads the
+machine code, `ways_of` finds the experiments and ranks them, `score_ways` looks back from the
+next version. Nothing here predicts: a bound says what cannot be gained, and a kernel of which
+too little is known gets no way at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from workbench.analysis.advice import Score, weigh
+from workbench.analysis.aggregate import main_launch, readings_of, value_of
+from workbench.analysis.arithmetic import lane_width
+from workbench.analysis.blame.kernel import code_of
+from workbench.analysis.blame.queues import COPIES, LONG, issues
+from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
+from workbench.analysis.limit import FULL, Limit, limit_of_launch, loads
+from workbench.analysis.machine.code import role
+from workbench.analysis.remarks import is_misread
+from workbench.analysis.stalls import HotLine, barrier_waits, breakdown, sampled_lines, stall_words
+from workbench.counters import Counter, Reading, catalog, line_metric
+from workbench.gpus import Chip, chip_for
+from workbench.model import Device, Launch, LineKey, Number, Profile, Record
+from workbench.units import listed, quantity
+
+#: What can be tried.
+Kind = Literal[
+    "coalesce", "conflicts", "wide", "spills", "lanes", "grid", "launch", "occupancy", "overlap",
+    "barriers", "instructions", "reuse", "tensor", "traffic",
+]  # fmt: skip
+
+
+class Way(Record, frozen=True):
+    """One thing to try.
+
+    `saves` is the part of the duration (0-1) that it can save at most, `because` the arithmetic
+    behind it. `effort` is 1 for an expression or two, 2 for a loop, 3 for another design.
+    `counter` is the catalog's that shows it, `line` the source line that has most of it.
+    """
+
+    kind: Kind
+    words: str
+    saves: float
+    because: str
+    effort: int
+    counter: str
+    line: LineKey | None = None
+
+    @property
+    def speedup(self) -> float:
+        """By what factor it can be faster at most."""
+        return 1.0 / (1.0 - self.saves)
+
+    @property
+    def rank(self) -> float:
+        """What it can save for its effort."""
+        return self.saves / self.effort
+
+
+class Panel(Record, frozen=True):
+    """The launch that takes most of a profile's time: its limit, hottest line, and ways.
+
+    `hot` is None where no samples fell on lines. `ways` come with the most to save for the least
+    effort first; there is none where nothing that is known could save 5% of the time.
+    """
+
+    limit: Limit | None
+    hot: HotLine | None
+    ways: tuple[Way, ...]
+
+
+# --- What a launch's instructions are there for, counted as they were issued to warps ------------
+
+#: Roles that do the job's arithmetic, and those that only say where, when and how often.
+WORK = frozenset({"product", "floating point"})
+OVERHEAD = frozenset({"integer", "move", "control"})
+#: Widest access of a lane, in bytes.
+_WIDEST = 16
+#: Accesses whose width is each lane's; matrix loads have their own.
+_PLAIN = {"global load": {"LDG", "LD"}, "shared load": {"LDS"}}
+
+
+class Mix:
+    """A launch's machine code by role. All numbers are 0 where it was not counted.
+
+    Attributes:
+        issued: Warp instructions by role.
+        total: All of them.
+        copies_alone: Asynchronous copies bring in data, and no load of a warp.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        table = launch.instructions
+        self.issued: dict[str, Number] = defaultdict(int)
+        self._narrow: dict[str, float] = defaultdict(float)
+        self._plain: dict[str, Number] = defaultdict(int)
+        self._overhead: dict[LineKey, Number] = defaultdict(int)
+        operations, lines, files = code_of(launch).operations, table.line, table.file
+        opcodes: set[str] = set()
+        for row, count in issues(table).items():
+            operation = operations[row]
+            kind = role(operation)
+            opcodes |= {operation.opcode} if count else set()
+            self.issued[kind] += count
+            if operation.opcode in _PLAIN.get(kind, ()):
+                self._plain[kind] += count
+                self._narrow[kind] += count * min(lane_width(operation.name) / _WIDEST, 1.0)
+            if kind in OVERHEAD and lines[row] > 0:
+                self._overhead[files[row], lines[row]] += count
+        self.total = sum(self.issued.values())
+        self.copies_alone = bool(opcodes & COPIES) and not opcodes & LONG
+
+    def part(self, roles: frozenset[str]) -> float:
+        """Part of the instructions issued (0-1) that have these roles."""
+        return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
+
+    def spared(self, kind: str) -> float:
+        """Part of the plain loads (0-1) of a role that accesses of 16 bytes a lane would spare."""
+        return 1.0 - self._narrow[kind] / self._plain[kind] if self._plain[kind] else 0.0
+
+    def width(self, kind: str) -> float:
+        """Mean bytes of a lane's plain load of a role."""
+        return _WIDEST * (1.0 - self.spared(kind))
+
+    @property
+    def overhead_line(self) -> LineKey | None:
+        """The source line with most of the overhead."""
+        return max(self._overhead, key=lambda key: self._overhead[key], default=None)
+
+
+def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
+    """The source line with most of a counter (less another one); None where none has any.
+
+    Of what ncu misreads nothing is known, and no line is blamed for it.
+    """
+    table = launch.instructions
+    amounts: dict[LineKey, Number] = defaultdict(int)
+    for row, amount in _rows(launch, counter, less).items():
+        if table.line[row] > 0 and not is_misread(table.text[row]):
+            amounts[table.file[row], table.line[row]] += amount
+    best = max(amounts, key=lambda key: amounts[key], default=None)
+    return best if best is not None and amounts[best] > 0 else None
+
+
+def misread(launch: Launch, counter: str, less: str) -> Number:
+    """How much of a counter (less another one) lies on instructions that ncu misreads."""
+    table = launch.instructions
+    rows = _rows(launch, counter, less)
+    return sum(amount for row, amount in rows.items() if is_misread(table.text[row]))
+
+
+def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
+    """Instruction -> its part of a counter, less that of another one; {} where none is known."""
+    names = [line_metric(launch, catalog()[name]) if name else None for name in (counter, less)]
+    out: dict[int, Number] = defaultdict(int)
+    for name, sign in zip(names, (1, -1), strict=True) if names[0] else ():
+        column = launch.instructions.columns.get(name) if name else None
+        for row, value in zip(column.rows, column.values, strict=True) if column else ():
+            out[row] += sign * value
+    return out
+
+
+# --- One launch as experiments are read from it, and the bound of what each can save -------------
+#
+# The bound is one sentence: *so much of the time went to a resource, so large a part of that is
+# needless, and the busiest of the units that stay needs the rest.* The time that went to a resource
+# is the larger of two readings: how busy it was, and how long warps stood in the states that its
+# users wait in. Both are upper bounds, as a unit that is busy may hide behind another one, and a
+# warp that waits may be covered by its neighbours. All of it are parts of the time that SMs were
+# active: what the launch itself takes, none of them saves.
+
+#: What could save less than this part of the time is no experiment.
+LEAST = 0.05
+#: A way must be able to save this part of what it removes.
+_MOSTLY = 0.5
+
+
+class Examined:
+    """One launch with all that ways are read from."""
+
+    def __init__(self, launch: Launch, device: Device) -> None:
+        self.launch = launch
+        self.chip: Chip | None = chip_for(device)
+        self.mix = Mix(launch)
+        values = {
+            name: float(found.value)
+            for name, found in readings_of(launch).items()
+            if isinstance(found, Reading)
+        }
+        values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
+        waits = {share.state.id: share.share for share in breakdown(launch).shares}
+        self.side: Behaviour = behaviour_of(values, waits, launch)
+
+    def busy(self, resource: str) -> float:
+        """How busy (0-1) a resource was."""
+        return self.side.share(resource) / 100.0
+
+    def waited(self, states: tuple[str, ...]) -> float:
+        """Part of the warps' time (0-1) in some states."""
+        return self.side.part(frozenset(states))
+
+    def line_waiting(self, states: tuple[str, ...]) -> LineKey | None:
+        """The line on which most samples of some states fell."""
+        found = {
+            line.key: line.samples * sum(part for state, part in line.stalls if state.id in states)
+            for line in sampled_lines(self.launch)
+        }
+        best = max(found, key=lambda key: found[key], default=None)
+        return best if best is not None and found[best] else None
+
+    def rest(self, stays: frozenset[str]) -> tuple[str, float]:
+        """The busiest of the units that stay: its title, and how busy (0-1) it was."""
+        found = [load for load in loads(self.launch) if load.resource.id in stays]
+        if not found:
+            return "", 0.0
+        return found[0].resource.title, found[0].active / 100.0
+
+    def went(self, resources: dict[str, float], states: tuple[str, ...]) -> tuple[float, str]:
+        """The time (0-1) that went to something, with its words.
+
+        Args:
+            resources: Units by id, each with the part (0-1) of its load that is meant.
+            states: What its users wait in.
+        """
+        waited = self.waited(states)
+        best, share = max(resources.items(), key=lambda item: self.busy(item[0]) * item[1])
+        busy = self.busy(best) * share
+        if waited >= busy:
+            named = [s for s in states if self.side.waits.get(s, 0.0) >= 0.01]
+            names = listed([stall_words(state) for state in named])
+            return waited, f"warps spend {waited:.0%} of their time in {names}"
+        title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
+        part = f", {share:.0%} of that by these" if share < 0.995 else ""
+        return busy, f"{title} at {self.busy(best):.0%} of peak{part}"
+
+
+def bound(
+    seen: Examined, part: tuple[float, str], went: tuple[float, str], stays: frozenset[str]
+) -> tuple[float, str] | None:
+    """The bound and its arithmetic; None where too little can be saved.
+
+    Args:
+        seen: The launch.
+        part: What part of what `went` somewhere is needless, with its words.
+        went: The time that went there, with its words.
+        stays: The units that do as much as before.
+    """
+    product = part[0] * went[0]
+    title, busy = seen.rest(stays)
+    saves = min(product, 1.0 - busy)
+    # Where most of it remains for a unit that stays, it was that unit that warps waited for.
+    if saves < max(LEAST, _MOSTLY * product):
+        return None
+    words = [text for text in (part[1], went[1]) if text]
+    because = "; ".join(words)
+    if part[0] < 0.995:
+        because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
+    if saves < product:
+        because += f"; but {busy:.0%} of the time is needed for {title}"
+    runs = seen.side.running.busiest
+    if runs < 1.0 - LEAST:
+        because += f"; an SM is active for {runs:.0%} of the launch at most"
+        saves *= runs
+    return saves, because
+
+
+def made(
+    kind: Kind,
+    found: tuple[float, str] | None,
+    words: str,
+    effort: int,
+    counter: str,
+    line: LineKey | None,
+) -> Way | None:
+    """The way of a bound and its arithmetic; None where there is none."""
+    if found is None:
+        return None
+    saves, because = found
+    return Way(
+        kind=kind,
+        words=words,
+        saves=saves,
+        because=because,
+        effort=effort,
+        counter=counter,
+        line=line,
+    )
+
+
+# --- The experiments ---------------------------------------------------------------------------
+
+#: Units that go on doing what they do, whatever is done to loads, addresses or the schedule.
+_ARITHMETIC = frozenset({"fma", "tensor", "xu", "fp64"})
+_ISSUING = _ARITHMETIC | {"issue", "alu"}
+_FAR = frozenset({"dram"})
+_L1 = frozenset({"l1_data", "lsu"})
+#: States in which warps wait for what comes from global memory, and for what their own block does.
+_GLOBAL = ("lg_throttle", "long_scoreboard")
+_SHARED = WAITS["shared_wavefronts"]
+#: Below this theoretical occupancy (%) more warps may hide what warps wait for.
+_FEW_WARPS = 50.0
+#: A kernel of multiply-adds: from this part of its instructions on.
+_PRODUCTS = 0.4
+#: Products of TF32 that give one of float32: high by high, high by low, low by high.
+_TF32_PRODUCTS = 3
+#: Lanes of a warp, and from how many of them on nobody speaks of divergence.
+_LANES, _MOST_LANES = 32, 29.0
+#: A byte of device memory that crosses the L1 more often than this is worth keeping nearer.
+_AGAIN = 4.0
+_SECTOR = 32
+#: Share (%) of its peak from which on device memory has nothing to give but fewer bytes.
+_NEAR_PEAK = 80.0
+
+
+def _excess(seen: Examined, whole: str, noun: str) -> tuple[float, str] | None:
+    """The part (0-1) of a count that is in excess of what lanes asked for."""
+    total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
+    if excess and f"{whole}_ideal" in catalog():
+        excess -= misread(seen.launch, whole, f"{whole}_ideal")
+    if not total or excess <= 0:
+        return None
+    part = excess / total
+    return part, f"{quantity(excess)} of {quantity(total)} {noun} are excessive ({part:.0%})"
+
+
+def _coalesce(seen: Examined) -> Way | None:
+    part = _excess(seen, "global_sectors", "global sectors")
+    if part is None:
+        return None
+    resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
+    went = seen.went(resources, (*_GLOBAL, "drain_stall"))
+    found = bound(seen, part, went, _ISSUING)
+    line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
+    words = "Let neighbouring lanes touch neighbouring addresses of global memory"
+    return made("coalesce", found, words, 1, "global_sectors_excess", line)
+
+
+def _conflicts(seen: Examined) -> Way | None:
+    part = _excess(seen, "shared_wavefronts", "shared wavefronts")
+    if part is None:
+        return None
+    went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
+    found = bound(seen, part, went, _ISSUING | _FAR)
+    line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
+    words = "Pad or swizzle shared memory to avoid bank conflicts"
+    return made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
+
+
+def _wide(seen: Examined) -> Iterator[Way | None]:
+    for kind, states, counter, where in (
+        ("global load", _GLOBAL, "global_load_requests", "global"),
+        ("shared load", _SHARED, "shared_accesses", "shared"),
+    ):
+        spared = seen.mix.spared(kind)
+        loaded = seen.mix.issued[kind]
+        of_lsu = loaded / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
+        width = seen.mix.width(kind)
+        part = spared, f"a lane loads {width:.2g} bytes at a time where 16 are possible"
+        # Wider loads are fewer; what they carry still passes the data stage and the L2.
+        stays = _ARITHMETIC | _FAR | ({"l1_data"} if where == "shared" else frozenset())
+        found = bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
+        names = "global_load_requests" if where == "global" else "shared_wavefronts"
+        line = heaviest_line(seen.launch, names) or seen.line_waiting(states)
+        words = f"Load from {where} memory with wider accesses (float4, int4)"
+        yield made("wide", found, words, 2, counter, line)
+
+
+_THROUGH_LSU = ("global load", "global store", "shared load", "shared store", "local memory")
+
+
+def _spills(seen: Examined) -> Way | None:
+    local, far = seen.side.value("local_sectors"), seen.side.value("global_sectors")
+    if not local or not seen.side.value("spill_instructions"):
+        return None
+    share = local / (local + far)
+    part = share, f"{quantity(local)} sectors are spilled registers in local memory"
+    resources = {"l1_data": 1.0 - shared_part(seen.side), "l2": 1.0}
+    found = bound(seen, part, seen.went(resources, _GLOBAL), _ISSUING)
+    line = heaviest_line(seen.launch, "local_sectors")
+    words = "Allow more registers (__launch_bounds__), or keep fewer values alive"
+    return made("spills", found, words, 1, "local_sectors", line)
+
+
+def _lanes(seen: Examined) -> Way | None:
+    lanes = seen.side.value("lanes_per_instruction")
+    if not 0 < lanes < _MOST_LANES:
+        return None
+    part = 1.0 - lanes / _LANES, f"{lanes:.1f} of 32 lanes are active in an instruction"
+    stays = _ARITHMETIC - {"fma"} | _FAR
+    found = bound(seen, part, seen.went({"issue": 1.0}, ()), stays)
+    words = "Let all lanes of a warp take the same branch"
+    return made("lanes", found, words, 2, "lanes_per_instruction", None)
+
+
+def _grid(seen: Examined) -> Way | None:
+    time = seen.side.running
+    blocks, sms = seen.side.value("blocks"), seen.side.value("sms")
+    idle = time.busiest - time.mean
+    if not blocks or not sms or idle < LEAST:
+        return None
+    because = f"{blocks:,.0f} blocks on {sms:.0f} SMs; an SM is active {time.mean:.0%} of the time"
+    because += f", the busiest {time.busiest:.0%}" if time.outside else ""
+    words = "Spread the work evenly: more and smaller blocks, or split the sums (split-K)"
+    return Way(kind="grid", words=words, saves=idle, because=because, effort=2, counter="tail_idle")
+
+
+def _launch(seen: Examined) -> Way | None:
+    time = seen.side.running
+    if not time.short:
+        return None
+    return Way(
+        kind="launch",
+        words="Launch less often: join it with the kernels before or after it",
+        saves=time.outside,
+        because=f"the busiest SM is active {time.busiest:.0%} of the time",
+        effort=3,
+        counter="busiest_cycles",
+    )
+
+
+def _overlap(seen: Examined) -> Way | None:
+    went = seen.went({"sm": 0.0}, ("long_scoreboard",))
+    found = bound(seen, (1.0, ""), went, _ISSUING | _L1 | _FAR)
+    line = seen.line_waiting(("long_scoreboard",))
+    words = "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
+    if seen.mix.copies_alone:
+        words = "Start copies from global memory earlier: more stages under way at a time"
+    return made("overlap", found, words, 2, "long_scoreboard", line)
+
+
+def _barriers(seen: Examined) -> Way | None:
+    share, words = seen.went({"sm": 0.0}, ("barrier_stall",))
+    held, line = barrier_waits(seen.launch)
+    # The warps of a warpgroup wait for one another's products in the same state.
+    if held < 1.0:
+        share *= held
+        words = f"warps spend {share:.0%} of their time in barrier stalls that are not of wgmma"
+    found = bound(seen, (1.0, ""), (share, words), _ISSUING | _L1 | _FAR)
+    words = "Wait at fewer barriers: double buffering, or smaller blocks"
+    return made("barriers", found, words, 2, "barrier_stall", line)
+
+
+def _occupancy(seen: Examined) -> Way | None:
+    possible = seen.side.value("theoretical_occupancy")
+    # Where a unit is full, more warps only queue for it; without a whole wave there are none.
+    full = any(load.full and load.resource.inside for load in loads(seen.launch))
+    if full or not 0 < possible <= _FEW_WARPS or seen.side.value("waves") < 1:
+        return None
+    limits = {
+        name: seen.side.value(f"occupancy_limit_{name}")
+        for name in ("registers", "shared")
+        if seen.side.value(f"occupancy_limit_{name}")
+    }
+    least = min(limits, key=lambda name: limits[name], default="")
+    if not least:
+        return None
+    what = {"registers": "registers", "shared": "shared memory"}[least]
+    part = 1.0 - possible / 100.0, f"room for {possible:.0f}% of the warps, limited by {what}"
+    states = ("long_scoreboard", "short_scoreboard", "wait_stall")
+    went = seen.went({"sm": 0.0}, states)
+    found = bound(seen, part, went, _ISSUING | _L1 | _FAR)
+    less = "fewer registers per thread" if least == "registers" else "less shared memory per block"
+    words = f"Fit more warps on an SM: {less}"
+    return made("occupancy", found, words, 2, "theoretical_occupancy", None)
+
+
+def _instructions(seen: Examined) -> Way | None:
+    spent = seen.mix.part(OVERHEAD)
+    if seen.side.share("issue") < FULL:
+        return None
+    part = spent, f"{spent:.0%} of the instructions are address arithmetic, moves and control"
+    found = bound(seen, part, seen.went({"issue": 1.0}, ()), _ARITHMETIC | _L1 | _FAR)
+    words = "Move address arithmetic and conditions out of the loop"
+    return made("instructions", found, words, 2, "instructions", seen.mix.overhead_line)
+
+
+def _reuse(seen: Examined) -> Way | None:
+    if max(seen.side.share("l1_data"), seen.side.share("lsu")) < FULL:
+        return None
+    work = sum(seen.mix.issued[kind] for kind in WORK)
+    shared, far = (seen.mix.issued[f"{where} load"] for where in ("shared", "global"))
+    again = seen.side.value("global_sectors") * _SECTOR / max(1.0, seen.side.value("dram_bytes"))
+    if not work or (not shared and again < _AGAIN):
+        return None
+    through = shared_part(seen.side)
+    counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
+    ratio = work / max(1, shared + far)
+    needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
+    said = f"{ratio:.2g} arithmetic instructions per load"
+    went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
+    found = bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
+    words = "Load less per operation: more outputs per thread, kept in registers"
+    line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
+    return made("reuse", found, words, 3, counter, line)
+
+
+def _tensor(seen: Examined) -> Way | None:
+    chip, clock = seen.chip, value_of(seen.launch, "sm_clock")
+    share = seen.mix.part(WORK)
+    if chip is None or not chip.tensor_tf32 or not clock or seen.busy("tensor") >= 0.01:
+        return None
+    if share < _PRODUCTS or not seen.side.value("ffma_threads"):
+        return None
+    if max(seen.side.share("issue"), seen.side.share("fma")) < FULL:
+        return None
+    ratio = chip.tensor_peak(chip.tensor_tf32, clock) / chip.fp32_peak(clock) / _TF32_PRODUCTS
+    if ratio <= 1.0:
+        return None
+    said = (
+        f"{share:.0%} of the instructions are float32 arithmetic, which tensor cores do "
+        f"{ratio:.2g} times as fast, with three TF32 products for one"
+    )
+    part = share * (1.0 - 1.0 / ratio), said
+    found = bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)
+    words = "If it is a matrix product: use the tensor cores"
+    return made("tensor", found, words, 3, "tensor_utilization", None)
+
+
+def _traffic(seen: Examined) -> Way | None:
+    share = seen.side.share("dram")
+    if share < _NEAR_PEAK:
+        return None
+    because = f"device memory at {share:.0f}% of its peak: {100 - share:.0f}% is left"
+    return Way(
+        kind="traffic",
+        words="Move fewer bytes: these cannot come much faster",
+        saves=max(1.0 - share / 100.0, 0.0),
+        because=because,
+        effort=3,
+        counter="dram_bytes",
+        line=seen.line_waiting(_GLOBAL),
+    )
+
+
+_FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
+    _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
+    _instructions, _reuse, _tensor, _traffic,
+)  # fmt: skip
+
+
+def ways_of(launch: Launch, device: Device) -> tuple[Way, ...]:
+    """All experiments of one launch, the most to save for the least effort first."""
+    seen = Examined(launch, device)
+    found = [*(find(seen) for find in _FINDERS), *_wide(seen)]
+    ways = [way for way in found if way is not None and way.saves >= LEAST]
+    return tuple(sorted(ways, key=lambda way: (-way.rank, way.effort)))
+
+
+# --- The panel: what limits a profile now, where, and what to try first --------------------------
+
+#: Panels of the launches that were asked for last: a report asks for each of them four times.
+_found: deque[tuple[Launch, Panel]] = deque(maxlen=32)
+
+
+def panel_of(profile: Profile) -> Panel | None:
+    """The panel of the launch that takes most of a profile's time; None where none was profiled."""
+    launch = main_launch(profile)
+    return panel_of_launch(launch, profile.device) if launch is not None else None
+
+
+def panel_of_launch(launch: Launch, device: Device) -> Panel:
+    """The panel of one launch."""
+    for known, panel in tuple(_found):
+        if known is launch:
+            return panel
+    panel = _panel(launch, device)
+    _found.append((launch, panel))
+    return panel
+
+
+def _panel(launch: Launch, device: Device) -> Panel:
+    hot = next((line for line in sampled_lines(launch) if line.telling), None)
+    return Panel(limit=limit_of_launch(launch, device), hot=hot, ways=ways_of(launch, device))
+
+
+def waited_most(line: HotLine) -> tuple[Counter, float] | None:
+    """The wait that most of a line's samples are of, with its part (0-1) of them."""
+    return line.stalls[0] if line.stalls else None
+
+
+def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
+    """Path and text of a source line; "" for what the profile does not hold."""
+    file, number = key
+    if not 0 <= file < len(profile.sources):
+        return "", ""
+    source = profile.sources[file]
+    lines = (source.text or "").splitlines()
+    return source.path, lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+#: Files whose statements end as those of C do, and how many lines one is looked for upwards.
+_OF_C = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".inl")
+_UPWARDS = 12
+_MOST = 120
+
+
+def statement_at(profile: Profile, key: LineKey) -> str:
+    """The line's text; of C++ code the statement's from its first line on, cut to one line.
+
+    The operands of an inline assembly tell nothing without the instruction above them.
+    """
+    path, text = line_at(profile, key)
+    if not text or not path.lower().endswith(_OF_C):
+        return text
+    lines = [line.strip() for line in (profile.sources[key[0]].text or "").splitlines()[: key[1]]]
+    first = len(lines) - 1
+    while first > max(len(lines) - _UPWARDS, 0) and _goes_on(lines[first - 1]):
+        first -= 1
+    whole = " ".join(lines[first:])
+    return whole if len(whole) <= _MOST else f"{whole[:_MOST].rstrip()}…"
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a statement that began on this line, or above, goes on below."""
+    code = line.split("//")[0].rstrip()
+    return bool(code) and not code.startswith("#") and code[-1] not in ";{}:"
+
+
+def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Score, ...]:
+    """Score the old side's ways by what the step gained, as ncu's rules are.
+
+    Args:
+        old: The panel of the version before.
+        new: The panel after it; a way that it still has, as large as before, was not tried.
+        speedup: Old time over new time, measured outside of the profiler if possible.
+    """
+    if old is None:
+        return ()
+    later = {(way.kind, way.counter): way.saves for way in new.ways} if new is not None else {}
+    return tuple(
+        weigh(
+            Score(
+                rule=way.kind,
+                title=way.words,
+                kernel="",
+                promised=way.saves,
+                gained=1.0 - 1.0 / speedup,
+                still=later.get((way.kind, way.counter)),
+            )
+        )
+        for way in old.ways
+    )
