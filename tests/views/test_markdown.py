@@ -22,6 +22,7 @@ from tests.factories import (
     make_profile,
     make_timing,
 )
+from workbench import __version__
 from workbench.analysis.compare import compare
 from workbench.analysis.story import explain
 from workbench.model import Profile, SourceFile, Timing
@@ -105,7 +106,7 @@ def test_strip_and_sentence_come_first_and_the_origin_last() -> None:
     assert blocks[3] == "**Padded tile**: One float more a row."
     last = blocks[-1]
     assert last.startswith("<sub>demo: n1024 on NVIDIA H200, by ncu; v2 captured 2026-11-20 10:00")
-    assert last.endswith("workbench 0.1.0</sub>")
+    assert last.endswith(f"workbench {__version__}</sub>")
 
 
 def test_the_code_stands_with_what_it_is_linked_to() -> None:
