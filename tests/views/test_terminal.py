@@ -43,9 +43,17 @@ from workbench.study.folder import source_hash
 from workbench.study.seen import run_study, view_study
 from workbench.views.sheets import when
 from workbench.views.sheets.list import StudyList
-from workbench.views.terminal.console import bar, clean, columns, print_view, render, shape, tied
+from workbench.views.terminal.console import (
+    bar,
+    clean,
+    columns,
+    heads,
+    print_view,
+    render,
+    shape,
+    tied,
+)
 from workbench.views.terminal.diff import Told, diff_view
-from workbench.views.terminal.figures import heads
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view
 

@@ -17,7 +17,7 @@ from workbench.model import Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.specs import Expectation
 from workbench.views.terminal.console import render
-from workbench.views.terminal.hunks import hunks_view, verdicts_view, words_view
+from workbench.views.terminal.diff import hunks_view, verdicts_view, words_view
 
 
 def view(

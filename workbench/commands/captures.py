@@ -172,6 +172,6 @@ def _print_step(step: KernelStep, difference: ProgramDifference) -> None:
     from rich.console import Console
 
     from workbench.views.terminal.console import print_view
-    from workbench.views.terminal.program import step_view
+    from workbench.views.terminal.diff import step_view
 
     print_view(step_view(step, difference, width=Console().width))

@@ -125,10 +125,15 @@ def command(
 
         from workbench.analysis.digest import telling
         from workbench.analysis.weight import Scale
-        from workbench.views.terminal.brief import brief_view
         from workbench.views.terminal.console import print_view
-        from workbench.views.terminal.diff import Told, diff_view
-        from workbench.views.terminal.hunks import hunks_view, verdicts_view, words_view
+        from workbench.views.terminal.diff import (
+            Told,
+            brief_view,
+            diff_view,
+            hunks_view,
+            verdicts_view,
+            words_view,
+        )
 
         width = Console().width
         sides = before.profile, after.profile

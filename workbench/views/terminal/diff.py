@@ -1,34 +1,53 @@
-"""``workbench diff`` on a terminal: the time, words, the hunks, then counters, by group."""
+"""``workbench diff`` on a terminal: the time, words, the hunks, then counters, by group.
+
+It is one module because a screen is laid out as one: how many rows the words take says how many
+hunks are shown, and how briefly; ``--all`` and a program's kernels print the same pieces.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from workbench.analysis.cause.sentence import speed_words
+from workbench.analysis.cause.strip import line
 from workbench.analysis.compare import Comparison, Delta, Side
+from workbench.analysis.digest import beyond, excerpt, leading, telling
 from workbench.analysis.launches.kernels import NO_PAIR, KernelChange, values_words
-from workbench.analysis.weight import TELLING
+from workbench.analysis.machine.code import CodeClass, HunkCode, MachineDiff
+from workbench.analysis.program import KernelStep, ProgramDifference, as_fast
+from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.stalls import stall_words
+from workbench.analysis.story import Chapter, Fact, LeftOut, Story, Tie, silence
+from workbench.analysis.weight import TELLING, WELL, Scale
 from workbench.counters import catalog
-from workbench.units import count, factor, quantity, several
+from workbench.model import Number, Profile
+from workbench.units import count, factor, lines_changed, listed, quantity, several, signed
 from workbench.views.sheets import when
 from workbench.views.terminal.console import (
     BAD,
     DIM,
     GOOD,
     HEAD,
+    WARN,
+    Figures,
     clean,
     grid,
+    heads,
     height,
     notes_block,
     section,
+    tied,
     unit_beside,
     with_unit,
 )
-from workbench.views.terminal.figures import Figures, heads
 from workbench.views.text.tables import change_of, more
 
 _STYLE = {"better": GOOD, "worse": BAD, "changed": "cyan", "same": DIM, "missing": DIM}
@@ -274,3 +293,507 @@ def _rest(comparison: Comparison, hidden: int, everything: bool) -> list[Rendera
         text = "; ".join(words) + ("." if everything else "; --all shows all that is there.")
         parts += [Text(), Text(text, style=DIM)]
     return parts
+
+
+# --- the first screen ---
+
+_BRIEF_HUNKS = 3
+#: Rows of code that a hunk has at least, and at most.
+_LEAST_ROWS, _MOST_ROWS = 2, 8
+_SHARE = 0.005  # of a counter's change that is worth a percentage
+_SYMBOLS = 3  # of one link
+
+
+class _Room(NamedTuple):
+    """How many links of a hunk are told, counters of a link, and links of no hunk."""
+
+    links: int
+    counters: int
+    others: int
+
+
+_ROOMS = (_Room(2, 2, 2), _Room(1, 2, 2), _Room(1, 1, 1), _Room(1, 0, 0))
+
+
+def brief_view(
+    old: Profile, new: Profile, story: Story, *, width: int = 80, rows: int = 24
+) -> list[RenderableType]:
+    """The hunks that matter, in as few as `rows` rows where that can be done.
+
+    Args:
+        old: The old profile, for its source text.
+        new: The new profile.
+        story: The step, explained.
+        width: Columns of the terminal.
+        rows: What is left of the screen.
+    """
+    chapters = leading(story)[:_BRIEF_HUNKS]
+    inner = width - 2
+    # A heading with a blank above it, and every hunk's own: then words as rich as there is room.
+    left = rows - 2 - len(chapters) * (1 + _LEAST_ROWS)
+    for detail in _ROOMS:
+        words = [_words(chapter, story, detail) for chapter in chapters]
+        below = _below(story, len(story.chapters) - len(chapters), detail)
+        free = left - sum(height(one, inner) for one in (*words, *below))
+        if free >= 0:
+            break
+    code = min(_MOST_ROWS, _LEAST_ROWS + max(free, 0) // max(len(chapters), 1))
+    named = len(old.sources) > 1 or len(new.sources) > 1
+    blocks: list[RenderableType] = []
+    for chapter, said in zip(chapters, words, strict=True):
+        before, after = excerpt(chapter, code)
+        file = PurePosixPath(chapter.hunk.new_file or chapter.hunk.old_file).name if named else ""
+        blocks += [
+            hunk_head(chapter, file, inner),
+            *code_rows(old, chapter.hunk.old_file, before, "-", inner),
+            *code_rows(new, chapter.hunk.new_file, after, "+", inner),
+            said,
+        ]
+    blocks += below
+    every = several(len(story.chapters), "hunk")
+    of = f"{len(chapters)} of {every}" if len(story.chapters) > len(chapters) else ""
+    return [section("What changed", Group(*blocks), of)] if blocks else []
+
+
+def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
+    """What no hunk explains, and what is not shown."""
+    out: list[RenderableType] = []
+    for tie in beyond(story, detail.others):
+        title = {
+            "launch": _brief_launch(tie),
+            "symbol": f"Shared by {tie.together}, linked by {_names(tie)}",
+            "unknown": f"Source unknown{', ' if tie.places else ''}{tie.places}",
+        }.get(tie.link, f"Elsewhere ({tie.elsewhere})")
+        out.append(_link(title, tie, detail.counters))
+    words = [f"{more(hidden, 'hunk')}: --all shows every hunk with all its links."] * bool(hidden)
+    words += [quiet_words(story.quiet)] * bool(story.quiet and not story.chapters)
+    out += [Text(word, style=DIM) for word in words]
+    return [*out, *(Text(clean(word), style=WARN) for word in story.attribution.words)]
+
+
+def _brief_launch(tie: Tie) -> str:
+    """``The launch of split_rows, removed``."""
+    whose = f" of {_names(tie)}" if tie.symbols else ""
+    return f"The launch{whose}{f', {tie.note}' if tie.note in ('added', 'removed') else ''}"
+
+
+def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
+    """What a hunk is linked to: its time and its heaviest counters, a line or two a link."""
+    lines: list[RenderableType] = [
+        _link(
+            "on its own lines" if tie.link == "hunk" else f"linked by {_names(tie)}",
+            tie,
+            detail.counters,
+        )
+        for tie in sorted(chapter.ties, key=_tied_seconds, reverse=True)[: detail.links]
+    ]
+    silent = silence(story.attribution)
+    return Padding(Group(*(lines or [Text(silent, style=DIM)])), (0, 0, 0, 2))
+
+
+def _names(tie: Tie) -> str:
+    return clean(listed(tie.symbols, _SYMBOLS))
+
+
+def _tied_seconds(tie: Tie) -> float:
+    return abs(tie.time.delta_s) if tie.time is not None else 0.0
+
+
+def _link(title: str, tie: Tie, counters: int) -> Text:
+    row = Text(f"{title}: ")
+    parts: list[Text] = []
+    if tie.time is not None:
+        part = tie.time
+        text = Text("time ").append(
+            signed(part.delta_s, "s"), style=GOOD if part.delta_s < 0 else BAD
+        )
+        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
+        text.append(f" ±{quantity(error, 's')}")
+        along = [s for s in tie.stalls if s.delta_s * part.delta_s > 0 and s.stall not in WELL]
+        for stall in along[:1]:
+            phrase = clean(stall_words(stall.stall))
+            text.append(f" ({phrase} {signed(stall.delta_s, 's')})", style=DIM)
+        parts.append(text)
+    parts += [_fact(fact) for fact in tie.facts[: counters if parts else 1]]
+    return tied(row.append_text(Text(", ").join(parts)))
+
+
+def _fact(fact: Fact) -> Text:
+    style = "" if fact.good is None else GOOD if fact.good else BAD
+    text = Text(f"{catalog()[fact.split.id].phrase} ")
+    text.append(signed(fact.part.delta, fact.split.unit), style=style)
+    share = fact.of_change
+    if share is None or share < _SHARE:
+        return text
+    return text.append(" (all of it)" if share == 1 else f" ({100 * share:.0f}% of it)", style=DIM)
+
+
+# --- every hunk ---
+
+#: From this width on the counters stand beside the code, below it under the code.
+BESIDE = 110
+_CODE_LINES = 14  # of one side of a hunk
+_NAMES = 6  # that a hunk changes
+_HUNKS = 12  # that are shown although they tell nothing
+_NUMBERS = 64  # columns that a number needs, with its title and what is said of it
+_TIME = "time (estimate)"
+_VERDICT = {"confirmed": GOOD, "refuted": BAD, "inconclusive": WARN}
+
+
+def words_view(story: Story) -> list[RenderableType]:
+    """What is told first of a step: the causal strip, and the sentence."""
+    strip = tied(Text(clean(line(story.strip)), style="bold"))
+    first = [Text(), strip] if story.strip else []
+    return [*first, Text(), tied(Text(clean(story.sentence)))] if story.sentence else []
+
+
+def hunks_view(
+    old: Profile,
+    new: Profile,
+    story: Story,
+    *,
+    width: int = 80,
+    codes: Sequence[HunkCode] = (),
+) -> list[RenderableType]:
+    """Every hunk with what it is linked to, and what no hunk explains: a section, or nothing.
+
+    Args:
+        old: The old profile, for its source text.
+        new: The new profile.
+        story: The step, explained.
+        width: Columns of the terminal.
+        codes: What the compiler made of the hunks, where that is to be shown.
+    """
+    blocks: list[RenderableType] = []
+    hidden = 0
+    for place, chapter in enumerate(story.chapters):
+        if place < _HUNKS or chapter.ties:
+            code = machine_lines(codes, chapter.hunk.id)
+            blocks += [_hunk(old, new, story, chapter, width), *code, Text()]
+        else:
+            hidden += 1
+    if hidden:
+        silent = silence(story.attribution, hidden)
+        blocks.append(Text(f"{more(hidden, 'hunk')}: {silent}; --format json has all.", style=DIM))
+        blocks.append(Text())
+    blocks += _beyond_hunks(story)
+    if story.quiet:
+        blocks.append(Text(quiet_words(story.quiet), style=DIM))
+    blocks += [Text(clean(word), style=WARN) for word in story.attribution.words]
+    while blocks and isinstance(blocks[-1], Text) and not blocks[-1].plain:
+        blocks.pop()
+    return [section("What changed, and what it is linked to", Group(*blocks))] if blocks else []
+
+
+def verdicts_view(story: Story) -> list[RenderableType]:
+    """Sections of what is judged: occupancy's causes, predictions, what was learned of them."""
+    out: list[RenderableType] = []
+    if story.occupancy:
+        lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
+        if lines:
+            out.append(section("Theoretical occupancy, by cause", Group(*lines)))
+    if story.expectations:
+        out.append(section("Predicted and measured", _expectations(story)))
+    if any(judgement.learned for judgement in story.expectations):
+        out.append(section("Learned", _learned(story)))
+    return out
+
+
+def quiet_words(hunks: Sequence[Hunk]) -> str:
+    """``No change of code: 1 comment hunk, 2 renamed hunks``, by kind."""
+    kinds = [hunk.kind for hunk in hunks]
+    parts = []
+    for kind in dict.fromkeys(kinds):
+        number = kinds.count(kind)
+        parts.append(several(number, f"{kind} hunk"))
+    return f"No change of code: {', '.join(parts)}."
+
+
+def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int) -> RenderableType:
+    hunk = chapter.hunk
+    named = len(old.sources) > 1 or len(new.sources) > 1
+    head = hunk_head(chapter, (hunk.new_file or hunk.old_file) if named else "", width)
+    wide = width >= BESIDE
+    code_width = width - _NUMBERS if wide else width
+    code = Group(
+        *_code(old, hunk.old_file, hunk.old, "-", code_width),
+        *_code(new, hunk.new_file, hunk.new, "+", code_width),
+    )
+    numbers = _linked(chapter, silence(story.attribution))
+    left_out = _left_out(chapter.left_out)
+    if not wide:
+        return Group(head, code, numbers, *left_out)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=code_width, no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_row(code, numbers)
+    return Group(head, table, *left_out)
+
+
+def hunk_head(chapter: Chapter, file: str, width: int) -> Text:
+    """A hunk's number, its lines, and as many of the names that it changes as there is room for."""
+    hunk = chapter.hunk
+    head = Text(f"Hunk {hunk.id}", style="bold")
+    place = f"  {clean(file)}" if file else ""
+    head.append(f"{place}  {lines_changed(hunk.old, hunk.new)}", style="not bold dim")
+    if hunk.kind == "moved":
+        head.append("  moved", style="not bold cyan")
+    names = [clean(name) for name in chapter.symbols[:_NAMES]]
+    more_names = len(chapter.symbols) > len(names)
+    while names:
+        said = f"  changes {', '.join(names)}{' …' * more_names}"
+        if head.cell_len + cell_len(said) <= width:
+            return head.append(said, style="not bold magenta")
+        names, more_names = names[:-1], True
+    return head
+
+
+def code_rows(
+    profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int
+) -> list[Text]:
+    """Lines of one side with their numbers; none where the profile holds no text of the file."""
+    text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
+    every = text.replace("\r\n", "\n").split("\n") if text else []
+    style = BAD if mark == "-" else GOOD
+    out = []
+    shown = range(lines[0], min(lines[1], len(every)) + 1)
+    for number in shown:
+        line = clean(every[number - 1][: 4 * width])
+        row = Text(f"{number:>5} ", style=DIM, no_wrap=True, overflow="ellipsis")
+        row.append(f"{mark} {line}", style=f"not dim {style}")
+        row.truncate(width, overflow="ellipsis")
+        out.append(row)
+    return out
+
+
+def _code(profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int) -> list[Text]:
+    """The first lines of a hunk on one side, and how many there are besides."""
+    first, last = lines
+    out = code_rows(profile, path, (first, min(last, first + _CODE_LINES - 1)), mark, width)
+    hidden = last - first + 1 - len(out)
+    if hidden > 0 and out:
+        out.append(Text(f"      {mark} … {more(hidden, 'line')}", style=DIM))
+    return out
+
+
+def _tie(tie: Tie) -> list[Text]:
+    """Time and counters of one link."""
+    rows: list[Text] = []
+    if tie.time is not None:
+        part = tie.time
+        row = Text(f"    {_TIME:<26}", style=DIM)
+        error = max(part.high_s - part.delta_s, part.delta_s - part.low_s)
+        style = GOOD if part.delta_s < 0 else BAD
+        row.append(f"{signed(part.delta_s, 's'):>10}", style=f"not dim {style}")
+        rows.append(row.append(f" ±{quantity(error, 's')}", style=DIM))
+        for stall in tie.stalls:
+            title = f"      {clean(catalog()[stall.stall].title, 24):<24}"
+            rows.append(Text(f"{title}{signed(stall.delta_s, 's'):>10}", style=DIM))
+    return rows + [_counter(fact) for fact in tie.facts]
+
+
+def _counter(fact: Fact) -> Text:
+    split, part = fact.split, fact.part
+    row = Text(f"    {clean(catalog()[split.id].title, 26):<26}")
+    style = "" if fact.good is None else GOOD if fact.good else BAD
+    row.append(f"{signed(part.delta, split.unit):>10}", style=style)
+    share = fact.of_change
+    if share is not None:
+        row.append("  all of it" if share == 1 else f"  {100 * share:.0f}% of it", style=DIM)
+    return row
+
+
+def _linked(chapter: Chapter, silent: str) -> RenderableType:
+    """What one hunk is linked to: its own lines first, then symbol by symbol."""
+    lines: list[RenderableType] = []
+    for tie in chapter.ties:
+        own = tie.link == "hunk"
+        title = "on its own lines" if own else f"linked by {clean(listed(tie.symbols))}"
+        lines += [Text(f"  {title}", style="" if own else "magenta"), *_tie(tie)]
+    return Group(*(lines or [Text(f"  {silent}", style=DIM)]))
+
+
+def _left_out(left: LeftOut) -> list[Text]:
+    return [Text(f"  {left.words}", style=DIM)] if left.words else []
+
+
+def _beyond_hunks(story: Story) -> list[RenderableType]:
+    """Links of no hunk: launches, and what nothing explains."""
+    lines: list[RenderableType] = []
+    for match in story.attribution.launches:
+        if match.changes:
+            lines.append(Text(f"Launch of {clean(match.new, 60)}: {', '.join(match.changes)}"))
+        elif match.how in ("added", "removed"):
+            lines.append(Text(f"Launch {match.how}: {clean(match.new or match.old, 60)}"))
+    for tie in story.rest.ties:
+        if tie.link == "launch":
+            title, note = "Linked to the launch", f"  of {clean(tie.symbol)}" if tie.symbol else ""
+        elif tie.link == "symbol":
+            title, note = f"Shared by {tie.together}", f"  linked by {clean(listed(tie.symbols))}"
+        elif tie.link == "unknown":
+            title, note = "Source unknown", f"  {clean(tie.places)}"
+        else:
+            title, note = "Elsewhere", f"  ({tie.elsewhere})"
+        head = Text(title, style="bold")
+        lines += [head.append(note, style="not bold dim"), *_tie(tie), Text()]
+    small = _left_out(story.rest.left_out)
+    return [*lines, *small, Text()] if story.rest.ties and small else lines
+
+
+def _occupancy(kernel: str, causes: dict[str, float]) -> Text:
+    parts = [f"{name} {signed(value)} points" for name, value in causes.items() if value]
+    return Text(f"{clean(kernel, 40)}: {', '.join(parts) or 'no cause alone'}")
+
+
+def _expectations(story: Story) -> RenderableType:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=34)
+    for _ in range(3):
+        table.add_column(overflow="fold")
+    for judgement in story.expectations:
+        title = _counter_title(judgement.counter)
+        verdict = Text(judgement.verdict, style=_VERDICT[judgement.verdict])
+        observed = Text(clean(judgement.observed))
+        table.add_row(Text(clean(title)), Text(clean(judgement.expected)), observed, verdict)
+    return table
+
+
+def _learned(story: Story) -> RenderableType:
+    """What the author wrote of a prediction after it was measured."""
+    return Group(
+        *(
+            Text(f"{clean(_counter_title(judgement.counter))}: {clean(judgement.learned)}")
+            for judgement in story.expectations
+            if judgement.learned
+        )
+    )
+
+
+def _counter_title(counter: str) -> str:
+    return catalog()[counter].title if counter in catalog() else counter
+
+
+# --- machine code ---
+
+_CLASSES = 8  # of one hunk
+_STAND_INS = 4
+#: A class's part of the hunk's time that is worth a number.
+_LEAST_TIME = 0.01
+
+
+def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
+    """Lines for one hunk; none where it has no machine code."""
+    several = len({one.code.kernel for one in codes}) > 1
+    out: list[Text] = []
+    for one in codes:
+        if one.hunk == hunk:
+            out += _machine(one.code, one.code.kernel if several else "")
+    return out
+
+
+def _machine(code: MachineDiff, kernel: str) -> list[Text]:
+    old, new = code.old, code.new
+    title = f"  machine code{' of ' + clean(kernel, 40) if kernel else ''}: "
+    out = [
+        Text(title, style="cyan").append(
+            f"{old.instructions:,} → {new.instructions:,} instructions, "
+            f"{old.live} → {new.live} registers live",
+            style="not cyan",
+        )
+    ]
+    stand_ins = [f"{one.old} → {one.new} ({one.rows:,}×)" for one in code.replaced[:_STAND_INS]]
+    out += [Text(f"    {words}") for words in stand_ins]
+    telling = [one for one in code.classes if one.old != one.new]
+    if telling:
+        heads = "instructions × issues", "to blame for"
+        out.append(Text(f"    {'':<17}{heads[0]:<32}  {heads[1]}", style=DIM))
+    least = _LEAST_TIME * max(old.seconds, new.seconds)
+    out += [_class(one, least) for one in telling[:_CLASSES]]
+    if len(telling) > _CLASSES:
+        out.append(Text(f"    {more(len(telling) - _CLASSES, 'opcode')}", style=DIM))
+    return out
+
+
+def _class(one: CodeClass, least: float) -> Text:
+    row = Text(f"    {clean(one.name, 16):<17}")
+    row.append(f"{_side(one.old)} → {_side(one.new)}")
+    if max(one.old[2], one.new[2]) >= least > 0:
+        row.append(f"   {_seconds(one.old[2])} → {_seconds(one.new[2])}", style=DIM)
+    return row
+
+
+def _side(side: tuple[int, Number, float]) -> str:
+    return f"{side[0]:>4,} × {_count(side[1]):>7}" if side[0] else f"{'—':>14}"
+
+
+def _count(value: Number) -> str:
+    return quantity(value, "inst").split(" inst")[0]
+
+
+def _seconds(value: float) -> str:
+    return quantity(value, "s") if value else "0"
+
+
+# --- a program's kernel ---
+
+#: Counters that are named of a kernel, besides the strip's.
+_COUNTERS = 6
+
+
+def step_view(step: KernelStep, difference: ProgramDifference, *, width: int) -> RenderableType:
+    """What became of a kernel: its time in the program, the sentence, counters, lines.
+
+    Args:
+        step: As `analysis.program.steps` gives it.
+        difference: Of the two programs.
+        width: Columns of the terminal.
+    """
+    before, after = difference.seconds(step.row)
+    head = Text("\n" + clean(step.row.name, 60), style=HEAD)
+    told = f"  {quantity(before, 's')} → {quantity(after, 's')} of the program"
+    launches = list(dict.fromkeys(round(x) for x in difference.launches(step.row)))
+    told += f", {' → '.join(map(count, launches))} launches"
+    head.append(told, style="not bold")
+    parts: list[RenderableType] = [head]
+    if step.comparison is None or step.story is None:
+        return Group(*parts, Text(clean(step.silence), style=DIM))
+    assert step.old is not None and step.new is not None  # with a comparison both are there
+    parts += notes_block([*step.comparison.reasons, *step.comparison.warnings])
+    parts.append(_step_launch(step.comparison))
+    if as_fast(step.comparison):
+        return Group(*parts)
+    parts += words_view(step.story)
+    parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
+    parts += hunks_view(step.old, step.new, step.story, width=width)
+    name = step.row.name.partition(" ")[0]
+    labels = (
+        f"@{difference.old.name}::{name} @{difference.new.name}::{step.row.name.split(' ')[-1]}"
+    )
+    parts.append(Text(f"\n  all of it: workbench diff {labels}", style=DIM))
+    return Group(*parts)
+
+
+def _step_launch(comparison: Comparison) -> Text:
+    speed = comparison.speed
+    if speed is None:
+        return Text("no duration on both sides", style=DIM)
+    ratio = factor(max(speed.speedup, 1 / speed.speedup))
+    word = f"{ratio} {'faster' if speed.speedup >= 1 else 'slower'}" if speed.moved else "as fast"
+    text = Text(f"a launch: {word}")
+    return text.append(
+        f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')} under the profiler",
+        style=DIM,
+    )
+
+
+def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
+    """The counters to read first, as `diff` of two versions has them."""
+    table = grid("l", "r", "r", "l")
+    for delta in telling(comparison, story, Scale(old, comparison), _COUNTERS):
+        table.add_row(
+            f"  {delta.title}",
+            quantity(delta.old, delta.unit),
+            quantity(delta.new, delta.unit),
+            " ".join(change_of(delta)),
+        )
+    return table

@@ -6,20 +6,43 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
+from workbench.analysis import stalls
 from workbench.analysis.aggregate import weights_of
-from workbench.analysis.headroom import panel_of_launch
+from workbench.analysis.headroom import (
+    Panel,
+    Way,
+    line_at,
+    panel_of_launch,
+    statement_at,
+    waited_most,
+)
 from workbench.analysis.launches.titles import titles
 from workbench.analysis.remarks import remarks
+from workbench.analysis.stalls import HotLine, sampled_lines, stall_words
 from workbench.analysis.timing import speed_beside
-from workbench.counters import NEVER_EMULATED, Missing, catalog, read, read_all
-from workbench.model import Launch, Profile, Timing
-from workbench.units import count, quantity, several
+from workbench.counters import (
+    NEVER_EMULATED,
+    Missing,
+    Reading,
+    catalog,
+    line_metric,
+    read,
+    read_all,
+)
+from workbench.gpus import chip_for
+from workbench.model import Device, Launch, LineKey, Number, Profile, Rule, Timing, line_counters
+from workbench.units import count, factor, quantity, several
 from workbench.views.terminal.console import (
     DIM,
+    GOOD,
     HEAD,
+    WARN,
     WIDE,
+    bar,
     clean,
     columns,
     grid,
@@ -28,18 +51,6 @@ from workbench.views.terminal.console import (
     section,
     shape,
     with_unit,
-)
-from workbench.views.terminal.headroom import headroom
-from workbench.views.terminal.lines import hot_lines, rules
-from workbench.views.terminal.sections import (
-    Readings,
-    memory,
-    occupancy,
-    scheduler,
-    speed_of_light,
-    stall_bars,
-    text_of,
-    value_of,
 )
 
 #: What the table of launches says of each.
@@ -244,3 +255,413 @@ def _kind(reading: Missing) -> str:
     if "without a number" in reading.reason:
         return "no number"
     return "unknown"
+
+
+# --- sections ---
+
+Readings = dict[str, Reading | Missing]
+
+_SPEED = (
+    ("Compute", "sm_throughput"),
+    ("Memory", "memory_throughput"),
+    ("  L1 and shared", "l1_throughput"),
+    ("  L2", "l2_throughput"),
+    ("  DRAM", "dram_throughput"),
+)
+_LIMITS = (
+    ("registers", "occupancy_limit_registers"),
+    ("shared memory", "occupancy_limit_shared"),
+    ("warps", "occupancy_limit_warps"),
+    ("block slots", "occupancy_limit_blocks"),
+    ("barriers", "occupancy_limit_barriers"),
+)
+#: Stall reasons under this share of the warp time are noise on a bar chart.
+_SMALL = 0.01
+_TOP_STALLS = 6
+
+
+def value_of(readings: Readings, counter: str) -> Number | None:
+    """A counter's value, or None where it is missing."""
+    reading = readings[counter]
+    return None if isinstance(reading, Missing) else reading.value
+
+
+def text_of(readings: Readings, counter: str) -> str:
+    """A counter's value, formatted; a dash where it is missing."""
+    reading = readings[counter]
+    if isinstance(reading, Missing):
+        return quantity(None)
+    return quantity(reading.value, reading.unit)
+
+
+def _color(share: float) -> str:
+    return "green" if share >= 0.8 else "yellow" if share >= 0.4 else "blue"
+
+
+def speed_of_light(readings: Readings, width: int) -> RenderableType | None:
+    """Throughputs as bars: which unit is busiest, and how close it is to what it can do."""
+    known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
+    if not known:
+        return None
+    cells = max(10, min(40, width - 36))
+    table = grid("l", "r", "l")
+    for title, value in known:
+        share = float(value) / 100.0
+        gauge = Text(bar(share, cells), style=_color(share))
+        gauge.append("·" * (cells - len(gauge.plain)), style=DIM)
+        table.add_row(title, quantity(value, "%"), gauge)
+    return section("Speed of light", table, "share of what the chip can sustain")
+
+
+def memory(readings: Readings, device: Device) -> RenderableType | None:
+    """How accesses use sectors, banks and caches."""
+    table = grid("l", "r", "f")
+    for kind in ("load", "store"):
+        if value_of(readings, f"global_{kind}s") == 0:
+            continue
+        per = value_of(readings, f"global_{kind}_sectors_per_request")
+        used = value_of(readings, f"global_{kind}_efficiency")
+        if per is None and used is None:
+            continue
+        note = f"{quantity(used, '%')} of bytes used" if used is not None else ""
+        table.add_row(f"Global {kind}s", quantity(per), _note("sectors per request", note))
+    _excess(table, readings, "Global sectors", "global_sectors")
+    _excess(table, readings, "Shared wavefronts", "shared_wavefronts")
+    ways = value_of(readings, "shared_conflict_ways")
+    if ways is not None:
+        table.add_row("  to the ideal", quantity(ways), _note("1: no bank conflict"))
+    if value_of(readings, "shared_bank_conflicts"):
+        loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
+        conflicts = text_of(readings, "shared_bank_conflicts")
+        table.add_row("Bank conflicts", conflicts, _note(f"loads {loads}, stores {stores}"))
+    for title, counter in (("L1 hit rate", "l1_hit_rate"), ("L2 hit rate", "l2_hit_rate")):
+        if value_of(readings, counter) is not None:
+            table.add_row(title, text_of(readings, counter), "")
+    _dram(table, readings, device)
+    local = [value_of(readings, name) for name in ("local_loads", "local_stores")]
+    if any(local):
+        both = quantity(sum(value or 0 for value in local))
+        spilled = value_of(readings, "spill_instructions")
+        note = f"{quantity(spilled)} of them spills" if spilled is not None else ""
+        table.add_row("Local accesses", both, _note("instructions", note))
+    return section("Memory", table) if table.row_count else None
+
+
+def _note(*parts: str) -> Text:
+    return Text(", ".join(part for part in parts if part), style=DIM)
+
+
+def _excess(table: Table, readings: Readings, title: str, counter: str) -> None:
+    total = value_of(readings, counter)
+    excess = value_of(readings, f"{counter}_excess")
+    if not total:
+        return
+    note = "none in excess"
+    if excess is None:
+        note = ""
+    elif excess:
+        note = f"{quantity(excess)} in excess ({quantity(100.0 * excess / total, '%')})"
+    table.add_row(title, quantity(total), _note(note))
+
+
+def _dram(table: Table, readings: Readings, device: Device) -> None:
+    rate = value_of(readings, "dram_bandwidth")
+    if rate is None:
+        return
+    chip = chip_for(device)
+    peak = chip.memory_bandwidth if chip else 0.0
+    parts = [f"of {quantity(peak, 'byte/s')}"] if peak else []
+    if value_of(readings, "dram_read_bytes") is not None:
+        parts.append(f"{text_of(readings, 'dram_read_bytes')} read")
+    if value_of(readings, "dram_write_bytes") is not None:
+        parts.append(f"{text_of(readings, 'dram_write_bytes')} written")
+    table.add_row("DRAM", quantity(rate, "byte/s"), _note(*parts))
+
+
+def occupancy(readings: Readings) -> RenderableType | None:
+    """Warps on an SM, what limits them, and what a block takes."""
+    table = grid("l", "r", "f")
+    limits = {name: v for name, c in _LIMITS if (v := value_of(readings, c)) is not None}
+    if value_of(readings, "theoretical_occupancy") is not None:
+        note = Text(style=DIM)
+        if limits:
+            least = min(limits.values())
+            by = [name for name, value in limits.items() if value == least]
+            plural = "s" if least != 1 else ""
+            note.append(f"{quantity(least)} block{plural}/SM, by {', '.join(by)}")
+        table.add_row("Theoretical", text_of(readings, "theoretical_occupancy"), note)
+    if value_of(readings, "achieved_occupancy") is not None:
+        warps = value_of(readings, "warps_per_sm")
+        note = _note(f"{quantity(warps)} warps/SM" if warps is not None else "")
+        table.add_row("Achieved", text_of(readings, "achieved_occupancy"), note)
+    if value_of(readings, "registers") is not None:
+        table.add_row("Registers", text_of(readings, "registers"), _note("per thread"))
+    static, dynamic = (value_of(readings, f"{kind}_shared") for kind in ("static", "dynamic"))
+    if static or dynamic:
+        both = quantity((static or 0) + (dynamic or 0), "byte")
+        note = _note(
+            f"per block, {quantity(dynamic, 'byte')} of it dynamic" if dynamic else "per block"
+        )
+        table.add_row("Shared memory", both, note)
+    if value_of(readings, "waves") is not None:
+        idle = value_of(readings, "tail_idle")
+        note = _note(f"{quantity(idle, '%')} of block slots idle" if idle is not None else "")
+        table.add_row("Waves", text_of(readings, "waves"), note)
+    return section("Occupancy", table) if table.row_count else None
+
+
+def scheduler(readings: Readings) -> RenderableType | None:
+    """Issue slots and the busiest pipes."""
+    table = grid("l", "r", "f")
+    if value_of(readings, "issue_active") is not None:
+        eligible = value_of(readings, "eligible_warps")
+        note = _note(f"{quantity(eligible)} warps ready on average" if eligible is not None else "")
+        table.add_row("Issue slots busy", text_of(readings, "issue_active"), note)
+    pipes = [
+        (title, value)
+        for title, counter in (
+            ("FMA", "fma_utilization"),
+            ("ALU", "alu_utilization"),
+            ("LSU", "lsu_utilization"),
+            ("tensor", "tensor_utilization"),
+            ("FP64", "fp64_utilization"),
+            ("XU", "xu_utilization"),
+        )
+        if (value := value_of(readings, counter)) is not None
+    ]
+    pipes.sort(key=lambda pipe: -pipe[1])
+    if pipes:
+        (name, busiest), *others = pipes
+        rest = ", ".join(f"{title} {quantity(value, '%')}" for title, value in others[:3] if value)
+        table.add_row(
+            f"{name[:1].upper()}{name[1:]} pipe busy", quantity(busiest, "%"), _note(rest)
+        )
+    if value_of(readings, "ipc") is not None:
+        table.add_row("Instructions", text_of(readings, "ipc"), _note("per cycle and SM"))
+    lanes = value_of(readings, "lanes_per_instruction")
+    if lanes is not None and lanes < 31.95:
+        table.add_row("Active lanes", quantity(lanes), _note("of 32, on average"))
+    return section("Scheduler and pipes", table) if table.row_count else None
+
+
+def stall_bars(launch: Launch, width: int) -> RenderableType | None:
+    """Where warps spent their time, largest first."""
+    found = stalls.breakdown(launch)
+    if not found.shares:
+        return None
+    shown = [share for share in found.shares if share.share >= _SMALL][:_TOP_STALLS]
+    timed = any(share.cycles is not None for share in shown)
+    cells = max(8, min(28, width - 52))
+    table = grid("l", "r", *("r" if timed else ""), "l")
+    for share in shown:
+        gauge = Text(bar(share.share, cells), style="red" if share.stalled else "green")
+        cycles = [quantity(share.cycles)] if timed else []
+        table.add_row(share.state.title, quantity(100.0 * share.share, "%"), *cycles, gauge)
+    rest = 1.0 - sum(share.share for share in shown)
+    if rest >= 0.0005:
+        table.add_row(Text("others", style=DIM), quantity(100.0 * rest, "%"))
+    source = f"{quantity(found.samples)} samples" if found.source == "samples" else "cycle counts"
+    note = f"share of time ({source})" + (", cycles/inst" if timed else "")
+    return section("Warp states", table, note)
+
+
+# --- lines and rules ---
+
+#: Line counters shown beside the code: (catalog id, ideal, word).
+_COUNTERS = (
+    ("shared_wavefronts", "shared_wavefronts_ideal", "wavefronts"),
+    ("global_sectors", "global_sectors_ideal", "sectors"),
+    ("instructions", "", "instructions"),
+)
+_MAX_RULES = 5
+#: From this width on, counters fit beside the code instead of below it.
+_BESIDE = 150
+_TELLING = ("optimization", "warning")
+
+
+def hot_lines(profile: Profile, launch: Launch, width: int, limit: int) -> list[RenderableType]:
+    """The lines with most warp samples, their largest stall, their text and counters."""
+    hot = [line for line in sampled_lines(launch) if line.telling][:limit]
+    if not hot:
+        return _without_samples(profile, launch, limit)
+    counters = line_counters(launch)
+    many = len({index for index in launch.instructions.file if index >= 0}) > 1
+    wide = width >= _BESIDE
+    table = grid("r", "r", "l", "f", *("l" if wide else ""))
+    table.expand = True
+    header = ["line", "time", "largest stall", "source", *(["counters"] if wide else [])]
+    table.add_row(*(Text(each, style=DIM) for each in header))
+    for line in hot:
+        note = _line_note(launch, counters[line.key])
+        code = _code(profile, line.key)
+        cells: list[RenderableType] = [
+            _place(profile, line.key, many),
+            quantity(100.0 * line.share, "%"),
+            _largest_stall(line),
+        ]
+        code.no_wrap, code.overflow = True, "ellipsis"
+        if wide:
+            table.add_row(*cells, code, Text(note, style=DIM))
+        else:
+            below = Text(note, style=DIM, no_wrap=True, overflow="ellipsis")
+            table.add_row(*cells, Group(code, below) if note else code)
+    index = hot[0].key[0]
+    name = profile.sources[index].path if index >= 0 and not many else ""
+    return [section("Hot lines", table, clean(name))]
+
+
+def _without_samples(profile: Profile, launch: Launch, limit: int) -> list[RenderableType]:
+    """Lines by instructions where nothing was sampled (the emulator, some reports)."""
+    name = line_metric(launch, catalog()["instructions"])
+    if name is None:
+        return []
+    counters = {key: own for key, own in line_counters(launch).items() if key[1] > 0}
+    many = len({index for index, _ in counters if index >= 0}) > 1
+    order = sorted(counters, key=lambda key: -counters[key].get(name, 0))
+    table = grid("r", "r", "f")
+    for key in order[:limit]:
+        code = _code(profile, key)
+        note = Text(_line_note(launch, counters[key]), style=DIM)
+        place = _place(profile, key, many)
+        table.add_row(place, quantity(counters[key].get(name, 0)), Group(code, note))
+    return [section("Lines", table, "by instructions executed")] if order else []
+
+
+def _place(profile: Profile, key: tuple[int, int], many: bool) -> str:
+    """``44``, or ``kernel.cuh:44`` where the launch has code from several files."""
+    index, line = key
+    if not many or index < 0:
+        return str(line)
+    return f"{clean(profile.sources[index].path.rpartition('/')[2], 18)}:{line}"
+
+
+def _code(profile: Profile, key: tuple[int, int]) -> Text:
+    index, line = key
+    text = profile.sources[index].text if 0 <= index < len(profile.sources) else None
+    if text is None:
+        return Text("(the report holds no source)", style=DIM)
+    rows = text.splitlines()
+    return Text(clean(rows[line - 1], 400).strip() if 0 < line <= len(rows) else "")
+
+
+def _largest_stall(line: HotLine) -> Text:
+    if not line.stalls:
+        return Text("")
+    state, share = line.stalls[0]
+    return Text(f"{state.title} {quantity(100.0 * share, '%')}")
+
+
+def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
+    parts = []
+    for counter, ideal, word in _COUNTERS:
+        name = line_metric(launch, catalog()[counter])
+        value = counters.get(name, 0) if name else 0
+        if not value:
+            continue
+        text = f"{quantity(value)} {word}"
+        least_name = line_metric(launch, catalog()[ideal]) if ideal else None
+        least = counters.get(least_name, 0) if least_name else 0
+        if least and value > least:
+            text += f" ({quantity(value / least)}× ideal)"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+# --- rules -----------------------------------------------------------------------
+
+
+def rules(launch: Launch, everything: bool) -> list[RenderableType]:
+    """Ncu's findings, those with the largest estimated speed-up first."""
+    found = [
+        rule for rule in launch.rules if everything or rule.kind in ("optimization", "warning")
+    ]
+    if not found:
+        return []
+    # A global estimate speaks of the launch, a local one of a part of it only.
+    found.sort(key=lambda rule: (rule.scope == "local", -(rule.speedup or 0.0)))
+    shown = found if everything else found[:_MAX_RULES]
+    body: list[RenderableType] = []
+    for rule in shown:
+        body += _rule(rule, everything)
+    note = "speed-ups are ncu's estimates"
+    if len(shown) < len(found):
+        note += f"; --all shows {len(found) - len(shown)} more"
+    return [section("What ncu's rules say", Group(*body), note)]
+
+
+def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
+    head = Text()
+    if rule.speedup:
+        # A local estimate speaks of one unit's work and not of the launch's duration.
+        scope = " of this part" if rule.scope == "local" else ""
+        head.append(f"{quantity(rule.speedup, '%')}{scope}  ", style=GOOD)
+    style = HEAD if rule.kind in _TELLING else ""
+    head.append(clean(rule.title or rule.name), style=style)
+    if rule.kind in ("warning", "error"):
+        head.append(f"  {rule.kind}", style=WARN)
+    message = clean(rule.message.replace("\n", " "))
+    text = Text(message, style=DIM)
+    if not everything:
+        text = Text(_first_sentences(message), style=DIM)
+    return [head, Padding(text, (0, 0, 0, 2))]
+
+
+def _first_sentences(text: str, limit: int = 240) -> str:
+    """Whole sentences up to about `limit` characters: rules go on for paragraphs."""
+    if len(text) <= limit:
+        return text
+    end = text.rfind(". ", 0, limit)
+    return text[: end + 1] if end > 60 else text[:limit].rsplit(" ", 1)[0] + " …"
+
+
+# --- limit ---
+
+#: Ways that are shown where not all are wanted.
+_WAYS = 3
+
+
+def headroom(profile: Profile, panel: Panel | None, everything: bool) -> list[RenderableType]:
+    """The panel; [] where nothing is known.
+
+    Args:
+        profile: Holds the lines' text.
+        panel: What was found of it.
+        everything: All ways instead of the first three.
+    """
+    if panel is None or panel.limit is None:
+        return []
+    body: list[RenderableType] = []
+    if panel.hot is not None:
+        stall = waited_most(panel.hot)
+        waits = ""
+        if stall is not None:
+            part = quantity(100.0 * stall[1], "%")
+            waits = f", {part} of them in {stall_words(stall[0].id)}"
+        hot = Text(f"hottest line  {_line_place(profile, panel.hot.key)}: ")
+        hot.append(f"{quantity(100.0 * panel.hot.share, '%')} of the samples{waits}")
+        body += [hot, *_hot_code(profile, panel.hot.key)]
+    table = grid("l", "f")
+    for way in panel.ways if everything else panel.ways[:_WAYS]:
+        table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), _way(profile, way))
+    if table.row_count:
+        body += [Text("to try, each with an upper bound of its speed-up"), table]
+    return [section(f"Now limited by {clean(panel.limit.words)}", Group(*body))]
+
+
+def _way(profile: Profile, way: Way) -> RenderableType:
+    text = Text(clean(way.words))
+    if way.line is not None:
+        text.append(f" ({_line_place(profile, way.line)})", style=DIM)
+    return Group(text, Text(clean(way.because), style=DIM))
+
+
+def _line_place(profile: Profile, key: LineKey) -> str:
+    path, _ = line_at(profile, key)
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return clean(f"line {key[1]} of {name}" if name else f"line {key[1]}")
+
+
+def _hot_code(profile: Profile, key: LineKey) -> list[RenderableType]:
+    text = statement_at(profile, key)
+    code = Text(clean(text), no_wrap=True, overflow="ellipsis")
+    return [Padding(code, (0, 0, 0, 2))] if text else []
