@@ -86,7 +86,7 @@ KINDS: dict[str, Callable[[Path, Path], object]] = {
 
 
 def act(line: str, root: Path) -> object:
-    from workbench.engines.host.workspace import workspace
+    from workbench.engines.host.client import workspace
 
     try:
         if line == "save":

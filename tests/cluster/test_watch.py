@@ -16,8 +16,8 @@ from tests.engines.stand_ins import Cli
 from workbench.cluster import Element, Phase, Queue, Slot
 from workbench.cluster import dispatch as files
 from workbench.cluster.dispatch import Dispatch, Fault, JobOrder, PieceOutcome
-from workbench.cluster.settings import SlurmSettings, read_settings
-from workbench.cluster.watch import Watch
+from workbench.cluster.fleet import Watch
+from workbench.cluster.slurm import SlurmSettings, read_settings
 from workbench.engines import RunOptions
 from workbench.errors import MissingError, UsageError
 from workbench.model import Timing

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.factories import make_profile
-from workbench.engines.ncu.assemble import fold_repeats, metric_notices, own_sources
+from workbench.engines.ncu.report import fold_repeats, metric_notices, own_sources
 from workbench.errors import DataError
 from workbench.model import InstructionTable, Launch, Metric, Profile, SourceFile
 

@@ -11,9 +11,8 @@ import pytest
 from tests.engines.stand_ins import experiment_on
 from workbench.engines import Subject
 from workbench.engines.gpu.bench import Benches
-from workbench.engines.host.batch import Ending, run_batch
-from workbench.engines.host.client import describe, run_jobs
-from workbench.engines.host.feed import Feed
+from workbench.engines.host.client import Feed, describe, run_jobs
+from workbench.engines.host.crew import Ending, run_batch
 from workbench.engines.host.job import Job, TimeOptions
 from workbench.engines.host.presence import Where
 from workbench.errors import KernelError, MissingError, WorkbenchError
@@ -39,7 +38,7 @@ class Told:
             self.workers.append(len(jobs))
             return run_jobs(project, jobs, *args, **kwargs)
 
-        monkeypatch.setattr("workbench.engines.host.batch.run_jobs", counted)
+        monkeypatch.setattr("workbench.engines.host.crew.run_jobs", counted)
 
     def __call__(self, place: int, ending: Ending) -> None:
         assert place not in self.endings, "told twice"

@@ -8,8 +8,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from workbench.engines.gpu import conditions
-from workbench.engines.gpu.conditions import Conditions, judge
+from workbench.engines.gpu import stopwatch
+from workbench.engines.gpu.stopwatch import Conditions, judge
 from workbench.model import DeviceState
 
 _HEAT = 0x20
@@ -66,7 +66,7 @@ def chip(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Chip]]:
         made = Chip(looks)
         monkeypatch.setitem(sys.modules, "pynvml", made)
         clock = SimpleNamespace(perf_counter=made.perf_counter, sleep=made.sleep)
-        monkeypatch.setattr(conditions, "time", clock)
+        monkeypatch.setattr(stopwatch, "time", clock)
         return made
 
     yield make

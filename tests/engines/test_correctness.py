@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engines.host.correctness import compare
-from workbench.engines.host.elements import poison_byte, unwritten
+from workbench.engines.host.buffers import compare, poison_byte, unwritten
 
 RNG = np.random.default_rng(7)
 
@@ -213,7 +212,7 @@ def test_pieces_say_what_the_whole_says(
         else:
             got[place % size] += fault
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.engines.host.correctness._PIECE", piece)
+        patch.setattr("workbench.engines.host.buffers._PIECE", piece)
         parts = compare({"y": got}, want, 1e-5)
     whole = compare({"y": got}, want, 1e-5)
     if whole.error is None:

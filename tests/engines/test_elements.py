@@ -9,9 +9,15 @@ from tests.study_maker import Maker
 from workbench.compile import compilers
 from workbench.engines import RunOptions, Subject
 from workbench.engines.emulated.engine import EmulatorEngine
-from workbench.engines.host.correctness import compare
-from workbench.engines.host.elements import dtype_of, interface_type, is_float, name_of, poison_byte
-from workbench.engines.host.filling import unit
+from workbench.engines.host.buffers import (
+    compare,
+    dtype_of,
+    interface_type,
+    is_float,
+    name_of,
+    poison_byte,
+    unit,
+)
 from workbench.errors import UsageError
 from workbench.study.launches import ResolvedFill
 

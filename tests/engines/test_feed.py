@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from workbench.engines.host import client
-from workbench.engines.host.feed import Feed
+from workbench.engines.host.client import Feed
 from workbench.engines.host.job import Executable, Job, read_orders
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished

@@ -16,10 +16,10 @@ import pytest
 
 from tests.engines.stand_ins import experiment_on
 from workbench.engines import ProfileOptions, Subject
-from workbench.engines.ncu import raw as rawreport
-from workbench.engines.ncu.assemble import library_notices
+from workbench.engines.ncu import report as rawreport
 from workbench.engines.ncu.collection import Collection
-from workbench.engines.ncu.command import Command
+from workbench.engines.ncu.engine import Command
+from workbench.engines.ncu.report import library_notices
 from workbench.errors import (
     CountersDeniedError,
     DataError,
@@ -264,7 +264,7 @@ def test_a_launchers_options_are_not_kept() -> None:
 def neutral_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the stand-in's report, which was captured below /tmp/wb, came from elsewhere."""
     monkeypatch.setattr(
-        "workbench.engines.ncu.command.machine_words",
+        "workbench.engines.ncu.engine.machine_words",
         lambda root: tuple(w for w in rawreport.machine_words(root) if w != "/tmp/"),
     )
 
@@ -313,7 +313,7 @@ def test_a_report_that_names_a_folder_of_the_user_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The stand-in's report was captured below /tmp/wb.
-    monkeypatch.setattr("workbench.engines.ncu.command.machine_words", lambda root: ("/tmp/wb",))
+    monkeypatch.setattr("workbench.engines.ncu.engine.machine_words", lambda root: ("/tmp/wb",))
     made, _ = profile()
     (notice,) = [n for n in made.notices if n.code == "raw-not-kept"]
     assert "it names /tmp/wb" in notice.message

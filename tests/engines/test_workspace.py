@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engines.host import workspace as module
-from workbench.engines.host.workspace import folder_for, workspace
+from workbench.engines.host import client as module
+from workbench.engines.host.client import folder_for, workspace
 from workbench.errors import MissingError
 
 

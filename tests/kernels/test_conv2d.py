@@ -24,7 +24,7 @@ from tests.ladders import (
 )
 from workbench.engines import RunOptions
 from workbench.engines.emulated import emulation
-from workbench.engines.host import correctness
+from workbench.engines.host import buffers
 from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
@@ -259,7 +259,7 @@ def test_halves_hold_images_and_filters_of_every_size(monkeypatch: pytest.Monkey
     inputs = {name: drawn[name] * scales[name].reshape(-1, 1, 1, 1) for name in ("x", "w")}
     monkeypatch.setattr(Study, "inputs", lambda *_: inputs)
     seen: list[np.ndarray] = []
-    original = correctness.compare
+    original = buffers.compare
 
     def compare(outputs: dict[str, np.ndarray], *rest: Any) -> Any:
         seen.append(outputs["y"].copy())

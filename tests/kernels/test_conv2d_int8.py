@@ -13,7 +13,7 @@ from tests import ladders
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions
 from workbench.engines.emulated.emulation import verified
-from workbench.engines.host import correctness as check
+from workbench.engines.host import buffers as check
 from workbench.errors import UsageError
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches

@@ -14,7 +14,7 @@ import pytest
 from tests import ladders
 from workbench.engines import RunOptions
 from workbench.engines.emulated import emulation as emulation_module
-from workbench.engines.host import correctness
+from workbench.engines.host import buffers
 from workbench.model import Problem
 from workbench.study import frontmatter
 from workbench.study.folder import Study, resolve_launches
@@ -250,7 +250,7 @@ def test_halves_hold_rows_and_columns_of_every_size(
     a[4] = 0
     monkeypatch.setattr(Study, "inputs", lambda *_: {"A": a, "B": b})
     seen: list[np.ndarray] = []
-    original = correctness.compare
+    original = buffers.compare
 
     def compare(outputs: dict[str, np.ndarray], *rest: Any) -> Any:
         seen.append(outputs["C"].copy())

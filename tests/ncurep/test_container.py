@@ -22,7 +22,7 @@ from tests.ncurep.report_builder import (
     whole,
 )
 from tests.ncurep.report_builder import report as assemble
-from workbench.engines.ncu.raw import scrub
+from workbench.engines.ncu.report import scrub
 from workbench.errors import DataError
 from workbench.ncurep import container as c
 from workbench.ncurep import wire

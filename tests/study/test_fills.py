@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.study_maker import VERSION, Maker
-from workbench.engines.host.filling import repeated
+from workbench.engines.host.buffers import repeated
 from workbench.errors import UsageError
 from workbench.study.launches import ResolvedFill, resolve_fills
 from workbench.study.sources import source_hash

@@ -23,8 +23,8 @@ from workbench.capture.records import Survey, Work
 from workbench.capture.survey import Invocation, run_program
 from workbench.capture.trace import TracedLaunch, wanted_range
 from workbench.engines import Say
-from workbench.engines.host.foreground import Input
 from workbench.engines.host.presence import need_ncu
+from workbench.engines.host.process import Input
 from workbench.engines.ncu.collection import Collection
 from workbench.engines.ncu.faults import error_lines, permission
 from workbench.errors import DataError, KernelError, MissingError, UsageError

@@ -29,8 +29,8 @@ from workbench.capture.trace import (
 )
 from workbench.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT, tracer
 from workbench.engines import Say
-from workbench.engines.host.foreground import Ended, Input, run_foreground
 from workbench.engines.host.presence import need_ncu
+from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.engines.ncu.faults import permission
 from workbench.errors import (
     DataError,

@@ -30,8 +30,8 @@ from workbench.capture.texts import supplied, texts_at
 from workbench.capture.trace import wanted_range
 from workbench.capture.tracer import find_cupti
 from workbench.engines import Say, now
-from workbench.engines.host.foreground import Input
 from workbench.engines.host.presence import find_gpus
+from workbench.engines.host.process import Input
 from workbench.errors import KernelError, UsageError
 from workbench.model import Device, Notice, Profile, Record, SourceFile
 from workbench.store import device_slug

@@ -30,7 +30,7 @@ from workbench.disk.writing import clear_folder, remove_file, replace_file
 from workbench.engines import ProfileOptions, RunOptions
 from workbench.engines.host.job import Check, TimeOptions
 from workbench.engines.ncu.collection import Collection
-from workbench.engines.ncu.raw import Keep
+from workbench.engines.ncu.report import Keep
 from workbench.errors import (
     DataError,
     InconclusiveError,

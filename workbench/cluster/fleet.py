@@ -1,17 +1,25 @@
-"""A command's work on a cluster, from what is asked to what became of it; and what is under way.
+"""A command's work on a cluster: sent, waited for wherever that takes it, and what became of it.
 
 A command that asks for what an earlier one has sent joins that dispatch, so that leaving
 it (Ctrl-C) and coming back is running the same command again.
+
+The truth about a piece is its own file; the queue is asked only where there is none yet.
+An element that has ended and left a piece undone is *lost*: its pieces are sent again, up to
+three times, and not to a node that has failed.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from workbench.cluster import Queue, Standing
+from workbench.cluster import Element, Queue, Slot, Standing
 from workbench.cluster.dispatch import (
+    LOG,
+    Array,
     Dispatch,
+    Fault,
     JobOrder,
     PieceOutcome,
     begin,
@@ -19,14 +27,281 @@ from workbench.cluster.dispatch import (
     known_devices,
     learn_devices,
 )
-from workbench.cluster.settings import SlurmSettings, read_settings
-from workbench.cluster.slurm import SlurmQueue
-from workbench.cluster.watch import Watch
-from workbench.errors import WorkbenchError
-from workbench.measure.campaign import Display
+from workbench.cluster.slurm import SlurmQueue, SlurmSettings, read_settings
+from workbench.errors import MissingError, WorkbenchError
+from workbench.measure.experiment import Display
 from workbench.measure.plan import Key
 from workbench.project import Project
 from workbench.study.folder import Study, source_hash
+
+#: How often a piece is sent at most.
+TRIES = 3
+#: An array has so many elements at most: Slurm's own default limit is 1,001.
+MOST_ELEMENTS = 1000
+#: Seconds between two looks: at first, and after some minutes.
+_SOON_S, _LATE_S = 1.0, 5.0
+#: Seconds between two looks at the nodes, and between two lines about progress.
+_NODES_S, _TOLD_S = 5.0, 10.0
+#: What befalls a node and not a job.
+_NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
+#: An exit code that says that nothing can run there.
+_NOWHERE = 3
+
+
+class Watch:
+    """One dispatch, sent and waited for.
+
+    Args:
+        dispatch: Its files; its lock is held by the caller.
+        queue: Where it is sent to.
+        settings: How.
+        display: Where it is said what happens.
+        tell: Called with each outcome that is final, once.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        queue: Queue,
+        settings: SlurmSettings,
+        display: Display,
+        tell: Callable[[PieceOutcome], None],
+    ) -> None:
+        self._dispatch = dispatch
+        self._queue = queue
+        self._settings = settings
+        self._display = display
+        self._tell = tell
+        self._pieces: list[Key] = dispatch.pieces
+        self._final: dict[int, PieceOutcome] = {}
+        self._avoid: dict[str, str] = {}
+        self._missing: dict[Slot, float] = {}
+        self._ended: dict[int, str] = {}
+        self._at: dict[Slot, str] = {}
+        self._restarts: Counter[Slot] = Counter()
+        self._seen: set[str] = set()
+        self._named: dict[str, str] = {}
+        self._next_nodes = 0.0
+        self._next_line = 0.0
+        self._last_line = ""
+
+    def run(self) -> None:
+        """Send what was not sent yet, and wait for all.
+
+        Raises:
+            MissingError: the queue refuses the jobs, at the first time.
+        """
+        begin = time.monotonic()
+        sent = self._tries()
+        self._send([number for number in range(len(self._pieces)) if not sent[number]])
+        with self._display.counting(len(self._pieces)):
+            while True:
+                self._look()
+                if len(self._final) == len(self._pieces):
+                    return
+                time.sleep(_SOON_S if time.monotonic() - begin < 120 else _LATE_S)
+
+    # --- sending -------------------------------------------------------------------------
+
+    def _send(self, numbers: Sequence[int]) -> None:
+        if not numbers:
+            return
+        size = max(self._settings.per_job, -(-len(numbers) // MOST_ELEMENTS))
+        works = [tuple(numbers[at : at + size]) for at in range(0, len(numbers), size)]
+        order = self._dispatch.order
+        array = self._dispatch.plan_array(works)
+        try:
+            job = self._queue.submit(
+                array.name,
+                works,
+                self._dispatch.folder,
+                exclusive=order.kind == "time" or order.timed,
+                avoid=list(self._avoid),
+            )
+        except MissingError:
+            self._dispatch.unsent(array)
+            raise
+        self._dispatch.sent(array, job)
+        jobs = f"{len(works)} job{'s' if len(works) > 1 else ''}"
+        self._display.say(f"sent {jobs} for {len(numbers)} combinations: Slurm's array {job}")
+
+    def _tries(self) -> Counter[int]:
+        """How often each piece was sent."""
+        arrays = self._dispatch.arrays
+        return Counter(number for array in arrays for work in array.works for number in work)
+
+    def _again(self, lost: dict[int, str]) -> None:
+        """Send lost pieces once more, or say that it was the last time."""
+        tries = self._tries()
+        again = []
+        for number, why in lost.items():
+            if tries[number] < TRIES and not why.startswith("CANCELLED"):
+                again.append(number)
+            else:
+                self._give_up(number, why, tries[number])
+        try:
+            self._send(again)
+        except MissingError as error:
+            for number in again:
+                self._give_up(number, f"{lost[number]}; {error.message}", tries[number])
+
+    def _give_up(self, number: int, why: str, tries: int) -> None:
+        version, problem = self._pieces[number]
+        left = self._dispatch.outcome(number)  # that nothing can run there
+        times = f"after {tries} tries " if tries > 1 else ""
+        fault = Fault(
+            code=_NOWHERE,
+            message=f"{version} has no result on {problem} {times}({why})",
+            hint=f"The jobs' own output is in {self._shown}/{LOG}. The same command tries again.",
+        )
+        node = left.node if left else ""
+        self._settle(number, PieceOutcome(version=version, problem=problem, node=node, fault=fault))
+
+    @property
+    def _shown(self) -> str:
+        return self._dispatch.folder.relative_to(self._dispatch.root).as_posix()
+
+    # --- looking --------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        # First the queue, then the files: what ended in between has its file.
+        arrays = self._dispatch.arrays
+        elements = self._queue.elements([array.name for array in arrays])
+        lost = self._read()
+        if elements is None:
+            self._once("Slurm does not answer; waiting for it")
+            if lost:
+                self._again(lost)
+            return
+        self._notice(elements)
+        lost |= self._lost(arrays, elements)
+        if lost:
+            self._again(lost)
+        self._look_at_nodes()
+        self._progress(elements)
+
+    def _read(self) -> dict[int, str]:
+        """Take in new outcomes; those are lost that say that nothing can run on their node."""
+        lost: dict[int, str] = {}
+        for number in range(len(self._pieces)):
+            if number in self._final:
+                continue
+            outcome = self._dispatch.outcome(number)
+            if outcome is None:
+                continue
+            if self._elsewhere(outcome):
+                assert outcome.fault is not None
+                self._fail_node(outcome.node, outcome.fault.message)
+                self._dispatch.reopen(number)
+                lost[number] = f"{outcome.node}: {outcome.fault.message}"
+            else:
+                self._settle(number, outcome)
+        return lost
+
+    def _elsewhere(self, outcome: PieceOutcome) -> bool:
+        """Whether an error may be the node's: then another one is asked, if there was none yet."""
+        if outcome.fault is None or outcome.fault.code != _NOWHERE or not outcome.node:
+            return False
+        return not self._avoid or outcome.node in self._avoid
+
+    def _settle(self, number: int, outcome: PieceOutcome) -> None:
+        self._final[number] = outcome
+        self._tell(outcome)
+        self._display.done(len(self._final))
+
+    def _lost(self, arrays: Sequence[Array], elements: dict[Slot, Element]) -> dict[int, str]:
+        """Pieces without outcome whose element is over, and the queue's word for that."""
+        lost: dict[int, str] = {}
+        latest = {
+            number: (Slot(array.name, at), work)
+            for array in arrays
+            for at, work in enumerate(array.works)
+            for number in work
+        }
+        now = time.monotonic()
+        for number, (place, _) in latest.items():
+            if number in self._final or number in lost:
+                continue
+            element = elements.get(place)
+            if element is not None and element.stuck:
+                self._queue.end(place)
+                self._fail_node(self._at.get(place, ""), element.reason)
+                lost[number] = element.reason
+            elif element is not None and element.phase != "ended":
+                self._missing.pop(place, None)
+            elif now - self._missing.setdefault(place, now) >= self._patience(element):
+                lost[number] = self._word(element)
+        return lost
+
+    def _patience(self, element: Element | None) -> float:
+        """How long a file may still come from another node."""
+        if element is not None and element.word not in ("COMPLETED", "UNKNOWN"):
+            return min(_SOON_S, self._settings.patience)  # it had no time to write one
+        return self._settings.patience
+
+    def _word(self, element: Element | None) -> str:
+        if element is None:
+            return "ended without a message"
+        if element.word in _NODE_WORDS:
+            self._fail_node(element.node, element.word)
+        return f"{element.word} on {element.node}" if element.node else element.word
+
+    # --- saying ------------------------------------------------------------------------------
+
+    def _notice(self, elements: dict[Slot, Element]) -> None:
+        """Say what was put back into the queue, and remember where things run."""
+        for place, element in elements.items():
+            # By the queue's count: between two looks it may have begun again.
+            if element.restarts > self._restarts[place]:
+                self._restarts[place] = element.restarts
+                names = ", ".join(self._labels(place)) or f"{place.array} {place.number}"
+                where = f" (it had run on {self._at[place]})" if place in self._at else ""
+                self._display.say(f"{names}: was put back into the queue{where}")
+            if element.phase == "running" and element.node:
+                self._at[place] = element.node
+                self._seen.add(element.node)
+
+    def _labels(self, place: Slot) -> Iterator[str]:
+        for array in self._dispatch.arrays:
+            if array.name == place.array:
+                for number in array.works[place.number]:
+                    if number not in self._final:
+                        yield " ".join(self._pieces[number])
+
+    def _fail_node(self, node: str, why: str) -> None:
+        if node and node not in self._avoid:
+            self._avoid[node] = why
+            self._display.say(f"node {node} failed: {why}; its work goes to other nodes")
+
+    def _look_at_nodes(self) -> None:
+        """Say once of each node that did work of ours that it takes none any more."""
+        if time.monotonic() < self._next_nodes:
+            return
+        self._next_nodes = time.monotonic() + _NODES_S
+        for node, why in self._queue.troubled().items():
+            if node in self._seen and self._named.get(node) != why:
+                self._named[node] = why
+                self._display.say(f"node {node} is {why}: waiting work goes to other nodes")
+
+    def _once(self, line: str) -> None:
+        if line != self._last_line:
+            self._last_line = line
+            self._display.say(line)
+
+    def _progress(self, elements: dict[Slot, Element]) -> None:
+        phases: Counter[str] = Counter()
+        for place, element in elements.items():
+            if element.phase != "ended":
+                phases[element.phase] += sum(1 for _ in self._labels(place))
+        failed = sum(outcome.fault is not None for outcome in self._final.values())
+        line = (
+            f"{phases['queued']} queued, {phases['running']} running, "
+            f"{len(self._final) - failed} done, {failed} failed"
+        )
+        self._display.step(line)
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _TOLD_S
+            self._once(line)
 
 
 class Fleet:

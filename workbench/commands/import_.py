@@ -42,7 +42,7 @@ def command(
     import msgspec
 
     from workbench.commands.captures import is_capture, open_capture
-    from workbench.engines.ncu.raw import scrub
+    from workbench.engines.ncu.report import scrub
     from workbench.errors import DataError, UsageError
     from workbench.ncurep.files import read_raw, split_target
     from workbench.ncurep.read import read_report, select_kernels

@@ -33,8 +33,7 @@ def command(name: str, cancel: bool, format_: str) -> None:
     """
     from workbench.cluster import fleet
     from workbench.cluster.dispatch import dispatches, find
-    from workbench.cluster.settings import read_settings
-    from workbench.cluster.slurm import SlurmQueue
+    from workbench.cluster.slurm import SlurmQueue, read_settings
     from workbench.project import require_project
     from workbench.views.terminal.tables import print_sheet
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from workbench.cluster.dispatch import JobOrder, PieceOutcome
     from workbench.cluster.fleet import Fleet
     from workbench.engines import RunOptions, Say
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
     from workbench.measure.plan import Combination
     from workbench.project import Project
     from workbench.specs import Version
@@ -53,9 +53,9 @@ def able(
     every: bool,
     say: Say,
 ) -> list[Version]:
-    """The versions that jobs can run under an engine; see `workbench.measure.campaign.runnable`."""
+    """The versions that jobs can run under an engine; see `runnable`."""
     from workbench.engines.emulated.engine import EmulatorEngine
-    from workbench.measure.campaign import runnable
+    from workbench.measure.experiment import runnable
 
     if engine != "emulator":
         return list(versions)

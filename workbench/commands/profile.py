@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from workbench.commands.targets import Named
     from workbench.engines import ProfileOptions, RunOptions
     from workbench.errors import CountersDeniedError
-    from workbench.measure.campaign import Failures
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.experiment import Experiment, Failures
     from workbench.measure.plan import Combination
     from workbench.model import Notice
     from workbench.project import Project
@@ -126,8 +125,7 @@ def command(
     from workbench.commands.progress import Progress
     from workbench.engines.choice import choose
     from workbench.errors import CountersDeniedError, MissingError
-    from workbench.measure.campaign import Failures, runnable
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.experiment import Experiment, Failures, runnable
     from workbench.measure.plan import chosen
 
     run = msgspec.structs.replace(run, instruction_limit=limit)
@@ -225,7 +223,7 @@ def _on_cluster(
     from workbench.commands.oncluster import able, carry_out, ordered
     from workbench.commands.progress import Progress
     from workbench.errors import MissingError
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
     from workbench.measure.plan import chosen
 
     project, study, versions = named.pick()
@@ -285,7 +283,7 @@ def _time(
 ) -> None:
     """Time what was profiled: all in one process, after ncu is done with all of them."""
     from workbench.engines.host.job import TimeOptions
-    from workbench.measure.campaign import Campaign
+    from workbench.measure.experiment import Campaign
     from workbench.views.sheets.time import time_sheet
     from workbench.views.terminal.tables import print_sheet
 

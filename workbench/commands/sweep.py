@@ -20,8 +20,8 @@ from workbench.commands.options import (
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
+    from workbench.engines.host.crew import Crew
     from workbench.engines.host.job import TimeOptions
-    from workbench.engines.host.spread import Crew
     from workbench.measure.plan import Gap, Key, Plan
     from workbench.model import Timing
     from workbench.project import Project
@@ -129,7 +129,7 @@ def _measure(
     from workbench.commands.progress import Progress
     from workbench.commands.timing import Wanted, measure, need_one_model
     from workbench.errors import MissingError
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
     from workbench.measure.plan import plan, sweep_problems
 
     project, study, versions, named = _chosen(scope, run=True)

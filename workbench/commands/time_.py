@@ -18,9 +18,9 @@ from workbench.commands.options import (
 if TYPE_CHECKING:
     from workbench.commands.targets import Named
     from workbench.engines import RunOptions
+    from workbench.engines.host.crew import Crew
     from workbench.engines.host.job import TimeOptions
-    from workbench.engines.host.spread import Crew
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
     from workbench.measure.plan import Combination
     from workbench.specs import Version
     from workbench.study.folder import Study
@@ -79,7 +79,7 @@ def _measure(named: Named, all_problems: bool, manner: _Manner, format_: str) ->
     from workbench.commands.progress import Progress
     from workbench.commands.timing import Wanted, measure, need_one_model
     from workbench.errors import MissingError
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
 
     project, study, versions = named.pick()
     progress = Progress()

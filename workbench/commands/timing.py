@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from workbench.cluster.dispatch import PieceOutcome
     from workbench.commands.progress import Progress
     from workbench.engines import RunOptions
+    from workbench.engines.host.crew import Crew
     from workbench.engines.host.job import TimeOptions
-    from workbench.engines.host.spread import Crew
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
     from workbench.measure.plan import Combination, Gap, Key
     from workbench.model import Timing
     from workbench.project import Project
@@ -55,8 +55,8 @@ def early_workers(
         target: A version that was named, perhaps with its study.
         again: What is stored is measured again.
     """
+    from workbench.engines.host.crew import crew
     from workbench.engines.host.presence import choose_hosts
-    from workbench.engines.host.spread import crew
     from workbench.errors import WorkbenchError
     from workbench.project import require_project, studies_in
     from workbench.store import Store
@@ -99,8 +99,7 @@ def measure(
     """
     from workbench.engines import now
     from workbench.engines.choice import on_gpus
-    from workbench.measure.campaign import Campaign
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.experiment import Campaign, Experiment
 
     if wanted.run.on:
         return _on_cluster(wanted, progress, failures)

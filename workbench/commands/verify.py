@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from workbench.cluster.dispatch import PieceOutcome
     from workbench.commands.targets import Named
     from workbench.engines import RunOptions, Subject, Verdict
-    from workbench.measure.campaign import Failures
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.experiment import Experiment, Failures
     from workbench.measure.sanitizer import Finding
     from workbench.specs import Version
     from workbench.study.folder import Study
@@ -61,8 +60,7 @@ def command(
     from workbench.engines.choice import choose
     from workbench.engines.host.presence import need_sanitizer
     from workbench.errors import KernelError, MissingError, UsageError
-    from workbench.measure.campaign import Failures, runnable
-    from workbench.measure.experiment import Experiment
+    from workbench.measure.experiment import Experiment, Failures, runnable
 
     run = msgspec.structs.replace(run, instruction_limit=limit)
     if run.on:
@@ -116,7 +114,7 @@ def _on_cluster(named: Named, engine: str, run: RunOptions, format_: str) -> Non
     from workbench.commands.progress import Progress
     from workbench.engines import Subject, Verdict
     from workbench.errors import MissingError
-    from workbench.measure.campaign import Failures
+    from workbench.measure.experiment import Failures
     from workbench.measure.plan import Combination, chosen
 
     project, study, versions = named.pick()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workbench.engines.host.job import Check
     from workbench.engines.ncu.collection import Collection
     from workbench.engines.ncu.engine import GpuEngine
-    from workbench.engines.ncu.raw import Keep
+    from workbench.engines.ncu.report import Keep
     from workbench.model import Problem, Profile
     from workbench.specs import Version
     from workbench.study.folder import Study

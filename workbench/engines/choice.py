@@ -10,7 +10,7 @@ from workbench.errors import MissingError
 from workbench.project import Project
 
 if TYPE_CHECKING:
-    from workbench.engines.host.spread import Crew
+    from workbench.engines.host.crew import Crew
     from workbench.engines.ncu.engine import GpuEngine
 
 

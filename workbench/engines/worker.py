@@ -21,10 +21,9 @@ from typing import Any
 
 import msgspec
 
-from workbench.engines.gpu.bench import Bench, Benches, Run
+from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError, set_bytes
 from workbench.engines.gpu.libcuda import DriverError, open_device
-from workbench.engines.gpu.programs import load_library
 from workbench.engines.host.job import (
     Check,
     Executable,
@@ -117,8 +116,14 @@ def _baseline(
 def _time(
     session: Session, bench: Bench, job: Job, run: Run, notices: list[Notice]
 ) -> dict[str, Any]:
-    from workbench.engines.gpu.conditions import Conditions
-    from workbench.engines.gpu.stopwatch import Contestant, Stopwatch, bind_all, make_sets, rotation
+    from workbench.engines.gpu.stopwatch import (
+        Conditions,
+        Contestant,
+        Stopwatch,
+        bind_all,
+        make_sets,
+        rotation,
+    )
 
     rival, rival_check = _baseline(session, bench, job, run.arrays, notices)
     count = 1
@@ -308,7 +313,6 @@ def _prepare(benches: Benches, job: Job) -> threading.Thread:
         benches.study(job)
     loading = threading.Thread(target=library, daemon=True)
     loading.start()
-    import workbench.engines.gpu.conditions
     import workbench.engines.gpu.stopwatch  # noqa: F401 - loaded now, used later
 
     opening.join()

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from workbench.emulator.faults.origins import Origins
 from workbench.emulator.faults.words import triple
 from workbench.emulator.ptx.instructions import Instr, Module
-from workbench.engines.host.correctness import FAR_OFF
-from workbench.engines.host.elements import unwritten
+from workbench.engines.host.buffers import FAR_OFF, unwritten
 
 Array = NDArray[Any]
 #: Elements of each kind that are looked at.

@@ -36,10 +36,17 @@ from workbench.engines import (
 from workbench.engines.emulated import blame
 from workbench.engines.emulated.blame import Blame
 from workbench.engines.emulated.record import resident
-from workbench.engines.host.correctness import compare, random_places
-from workbench.engines.host.elements import dtype_of, poison_byte
+from workbench.engines.host.buffers import (
+    check_copy,
+    check_whole,
+    compare,
+    dtype_of,
+    no_symbol,
+    poison_byte,
+    random_places,
+    repeated,
+)
 from workbench.engines.host.failures import describe_check
-from workbench.engines.host.filling import check_copy, check_whole, no_symbol, repeated
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 from workbench.model import Build

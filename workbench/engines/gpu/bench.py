@@ -1,26 +1,326 @@
-"""What a job is about: the study's problem on the host, and one version of it on the device."""
+"""What a job is about: the study's problem on the host, and one version of it on the device.
+
+A version is loaded once and bound to buffers, for verifying, timing and profiling alike: so
+what is profiled is what was verified.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import importlib.util
+import struct
+import sys
 import time
-from collections.abc import Iterator, Mapping
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.engines.gpu.device import DeviceArray, Session, WorkerError
-from workbench.engines.gpu.programs import Loaded, Step, load
-from workbench.engines.host.correctness import compare, random_places
-from workbench.engines.host.elements import name_of
+from workbench.engines.gpu.libcuda import Driver, DriverError
+from workbench.engines.host.buffers import (
+    check_copy,
+    check_whole,
+    compare,
+    name_of,
+    no_symbol,
+    random_places,
+    repeated,
+    unit,
+)
 from workbench.engines.host.job import BufferSpec, Check, Executable, Job
-from workbench.errors import WorkbenchError
-from workbench.model import Problem
+from workbench.errors import UsageError, WorkbenchError
+from workbench.model import Number, Problem
+from workbench.study.launches import (
+    ResolvedFill,
+    ResolvedLaunch,
+    ScalarArg,
+    TensorMapArg,
+    format_of,
+    members_of,
+)
 
 if TYPE_CHECKING:
     from workbench.study.folder import Study
+
+Step = tuple[str, Callable[[], None]]
+Buffers = Mapping[str, DeviceArray]
+
+
+class Loaded(Protocol):
+    """A version in device memory, ready to be bound to sets of buffers."""
+
+    #: Brings the outputs of the last binding into the study's order; None where they are.
+    collect: Callable[[], None] | None
+
+    def bind(self, buffers: Buffers) -> tuple[Step, ...]:
+        """The launches as (kernel name, callable), for one set of buffers."""
+        ...
+
+
+class CudaProgram:
+    """Kernels of a cubin."""
+
+    def __init__(self, session: Session, program: Executable) -> None:
+        self.collect: Callable[[], None] | None = None
+        self._session = session
+        self._program = program
+        self._cubin = Path(program.cubin).read_bytes()
+        with session.doing(f"loading {program.version}"):
+            self._module = session.cuda.module_from_buffer(self._cubin)
+        #: The driver and the module of launches with attributes, where there are any.
+        self._extended: tuple[Driver, ctypes.c_void_p] | None = None
+        self._staged: dict[tuple[str, int], DeviceArray] = {}
+
+    def bind(self, buffers: Buffers) -> tuple[Step, ...]:
+        """Pack the arguments of every launch once; before the launches stand the fills.
+
+        Raises:
+            WorkerError: a launch or a fill that cannot be.
+        """
+        launches = [
+            (launch.kernel, self._step(launch, buffers)) for launch in self._program.launches
+        ]
+        # Behind the launches, because these may load the code a second time.
+        fills = [(f"fill {fill.name}", self._fill(fill, buffers)) for fill in self._program.fills]
+        return (*fills, *launches)
+
+    def _fill(self, fill: ResolvedFill, buffers: Buffers) -> Callable[[], None]:
+        try:
+            if fill.symbol:
+                places = self._symbols(fill)
+            else:
+                places = [(buffers[fill.name].address, buffers[fill.name].nbytes)]
+            calls = [self._write(fill, address, size, buffers) for address, size in places]
+        except UsageError as error:
+            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
+
+        def step() -> None:
+            for call in calls:
+                call()
+
+        return step
+
+    def _symbols(self, fill: ResolvedFill) -> list[tuple[int, int]]:
+        """Address and bytes of a variable, in each module that was loaded of the cubin."""
+        try:
+            address, size = self._module.get_global(fill.name)
+            places = [(int(address), int(size))]
+            if self._extended is not None:
+                driver, module = self._extended
+                places.append(driver.symbol(module, fill.name))
+        except (self._session.cuda.LogicError, DriverError) as error:
+            raise no_symbol(fill) from error
+        return places
+
+    def _write(
+        self, fill: ResolvedFill, address: int, size: int, buffers: Buffers
+    ) -> Callable[[], None]:
+        cuda, stream = self._session.cuda, self._session.stream
+        if fill.input:
+            source = buffers[fill.input]
+            check_copy(fill, source.nbytes, size)
+        else:
+            check_whole(fill, size)
+            once = unit(fill)
+            if (once == once[0]).all():
+                return partial(cuda.memset_d8_async, address, int(once[0]), size, stream)
+            if 4 % len(once) == 0 and size % 4 == 0:
+                word = int(np.resize(once, 4).view(np.uint32)[0])
+                return partial(cuda.memset_d32_async, address, word, size // 4, stream)
+            source = self._stage(fill, size)
+        return partial(cuda.memcpy_dtod_async, address, source.address, source.nbytes, stream)
+
+    def _stage(self, fill: ResolvedFill, size: int) -> DeviceArray:
+        """What no memset writes, in device memory; once for all sets of buffers."""
+        key = (fill.name, size)
+        if key not in self._staged:
+            name = f"what {fill.name} is filled with"
+            spec = BufferSpec(name=name, role="scratch", shape=(size,), dtype="uint8")
+            self._staged[key] = self._session.allocate(spec)
+            self._session.upload(self._staged[key], repeated(fill, size))
+        return self._staged[key]
+
+    def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
+        session = self._session
+        cells: list[bytes] = []
+        # Kernel parameters lie in memory as the fields of a C structure do, but how a tensor
+        # map is aligned (64 or 128 bytes) depends on the headers it was compiled with.
+        layout, values, mapped = "@", list[Number](), False
+        for argument in launch.args:
+            if isinstance(argument, TensorMapArg):
+                cells.append(self._tensor_map(argument, buffers[argument.buffer]))
+                mapped = True
+                continue
+            members = members_of(argument)
+            form = format_of([each.ctype for each in members])
+            own = [
+                m.value if isinstance(m, ScalarArg) else buffers[m.name].address for m in members
+            ]
+            cells.append(struct.pack(f"@{form}", *own))
+            layout += form
+            values += own
+        clustered = launch.cluster is not None and launch.cluster != (1, 1, 1)
+        if launch.cooperative or clustered or mapped:
+            return self._extended_step(launch, cells)
+        with session.doing(f"finding kernel {launch.kernel}"):
+            function = self._module.get_function(launch.kernel)
+            if launch.dynamic_shared:
+                # Needed as soon as static and dynamic memory together exceed 48 KB (CUDA
+                # C++ Programming Guide, "Shared Memory" of compute capability 7.x on).
+                function.set_attribute(
+                    session.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    launch.dynamic_shared,
+                )
+        # Below PyCUDA's launch methods, which pack the arguments anew every time and call
+        # cuFuncSetBlockShape, a relic that ncu's range replay does not know.
+        launch_kernel = function._launch_kernel
+        packed = struct.pack(layout, *values)
+        grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
+        stream = session.stream
+
+        def step() -> None:
+            launch_kernel(grid, block, packed, shared, stream)
+
+        return step
+
+    def _tensor_map(self, argument: TensorMapArg, array: DeviceArray) -> bytes:
+        try:
+            argument.check(array.nbytes)
+            return Driver().tensor_map(argument.map, array.address)
+        except UsageError as error:
+            raise WorkerError("bad-version", f"{error.message}. {error.hint}") from error
+        except DriverError as error:
+            raise WorkerError(
+                "unsupported",
+                f"the tensor map at {argument.where}",
+                step="encoding a tensor map",
+                code=str(error),
+            ) from error
+
+    def _extended_step(self, launch: ResolvedLaunch, cells: list[bytes]) -> Callable[[], None]:
+        try:
+            if self._extended is None:
+                driver = Driver()
+                self._extended = driver, driver.load(self._cubin)
+            driver, module = self._extended
+            return driver.extended_kernel(module, launch, int(self._session.stream.handle), cells)
+        except DriverError as error:
+            what = ["a cooperative launch"] if launch.cooperative else []
+            if launch.cluster is not None:
+                what.append("a launch in clusters of {}×{}×{} blocks".format(*launch.cluster))
+            raise WorkerError(
+                "unsupported",
+                " and ".join(what),
+                step=f"finding kernel {launch.kernel}",
+                code=str(error),
+            ) from error
+
+
+class PythonProgram:
+    """A ``.py`` version: ``prepare(problem, parameters, buffers) -> callable``."""
+
+    def __init__(
+        self, session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
+    ) -> None:
+        self.collect: Callable[[], None] | None = None
+        self._session = session
+        self._program = program
+        self._problem = problem
+        self._parameters = parameters
+        self._module = load_library(Path(program.path), program.version)
+        if not callable(getattr(self._module, "prepare", None)):
+            raise WorkerError("bad-version", f"{program.path} defines no function prepare()")
+
+    def bind(self, buffers: Buffers) -> tuple[Step, ...]:
+        """Call ``prepare`` for this set of buffers, on our stream.
+
+        Raises:
+            WorkerError: it fails, or gives back nothing to call.
+        """
+        prepare = self._module.prepare
+        try:
+            call = on_stream(
+                lambda: prepare(self._problem.name, dict(self._parameters), dict(buffers)),
+                self._session,
+            )()
+        except (WorkerError, self._session.cuda.Error):
+            raise
+        except Exception as error:
+            raise WorkerError(
+                "bad-version", f"{self._program.path}: prepare() failed: {_said(error)}"
+            ) from error
+        if not callable(call):
+            raise WorkerError(
+                "bad-version", f"{self._program.path}: prepare() did not return a callable"
+            )
+        collect = getattr(call, "collect", None)
+        self.collect = None if collect is None else on_stream(collect, self._session)
+        return ((self._program.version, on_stream(call, self._session)),)
+
+
+def load(
+    session: Session, program: Executable, problem: Problem, parameters: dict[str, int]
+) -> Loaded:
+    """Load a version of either kind."""
+    if program.kind != "python":
+        return CudaProgram(session, program)
+    return PythonProgram(session, program, problem, parameters)
+
+
+def on_stream(call: Callable[[], Any], session: Session) -> Callable[[], Any]:
+    """Make `call` put its work on the session's stream, where PyTorch is in use.
+
+    Triton launches on PyTorch's current stream too. A library that does neither
+    uses the legacy default stream, which our blocking stream is ordered with.
+    """
+
+    def run() -> Any:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return call()
+        with torch.cuda.stream(torch.cuda.ExternalStream(int(session.stream.handle))):
+            return call()
+
+    return run
+
+
+def load_library(path: Path, version: str) -> types.ModuleType:
+    """The module of a Python version that can run here, and with it what that is made with.
+
+    Raises:
+        WorkerError: it cannot be imported, or says why it cannot run here.
+    """
+    module = _import(path, version)
+    available = getattr(module, "available", None)
+    word = available() if available is not None else ""
+    if word:
+        raise WorkerError("unavailable", str(word))
+    return module
+
+
+def _import(path: Path, version: str) -> types.ModuleType:
+    name = f"workbench_version_{version}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise WorkerError("bad-version", f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise WorkerError("bad-version", f"{path} cannot be imported: {_said(error)}") from error
+    return module
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
 
 #: A study may give the reference of chosen elements alone (`reference_at`). It is
 #: used from this many operations on, where the whole float64 reference and the comparison

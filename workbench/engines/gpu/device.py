@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.host.elements import dtype_of, interface_type, poison_byte
+from workbench.engines.host.buffers import dtype_of, interface_type, poison_byte
 from workbench.engines.host.job import BufferSpec, Failure, FailureKind
 from workbench.model import Device
 from workbench.store import device_slug
@@ -229,7 +229,7 @@ class Session:
         return host
 
     def poison(self, array: DeviceArray) -> None:
-        """Fill a buffer with what no kernel computes (see `workbench.engines.host.correctness`)."""
+        """Fill a buffer with what no kernel computes (see `workbench.engines.host.buffers`)."""
         if array.nbytes:
             self.cuda.memset_d8(array.address, poison_byte(array.dtype), array.nbytes)
 

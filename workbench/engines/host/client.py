@@ -1,20 +1,31 @@
-"""Jobs in the worker's folder, and their run."""
+"""The program's side of a worker: its folder, the jobs that it is handed, and its run.
+
+A run folder holds job, result and raw report; it is neutral and never shared. It lies below
+the project root and is named after the version and the problem, so the command that is printed
+is the command that runs, and no path of the machine gets into a report. A lock file keeps a
+second run of the same version out; it takes the next name.
+
+A process that runs kernels takes seconds until it can: it loads a driver and libraries. So
+workers start before it is known what they are to do, and the rest of their jobs is handed to
+them when it is (`Feed`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from workbench.disk.writing import replace_file
+from workbench.disk.lock import LOCK, BusyError, locked
+from workbench.disk.writing import clear_folder, replace_file
 from workbench.engines.host.failures import expect_result
-from workbench.engines.host.feed import Feed
 from workbench.engines.host.job import (
     Executable,
     Job,
@@ -25,10 +36,134 @@ from workbench.engines.host.job import (
 )
 from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished, Halt, run_group
-from workbench.engines.host.workspace import workspace
-from workbench.errors import MissingError
+from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Device
 from workbench.project import Project
+
+RUNS = Path("build") / "runs"
+_MAX_RUNS = 64
+
+
+def _safe(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)
+
+
+def folder_for(root: Path, name: str) -> Path:
+    """Make (and empty) the run folder of that name, without taking its lock.
+
+    Returns:
+        The path relative to the project root.
+
+    Raises:
+        MissingError: the project folder cannot be written to.
+    """
+    relative = RUNS / _safe(name)
+    # The folder is of no interest to version control, whatever the project ignores.
+    if not (root / RUNS / ".gitignore").exists():
+        replace_file(root, (RUNS / ".gitignore").as_posix(), b"*\n")
+    _clear(root, relative)
+    return relative
+
+
+def _clear(root: Path, relative: Path) -> None:
+    """Remove everything in a run folder but its lock."""
+    try:
+        clear_folder(root, relative.as_posix(), keep=LOCK)
+    except OSError as error:
+        raise _unwritable(root / relative, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> MissingError:
+    return MissingError(
+        f"{folder}: cannot be written to: {error.strerror}",
+        "A run needs a little room below the project's build folder: free some space, or "
+        "correct the permissions.",
+    )
+
+
+@contextlib.contextmanager
+def workspace(root: Path, name: str) -> Iterator[Path]:
+    """A run folder that is ours until the end, and empty again after it.
+
+    Args:
+        root: The project root.
+        name: E.g. ``sgemm-v3-n1024``; a number is added where another run has it.
+
+    Yields:
+        The path relative to `root`.
+
+    Raises:
+        MissingError: the project folder cannot be written to, or 64 runs are going on.
+    """
+    for number in range(1, _MAX_RUNS + 1):
+        relative = RUNS / _safe(name if number == 1 else f"{name}-{number}")
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(locked(root, 0.0, relative.as_posix(), keep=True))
+            except BusyError:
+                continue
+            folder_for(root, relative.name)
+            try:
+                yield relative
+            finally:
+                with contextlib.suppress(WorkbenchError):
+                    _clear(root, relative)
+        return
+    raise MissingError(
+        f"{_MAX_RUNS} runs named {name} are under way in {root / RUNS}",
+        "Wait for them, or remove that folder.",
+    )
+
+
+class Feed:
+    """Jobs in the order in which they are to be done.
+
+    Args:
+        jobs: Those that are known.
+        more: The rest will follow, with `complete`.
+
+    Attributes:
+        closed: All are there.
+        grew: When jobs came last, by `time.monotonic`.
+    """
+
+    def __init__(self, jobs: Sequence[Job] = (), *, more: bool = False) -> None:
+        self.closed = not more
+        self.grew = time.monotonic()
+        self._jobs = list(jobs)
+        self._watcher: Callable[[], None] | None = None
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs)
+
+    def __getitem__(self, place: int) -> Job:
+        return self._jobs[place]
+
+    def complete(self, jobs: Sequence[Job]) -> None:
+        """Put the rest behind those that are there."""
+        with self._lock:
+            self._jobs.extend(jobs)
+            self.closed = True
+            self.grew = time.monotonic()
+            if self._watcher is not None:
+                self._watcher()
+
+    @contextlib.contextmanager
+    def watched(self, look: Callable[[], None]) -> Iterator[None]:
+        """Call `look` now, and again when the rest comes: by whoever brings it."""
+        with self._lock:
+            self._watcher = look
+            look()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watcher = None
+
 
 JOB, RESULT = "jobs.json", "results.json"
 

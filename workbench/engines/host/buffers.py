@@ -1,24 +1,146 @@
-"""Is an output right? Pure NumPy: no device, so every rule here has a plain test.
+"""What stands in the buffers of a version: element types, fills before a launch, results after it.
 
-Outputs are filled with a poison before the launch. For floating-point outputs all
-bytes are 0xFF, which is a NaN of every IEEE format; a NaN that a kernel computes
-itself has another bit pattern on NVIDIA chips (0x7FFFFFFF in float32: CUDA C++
-Programming Guide, "Mathematical Functions Appendix"), so an element that was never
-written can be told from one that was computed wrongly. For integers it is 0x7F.
+Pure NumPy: no device, so every rule here has a plain test. Outputs are filled with a poison
+before the launch. For floating-point outputs all bytes are 0xFF, which is a NaN of every IEEE
+format; a NaN that a kernel computes itself has another bit pattern on NVIDIA chips (0x7FFFFFFF
+in float32: CUDA C++ Programming Guide, "Mathematical Functions Appendix"), so an element that
+was never written can be told from one that was computed wrongly. For integers it is 0x7F.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.engines.host.elements import is_float, unwritten
 from workbench.engines.host.job import Check, Worst
+from workbench.errors import UsageError, did_you_mean
+from workbench.study.launches import ResolvedFill
+
+Bytes = NDArray[np.uint8]
+
+
+def unit(fill: ResolvedFill) -> Bytes:
+    """The bytes of a fill's values, once; they are repeated over the memory."""
+    dtype = dtype_of(fill.dtype)
+    number = float if is_float(dtype) else int
+    with np.errstate(over="ignore"):  # a number beyond the type's range is its infinity
+        values = np.array([number(text) for text in fill.values], dtype=dtype)
+    return values.view(np.uint8)
+
+
+def check_whole(fill: ResolvedFill, size: int) -> None:
+    """Refuse to fill `size` bytes with values of which no whole number fits.
+
+    Raises:
+        UsageError: it is so.
+    """
+    step = dtype_of(fill.dtype).itemsize
+    if size % step:
+        raise UsageError(
+            f"{fill.where}: `{fill.name}` has {size:,} bytes, which is not a whole number of "
+            f"{fill.dtype}",
+            "Correct its `dtype`.",
+        )
+
+
+def repeated(fill: ResolvedFill, size: int) -> Bytes:
+    """`size` bytes of a fill's values."""
+    return np.resize(unit(fill), size)
+
+
+def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
+    """Refuse to copy an input that is larger than what it is copied to; sizes in bytes.
+
+    Raises:
+        UsageError: it does not fit.
+    """
+    if source > target:
+        raise UsageError(
+            f"{fill.where}: input `{fill.input}` has {source:,} bytes, `{fill.name}` has room "
+            f"for {target:,}",
+            "Make the array in the code as large as the largest problem needs, or refuse the "
+            "problem with `requires`.",
+        )
+
+
+def no_symbol(fill: ResolvedFill, known: Collection[str] = ()) -> UsageError:
+    """The error for a name that is neither a buffer nor a variable of the build."""
+    return UsageError(
+        f"{fill.where}: `{fill.name}` is neither an output nor a scratch buffer nor a variable of "
+        "the compiled code",
+        "A __constant__ or __device__ variable must be neither static nor in a namespace, and must "
+        f"be used. {did_you_mean(fill.name, known, 'names') if known else ''}".rstrip(),
+    )
+
+
+DType = np.dtype[Any]
+_BFLOAT16 = "bfloat16"
+
+
+def dtype_of(name: str) -> DType:
+    """The type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
+
+    Raises:
+        UsageError: there is no such type.
+    """
+    if name == _BFLOAT16:
+        import ml_dtypes
+
+        found: DType = np.dtype(ml_dtypes.bfloat16)
+        return found
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise UsageError(
+            f"`{name}` is not a type of a buffer's elements",
+            "Write one such as float32 or bfloat16.",
+        ) from None
+
+
+def name_of(dtype: DType) -> str:
+    """The name by which `dtype_of` finds a type again."""
+    return _BFLOAT16 if dtype.name == _BFLOAT16 else dtype.str
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether it is a floating type."""
+    return dtype.kind == "f" or dtype.name == _BFLOAT16
+
+
+def interface_type(dtype: DType) -> str:
+    """The type as ``__cuda_array_interface__`` can say it: of a bfloat16 its bits, an ``int16``."""
+    return "<i2" if dtype.name == _BFLOAT16 else dtype.str
+
+
+def poison_byte(dtype: DType) -> int:
+    """The byte that outputs of this type are filled with before a launch."""
+    return 0x7F if dtype.kind in "iub" else 0xFF
+
+
+def unwritten(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which elements still hold the poison, bit by bit.
+
+    Args:
+        values: Output as copied from the device, any shape.
+
+    Returns:
+        Booleans of the same shape.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    size = flat.dtype.itemsize
+    poison = np.full(size, poison_byte(flat.dtype), dtype=np.uint8)
+    if size in (1, 2, 4, 8):
+        word = poison.view(f"u{size}")[0]
+        mask = flat.view(f"u{size}") == word
+    else:
+        mask = np.all(flat.view(np.uint8).reshape(-1, size) == poison, axis=1)
+    return np.asarray(mask, dtype=np.bool_).reshape(values.shape)
+
 
 #: A single element may be off by this many times the tolerance, relative to the
 #: larger of its own size and the output's root mean square. Rounding errors of n

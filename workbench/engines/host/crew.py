@@ -1,0 +1,337 @@
+"""Many jobs in few worker processes, on one GPU or several.
+
+A worker does its jobs in one context, so that the start of a process and of its libraries is
+paid once. A kernel that crashes takes the context with it; the jobs that were still to come
+then go to a fresh worker (`run_batch`).
+
+On several GPUs there is one measurement a GPU, and none is done twice (`Crew`). Every GPU has
+a worker of its own that comes to know all jobs, and whoever makes a job's file does it
+(`Job.claim`); so no GPU waits for another while there is work, and how long a job takes need
+not be known. Each begins with problems of its own, whose inputs and reference it computes
+alone, and then helps the others from their end. Given the longest first, that end is the
+shortest of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from workbench.engines.host.client import Feed, run_jobs, workspace
+from workbench.engines.host.failures import failure_error, hang, vanished
+from workbench.engines.host.job import Executable, Job, Result
+from workbench.engines.host.presence import Where
+from workbench.engines.host.process import Halt, HaltedError, Interrupts
+from workbench.errors import KernelError, WorkbenchError
+from workbench.project import Project
+
+#: Workers in a row that may end without any result, before the first of all results, until
+#: it is taken for certain that no worker can run here.
+_STARTS = 2
+
+
+class Ending(NamedTuple):
+    """What became of one job. `error` is None where all went well."""
+
+    result: Result | None
+    error: WorkbenchError | None
+
+
+def _judged(job: Job, result: Result) -> Ending:
+    error = failure_error(job, result.failure, result.check) if result.failure else None
+    return Ending(result, error)
+
+
+def run_batch(
+    project: Project,
+    feed: Feed,
+    where: Where,
+    tell: Callable[[int, Ending], None],
+    begin: Callable[[int], None] = lambda _place: None,
+    stop: Halt | None = None,
+) -> None:
+    """Run jobs, in order, in as few workers as their faults allow.
+
+    A version that hangs is not tried on further problems: each would cost the time limit.
+    Jobs that another worker has claimed have no ending here.
+
+    Args:
+        project: Its root is the workers' working folder.
+        feed: What to do, of one or several versions; this ends when all of them are done.
+        where: Launcher, and the time limit of each job.
+        tell: Called once for every job with its place in `feed`, as the ending comes; from
+            another thread.
+        begin: Called with the place of a job that is begun.
+        stop: Ends all from another thread.
+
+    Raises:
+        MissingError: no worker can start here, or it finds no GPU; jobs without an
+            ending were not run.
+        KernelError: the first workers ended without a word.
+    """
+    state = _Remaining(feed, tell, begin)
+    # Workers without a result in a row; -1 once there was one: then a worker can run here.
+    silent = 0
+    while state.begin_worker():
+        with feed.watched(state.completed):
+            results, finished = run_jobs(
+                project, state.part, where, on_result=state.answered, stop=stop
+            )
+        if results and results[-1].failure and _nowhere(results[-1]):
+            raise failure_error(feed[state.places[len(results) - 1]], results[-1].failure)
+        left = state.places[len(results) :]
+        silent = silent + 1 if not results and silent >= 0 else -1
+        if not left:
+            if silent >= _STARTS:  # it waited for a first job, and did not last until then
+                raise vanished(feed[0], finished)
+        elif finished.timed_out:
+            broken = feed[left[0]]
+            tell(left.pop(0), Ending(None, hang(broken, where)))
+            state.hung[broken.program.version] = broken
+        elif not results or results[-1].failure is None:
+            # It ended in the middle of a job, and left no word about it.
+            error = vanished(feed[left[0]], finished)
+            if silent >= _STARTS:
+                raise error
+            tell(left.pop(0), Ending(None, error))
+        state.places = left
+
+
+class _Remaining:
+    """Which jobs of a feed are still to be done, and how far the worker at work has come.
+
+    Attributes:
+        places: Of the worker's jobs in the feed, in its order.
+        part: The same jobs, as it is given them.
+        hung: The job on which a version hung, by the version.
+    """
+
+    def __init__(
+        self, feed: Feed, tell: Callable[[int, Ending], None], begin: Callable[[int], None]
+    ) -> None:
+        self.places: list[int] = []
+        self.part = Feed()
+        self.hung: dict[str, Job] = {}
+        self._feed = feed
+        self._tell = tell
+        self._begin = begin
+        self._known = 0
+        self._count = 0  # the worker's results
+
+    def begin_worker(self) -> bool:
+        """Whether another worker is needed; if so, with what is left for it."""
+        feed = self._feed
+        closed = feed.closed  # if so, its length is the last one
+        self.places = self._untried([*self.places, *self._new()])
+        if not self.places and closed:
+            return False
+        self.part = Feed([feed[place] for place in self.places], more=not closed)
+        self._count = 0
+        if self.places:
+            self._begin(self.places[0])
+        return True
+
+    def completed(self) -> None:
+        """The worker at work is told of the rest, if the feed has it by now."""
+        if self.part.closed or not self._feed.closed:
+            return
+        idle = self._count == len(self.places)
+        places = self._untried(self._new())
+        self.places += places
+        self.part.complete([self._feed[place] for place in places])
+        if idle and places:
+            self._begin(places[0])
+
+    def answered(self, at: int, result: Result) -> None:
+        """The worker has a result of the job at that place of its own."""
+        self._count = at + 1
+        if not _nowhere(result) and not result.elsewhere:
+            job = self._feed[self.places[at]]
+            self._tell(self.places[at], _judged(job, result))
+        if self._count < len(self.places):
+            self._begin(self.places[self._count])
+
+    def _new(self) -> range:
+        """Places of the jobs that have come since this was asked last."""
+        new = range(self._known, len(self._feed))
+        self._known = new.stop
+        return new
+
+    def _untried(self, places: Sequence[int]) -> list[int]:
+        """The places of jobs of versions that have not hung; of the others it is told."""
+        kept = []
+        for place in places:
+            job = self._feed[place]
+            before = self.hung.get(job.program.version)
+            if before is None:
+                kept.append(place)
+                continue
+            error = KernelError(
+                f"{job.program.version} was not tried on {job.problem}: "
+                f"it did not end on {before.problem}",
+                f"Run it on its own: `workbench verify {job.study}/{job.program.version} "
+                f"--problem {job.problem}`.",
+            )
+            self._tell(place, Ending(None, error))
+        return kept
+
+
+def _nowhere(result: Result) -> bool:
+    """Whether a result says that there is nothing to run on: that holds for all jobs."""
+    return result.failure is not None and result.failure.kind in ("no-device", "no-pycuda")
+
+
+Tell = Callable[[int, Ending], None]
+
+
+class Crew:
+    """Workers of all GPUs of `where`, started and waiting for jobs of one study; see `crew`."""
+
+    def __init__(self, project: Project, where: Where, study: str, claims: Path) -> None:
+        self.study = study
+        self.where = where
+        self._project = project
+        self._claims = claims
+        self._halt = Halt()
+        self._lock = threading.Lock()
+        self._jobs: list[Job] = []
+        self._told: set[int] = set()
+        self._errors: list[BaseException] = []
+        # Place in a worker's feed -> place among all jobs; -1: only to make ready.
+        self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
+        ready = Job(
+            task="prepare",
+            study=study,
+            problem="start",
+            seed=0,
+            program=Executable(version="worker", kind="python", path=""),
+        )
+        self._feeds = [Feed([ready], more=True) for _ in self._orders]
+        self._over = [threading.Event() for _ in self._orders]
+        for over in self._over:
+            over.set()  # until it is started
+        self._tell: Tell = lambda _place, _ending: None
+        self._begin: Callable[[int], None] = lambda _place: None
+
+    def start(self) -> None:
+        """Start the workers; `end` must follow."""
+        for number, over in enumerate(self._over):
+            over.clear()
+            threading.Thread(target=self._work, args=(number,)).start()
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        tell: Tell,
+        begin: Callable[[int], None] = lambda _place: None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run jobs; once a crew.
+
+        A GPU on which no worker can run leaves its share to the others.
+
+        Args:
+            jobs: Those of the most work first.
+            tell: As in `run_batch`.
+            begin: As there.
+            meanwhile: Called while the workers are busy.
+
+        Raises:
+            MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
+        """
+        self._tell, self._begin = tell, begin
+        self._hand_over(jobs)
+        meanwhile()
+        self._wait()
+        left = [place for place in range(len(self._jobs)) if place not in self._told]
+        for error in self._errors:
+            if left or not isinstance(error, WorkbenchError):
+                raise error
+        if left:  # claimed by a worker that died before it could say so
+            run_batch(
+                self._project,
+                Feed([msgspec.structs.replace(self._jobs[place], claim="") for place in left]),
+                msgspec.structs.replace(self.where, gpus=self.where.gpus[:1]),
+                lambda place, ending: tell(left[place], ending),
+                lambda place: begin(left[place]),
+            )
+
+    def end(self) -> None:
+        """End what still runs; what it has done is told by then."""
+        self._halt.say()
+        self._wait()
+
+    def close(self) -> None:
+        """Give back what is held, after `end`."""
+        self._halt.close()
+
+    def _wait(self) -> None:
+        # Not by `Thread.join`: where Ctrl-C breaks that off, Python 3.11 takes the thread for
+        # ended, and nobody can wait for it any more.
+        for over in self._over:
+            over.wait()
+
+    def _hand_over(self, jobs: Sequence[Job]) -> None:
+        """Give each worker all jobs: those of its own problems, then the others from their end."""
+        count = len(self._feeds)
+        owners: dict[str, int] = {}
+        for place, job in enumerate(jobs):
+            claim = (self._claims / str(place)).as_posix() if count > 1 else ""
+            self._jobs.append(msgspec.structs.replace(job, claim=claim))
+            owners.setdefault(job.problem, len(owners) % count)
+        for number, (order, feed) in enumerate(zip(self._orders, self._feeds, strict=True)):
+            own = [place for place, job in enumerate(jobs) if owners[job.problem] == number]
+            others = set(range(len(jobs))) - set(own)
+            places = [*own, *sorted(others, reverse=True)]
+            order += places
+            feed.complete([self._jobs[place] for place in places])
+
+    def _work(self, number: int) -> None:
+        order = self._orders[number]
+
+        def one(at: int, ending: Ending) -> None:
+            with self._lock:
+                place = order[at]
+                if place >= 0 and place not in self._told:
+                    self._told.add(place)
+                    self._tell(place, ending)
+
+        def begin(at: int) -> None:
+            if order[at] >= 0:
+                self._begin(order[at])
+
+        own = msgspec.structs.replace(self.where, gpus=self.where.gpus[number : number + 1])
+        try:
+            run_batch(self._project, self._feeds[number], own, one, begin, self._halt)
+        except HaltedError:
+            pass
+        except BaseException as error:
+            self._errors.append(error)
+        finally:
+            self._over[number].set()
+
+
+@contextlib.contextmanager
+def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
+    """Start a worker a GPU, which loads what jobs of a study need while these are made.
+
+    Leaving ends all that still runs.
+
+    Raises:
+        MissingError: the project cannot be written to.
+    """
+    with workspace(project.root, f"{study}-shared") as folder, Interrupts() as interrupts:
+        workers = Crew(project, where, study, folder)
+        try:
+            workers.start()
+            interrupts.release()
+            yield workers
+        finally:
+            interrupts.hold()
+            workers.end()
+            workers.close()
