@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
-from workbench.callers import Callers, folded, foreign
+from workbench.callers import folded, following, foreign
 from workbench.model import Build, Column, InstructionTable, Profile, SourceFile, line_counters
 from workbench.store import Store
 from workbench.store.codec import decode
@@ -34,7 +34,7 @@ def test_files_of_a_toolkit(path: str, outside: bool) -> None:
 
 
 def test_a_chain_of_headers_ends_at_the_line_that_is_ours() -> None:
-    callers = Callers(FILES)
+    callers = following(FILES)
     assert callers.home((1, 16), None) == (1, 16)
     assert callers.home((3, 518), (1, 16)) == (1, 16)
     assert callers.home((3, 599), (3, 518)) == (1, 16)
@@ -48,7 +48,7 @@ def test_a_chain_of_headers_ends_at_the_line_that_is_ours() -> None:
 
 
 def test_our_own_functions_keep_their_lines() -> None:
-    callers = Callers(FILES)
+    callers = following(FILES)
     assert callers.home((2, 5), (1, 30)) == (2, 5)
     assert callers.home((4, 9), (2, 5)) == (2, 5)
     assert callers.home((4, 9), None) == (4, 9)  # called for real: PTX does not say by whom

@@ -32,7 +32,12 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+EMULATOR = REPO / "ptxemu"
+FILES = {
+    module_name(path): path
+    for package in (PACKAGE, EMULATOR)
+    for path in sorted(package.rglob("*.py"))
+}
 ROOMS = {name: path.parent for name, path in FILES.items() if path.name == "__init__.py"}
 
 
@@ -52,7 +57,7 @@ def none(found: Iterable[str]) -> None:
 
 
 def test_there_is_a_house() -> None:
-    assert {"workbench", "workbench.analysis.split", "workbench.emulator.ops"} <= set(ROOMS)
+    assert {"workbench", "workbench.analysis.split", "ptxemu.ops"} <= set(ROOMS)
     assert "workbench.commands.profile" in FILES
 
 
@@ -91,9 +96,10 @@ def test_no_name_carries_what_a_folder_can() -> None:
 def test_a_class_has_its_name_alone() -> None:
     found: dict[str, list[str]] = defaultdict(list)
     for module in FILES:
+        package = module.split(".")[0]  # each of the two has names of its own
         for node in ast.walk(tree(module)):
             if isinstance(node, ast.ClassDef):
-                found[node.name.lstrip("_")].append(place(module, node))
+                found[f"{package}.{node.name.lstrip('_')}"].append(place(module, node))
     twice = {name: at for name, at in found.items() if len(at) > 1}
     none(f"{name}: {', '.join(at)}" for name, at in twice.items() if name not in NAMESAKES)
     assert set(NAMESAKES) <= set(twice), "who has the name alone now needs no leave"
@@ -226,9 +232,9 @@ else:
 def late():
     from .c import name
 """
-    package = {"workbench.emulator.b", "workbench.emulator.c", "workbench.analysis.split.placing"}
+    package = {"workbench.views.b", "workbench.views.c", "workbench.analysis.split.placing"}
     known = {*FILES, *package}
-    visitor = Imports("workbench.emulator.a", known, is_room=False)
+    visitor = Imports("workbench.views.a", known, is_room=False)
     visitor.visit(ast.parse(text))
     assert visitor.found == package | {
         "workbench",
@@ -238,9 +244,9 @@ def late():
         "workbench.model",
         "workbench.errors",
     }
-    face = Imports("workbench.emulator", known, is_room=True)
+    face = Imports("workbench.views", known, is_room=True)
     face.visit(ast.parse("from . import b\nfrom .c import name"))
-    assert face.found == {"workbench.emulator.b", "workbench.emulator.c"}
+    assert face.found == {"workbench.views.b", "workbench.views.c"}
 
 
 def test_circles_are_found() -> None:
@@ -285,7 +291,9 @@ def test_a_rooms_name_is_read_as_it_is_written() -> None:
 
 
 def test_the_plan_of_the_house_names_every_room_and_no_other() -> None:
-    rooms = {path.relative_to(PACKAGE).as_posix() for path in ROOMS.values()} - {"."}
+    rooms = {
+        path.relative_to(REPO).as_posix().removeprefix("workbench/") for path in ROOMS.values()
+    } - {"workbench"}
     named = rooms_named(plan())
     none(f"{room}/ is not in the plan" for room in rooms if not is_named(room, named))
     shown = {name for name in named if not any(is_named(room, {name}) for room in rooms)}

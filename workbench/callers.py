@@ -11,20 +11,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
 
+from ptxemu.callers import Callers, Position, files_of
 from workbench.model import InstructionTable, Launch, Profile
-
-Position = tuple[int, int]  # number of a file, 1-based line
 
 #: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.
 _REMEMBERED = 64
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
-_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
 
 
 def foreign(path: str) -> bool:
@@ -32,46 +29,9 @@ def foreign(path: str) -> bool:
     return path.startswith(("cuda/", "system/", "/"))
 
 
-def files_of(lines: Iterable[str]) -> dict[int, str]:
-    """The numbered files of PTX."""
-    return {int(found[1]): found[2] for line in lines if (found := _FILE.match(line))}
-
-
-class Callers:
-    """Follows the positions of PTX in their order.
-
-    The compiler tells the way from a kernel into a function once, from outside inwards:
-    where two calls of one function are interleaved at depth, the last one told is taken.
-
-    Args:
-        files: Path of each numbered file.
-    """
-
-    def __init__(self, files: Mapping[int, str]) -> None:
-        self._files = files
-        self._known: dict[Position, Position] = {}
-
-    def home(self, place: Position, caller: Position | None) -> Position:
-        """Where the cost of a position belongs.
-
-        Args:
-            place: File and line of a ``.loc``.
-            caller: Its ``inlined_at``.
-        """
-        found = place
-        if caller is not None and foreign(self._files.get(place[0], "")):
-            found = self._known.get(caller, caller)
-        self._known[place] = found
-        return found
-
-    def read(self, line: str) -> tuple[Position, Position] | None:
-        """Position and home of a line of PTX that is a ``.loc``."""
-        found = _LOC.match(line)
-        if found is None:
-            return None
-        place = int(found[1]), int(found[2])
-        caller = None if found[3] is None else (int(found[3]), int(found[4]))
-        return place, self.home(place, caller)
+def following(files: Mapping[int, str]) -> Callers:
+    """Who follows the positions of PTX that our compilers made."""
+    return Callers(files, foreign)
 
 
 def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
@@ -134,7 +94,7 @@ class _Homes:
         self._at: dict[Position, set[Position]] = defaultdict(set)
         self._behind: dict[tuple[Position, str], set[Position]] = defaultdict(set)
         self._saying: dict[str, set[Position]] = defaultdict(set)
-        callers, at = Callers(files), None
+        callers, at = following(files), None
         for line in lines:
             found = callers.read(line)
             if found is not None:

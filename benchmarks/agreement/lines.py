@@ -14,17 +14,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.agreement.misread import MISREAD, LeftOut, left_out
+from ptxemu.launch import KernelLaunch, arena_for
+from ptxemu.ptx.instructions import Module
+from ptxemu.ptx.parser import parse
+from ptxemu.run import Executed, Outcome, run, sample
+from ptxemu.sass.cubin import functions_of
+from ptxemu.state.context import Limits
+from ptxemu.state.spaces import Arena
+from ptxemu.work import operations
+from workbench.callers import foreign
 from workbench.compile.compilers import Nvcc, choose
-from workbench.emulator.launch import KernelLaunch, arena_for
-from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.ptx.parser import parse
-from workbench.emulator.run import Executed, Outcome, run, sample
-from workbench.emulator.sass.cubin import functions_of
-from workbench.emulator.state.context import Limits
-from workbench.emulator.state.spaces import Arena
-from workbench.emulator.work import operations
 from workbench.engines import Subject
-from workbench.engines.emulated.emulation import arrays_of, fill, launch_of
+from workbench.engines.emulated.emulation import arrays_of, fill, in_our_words, launch_of
 from workbench.engines.emulated.engine import recorded_build
 from workbench.errors import KernelError
 from workbench.model import Build, Launch, Profile
@@ -161,7 +162,7 @@ def assembled(build: Build) -> Module:
         made = tool.assemble(Path(folder), build.ptx, build.arch, build.flags)
     if made.failed:
         raise KernelError(f"nvcc does not assemble the recorded PTX: {made.log}")
-    return parse(build.ptx, functions_of(made.cubin, build.arch))
+    return parse(build.ptx, functions_of(made.cubin, build.arch), foreign)
 
 
 def compare(
@@ -262,7 +263,9 @@ def agreement(
     fill(subject, memory, module, arena)
     out = []
     for resolved, launch in zip(subject.launches, profile.launches, strict=True):
-        outcome = _run(module, launch_of(resolved, built.build, Limits(), memory), arena, budget)
+        with in_our_words():
+            called = launch_of(resolved, built.build, Limits(), memory)
+            outcome = _run(module, called, arena, budget)
         missing = LeftOut() if misread else _left_out(profile, launch, outcome, module)
         timed = frozenset(counted_place(module, row) for row in outcome.timed)
         columns = {}

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ptxemu.run import Executed, Outcome
 from workbench.analysis.remarks import is_copy, is_misread
-from workbench.emulator.run import Executed, Outcome
 from workbench.model import Launch
 
 #: The counters of a copy that are wrong.

@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.agreement.__main__ import GOALS, HEADINGS, INSTRUCTIONS, LAUNCHES, TOTAL, summary
 from benchmarks.agreement.lines import Agreement, Tally, agreement, compare, cost
+from ptxemu.ptx.instructions import Instr, Loc
+from ptxemu.run import Executed
+from ptxemu.state.context import CodeSite
 from workbench.analysis.remarks import is_misread
-from workbench.emulator.ptx.instructions import Instr, Loc
-from workbench.emulator.run import Executed
-from workbench.emulator.state.context import CodeSite
 from workbench.project import Project, require_project
 from workbench.store import Entry, Store
 from workbench.study.folder import load_study

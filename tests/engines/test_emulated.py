@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from ptxemu.run import sample, strata
+from ptxemu.state.lanes import Geometry
 from tests import ladders
 from tests.ladders import emulated
 from workbench.analysis.compare import compare
 from workbench.cli import app
 from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
-from workbench.emulator.run import sample, strata
-from workbench.emulator.state.lanes import Geometry
 from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.choice import choose
 from workbench.engines.emulated.emulation import verified

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulator.conftest import Array, Compile, cuda, execute
+from ptxemu.errors import Fault
+from ptxemu.launch import Scalar
+from ptxemu.ptx.instructions import Module
+from ptxemu.ptx.parser import parse
 from tests.factories import make_profile
+from tests.ptxemu.conftest import Array, Compile, cuda, execute
 from workbench.compile.build import BuildResult
 from workbench.counters import Reading, read
-from workbench.emulator.launch import Scalar
-from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.ptx.parser import parse
 from workbench.engines.emulated.record import launch_records
-from workbench.errors import KernelError
 from workbench.model import Launch, line_counters
 
 __all__ = ["cuda"]  # a fixture
@@ -92,7 +92,7 @@ def test_what_a_header_costs_stands_at_the_line_that_called_it(cuda: Compile) ->
 
 def test_an_error_in_a_header_names_the_callers_line_first(cuda: Compile) -> None:
     buffers = {"x": np.ones(64, "f4"), "y": np.zeros(128, "f4")}
-    with pytest.raises(KernelError, match=r"^k\.cu:8 \(in \S*sm_32_intrinsics\.hpp:\d+\): out of"):
+    with pytest.raises(Fault, match=r"^k\.cu:8 \(in \S*sm_32_intrinsics\.hpp:\d+\): out of"):
         launched(cuda(CALLING.replace("x + threadIdx.x, 4", "x, 4")), "k", buffers, ["x", "y"])
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from ptxemu.tensormap import Im2col, TensorMap
 from workbench.engines.gpu.libcuda import Driver, attributes_of, open_device
 from workbench.model import Dim3
 from workbench.study.launches import ResolvedLaunch
-from workbench.study.tensormap import Im2col, TensorMap
 
 PLAIN = ResolvedLaunch(kernel="k", grid=(4, 1, 1), block=(32, 1, 1))
 

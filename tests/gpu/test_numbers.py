@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulator import test_video
-from tests.emulator.conftest import HEADER
 from tests.engines.test_elements import KERNEL, STUDY
 from tests.gpu.conftest import experiment_within
+from tests.ptxemu import test_video
+from tests.ptxemu.conftest import HEADER
 from workbench.engines.gpu.device import Session
 from workbench.engines.gpu.libcuda import Driver
 from workbench.engines.gpu.nvml import Gpu

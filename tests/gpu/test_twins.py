@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from tests.emulator import conftest, test_bulk, test_cluster, test_wgmma
-from tests.emulator.conftest import Array, Compile
+from ptxemu.launch import Argument, Scalar, TensorArgument
+from ptxemu.ptx.instructions import Module
+from ptxemu.ptx.parser import parse
+from ptxemu.run import Outcome
+from ptxemu.tensormap import DescriptorError, Im2col, TensorMap
+from tests.ptxemu import conftest, test_bulk, test_cluster, test_wgmma
+from tests.ptxemu.conftest import Array, Compile
 from workbench.compile import compilers
-from workbench.emulator.launch import Argument, Scalar, TensorArgument
-from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.ptx.parser import parse
-from workbench.emulator.run import Outcome
 from workbench.engines.gpu.device import Session
 from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host.job import BufferSpec
 from workbench.study.launches import ResolvedLaunch, format_of
-from workbench.study.tensormap import DescriptorError, Im2col, TensorMap
 
 # Under these names pytest runs them here, with the fixtures of this module.
 test_a_ring_of_stages = test_bulk.test_a_ring_of_stages

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from ptxemu.tensormap import Im2col, TensorMap
 from tests.study_maker import VERSION, Maker
 from workbench.errors import UsageError
 from workbench.study.launches import ResolvedLaunch, TensorMapArg, resolve_launches
 from workbench.study.sources import source_hash
-from workbench.study.tensormap import Im2col, TensorMap
 
 MAPS = """[[tensor_map]]
 name = "x_map"

@@ -14,6 +14,7 @@ import warnings
 from functools import lru_cache
 from typing import Literal
 
+from ptxemu.tensormap import ELEMENT_BYTES, FILLS
 from workbench.disk.limits import FRONT_MATTER, read_toml
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Record
@@ -37,7 +38,6 @@ from workbench.study.keys import (
     ScratchTable,
     TensorMapTable,
 )
-from workbench.study.tensormap import ELEMENT_BYTES, FILLS
 
 # --- the tables, each checked and made a record ------------------------------------------------
 #

@@ -18,12 +18,12 @@ from typing import Protocol
 
 import msgspec
 
+from ptxemu.tensormap import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Dim3, KernelResources, Number, Problem, Record
 from workbench.specs import FillSpec, LaunchSpec, TensorMapSpec, Version
 from workbench.study.expressions import Key, Scope
 from workbench.study.keys import TENSOR_MAP_SIZES
-from workbench.study.tensormap import ELEMENT_BYTES, DescriptorError, Im2col, TensorMap
 
 # --- tensor maps: descriptors of tensors for the copy engine ---------------------------------
 #

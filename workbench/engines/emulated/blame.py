@@ -1,7 +1,7 @@
 """A wrong result, explained: which element, who wrote it, and which line stands out.
 
 The kernel runs once more with the lines behind every value followed
-(`workbench.emulator.faults.origins`). A line stands out if it takes part in the wrong elements
+(`ptxemu.faults.origins`). A line stands out if it takes part in the wrong elements
 more than in the right ones, by Ochiai's measure, and no other line does so as much.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.emulator.faults.origins import Origins
-from workbench.emulator.faults.words import triple
-from workbench.emulator.ptx.instructions import Instr, Module
+from ptxemu.faults.origins import Origins
+from ptxemu.faults.words import triple
+from ptxemu.ptx.instructions import Instr, Module
 from workbench.engines.host.buffers import FAR_OFF, unwritten
 
 Array = NDArray[Any]

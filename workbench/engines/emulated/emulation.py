@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.compile.build import BuildResult
-from workbench.emulator.faults.origins import Origins
-from workbench.emulator.launch import (
+from ptxemu.errors import EmulatorError, LaunchError, PtxError
+from ptxemu.faults.origins import Origins
+from ptxemu.launch import (
     Argument,
     Buffer,
     KernelLaunch,
@@ -24,12 +24,14 @@ from workbench.emulator.launch import (
     TensorArgument,
     arena_for,
 )
-from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.ptx.parser import parse
-from workbench.emulator.run import Outcome, run, sample
-from workbench.emulator.sass.cubin import functions_of
-from workbench.emulator.state.context import Limits
-from workbench.emulator.state.spaces import Arena
+from ptxemu.ptx.instructions import Module
+from ptxemu.ptx.parser import parse
+from ptxemu.run import Outcome, run, sample
+from ptxemu.sass.cubin import functions_of
+from ptxemu.state.context import Limits
+from ptxemu.state.spaces import Arena
+from workbench.callers import foreign
+from workbench.compile.build import BuildResult
 from workbench.engines import (
     Subject,
 )
@@ -48,7 +50,7 @@ from workbench.engines.host.buffers import (
 )
 from workbench.engines.host.failures import describe_check
 from workbench.engines.host.job import Check
-from workbench.errors import KernelError
+from workbench.errors import DataError, KernelError, UsageError
 from workbench.model import Build
 from workbench.study.launches import BufferArg, ResolvedLaunch, ScalarArg, StructArg, TensorMapArg
 from workbench.study.signatures import misread
@@ -61,6 +63,22 @@ _REPEATABLE = (
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
 Array = NDArray[Any]
+
+
+@contextlib.contextmanager
+def in_our_words() -> Iterator[None]:
+    """The emulator's errors as those of the program, which have an exit code.
+
+    Raises:
+        UsageError: the launch does not fit the kernel.
+        KernelError: everything else that a kernel does or needs.
+    """
+    try:
+        yield
+    except LaunchError as error:
+        raise UsageError(error.message, error.hint) from error
+    except EmulatorError as error:
+        raise KernelError(error.message, error.hint) from error
 
 
 class Emulation(NamedTuple):
@@ -171,7 +189,10 @@ def _parsed(text: str, cubin: Path, arch: str) -> Module:
     if cubin.is_file():
         with contextlib.suppress(ValueError):
             functions = functions_of(cubin.read_bytes(), arch)
-    return parse(text, functions)
+    try:
+        return parse(text, functions, foreign)
+    except PtxError as error:
+        raise DataError(error.message, error.hint) from error
 
 
 def built_of(subject: Subject) -> BuildResult:
@@ -215,10 +236,11 @@ def emulate(
     dtypes = {name: array.dtype.name for name, array in memory.all.items()}
     misread_ = misread(subject.version.text, subject.launches, dtypes)
     for resolved in subject.launches:
-        launch = launch_of(resolved, built.build, limits, memory)
-        chosen = sample(launch.geometry, blocks, seed) if blocks else None
         try:
-            outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
+            with in_our_words():
+                launch = launch_of(resolved, built.build, limits, memory)
+                chosen = sample(launch.geometry, blocks, seed) if blocks else None
+                outcomes.append(run(module, launch, arena, blocks=chosen, check=watch))
         except KernelError as error:
             error.hint = " ".join((*misread_, error.hint))
             raise
@@ -244,8 +266,9 @@ def _blame(subject: Subject, module: Module, seed: int, limits: Limits) -> Blame
     fill(subject, memory, module, arena)
     origins = Origins(module, arena)
     for resolved in subject.launches:
-        launch = launch_of(resolved, built_of(subject).build, limits, memory)
-        run(module, launch, arena, origins=origins)
+        with in_our_words():
+            launch = launch_of(resolved, built_of(subject).build, limits, memory)
+            run(module, launch, arena, origins=origins)
     outputs = {name: arena.read(name, like) for name, like in memory.outputs.items()}
     reference = subject.study.reference(subject.problem, memory.inputs)
     tolerance = subject.study.tolerance_of(subject.version.id)

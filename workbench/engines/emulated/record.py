@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from ptxemu.cost.addresses import SECTOR
+from ptxemu.launch import KernelLaunch
+from ptxemu.ptx.instructions import Module
+from ptxemu.run import Executed, Outcome
+from ptxemu.work import mix, operations, uncounted
 from workbench.analysis.occupancy import Occupancy, Resources, occupancy
 from workbench.compile.build import BuildResult
-from workbench.emulator.cost.addresses import SECTOR
-from workbench.emulator.launch import KernelLaunch
-from workbench.emulator.ptx.instructions import Module
-from workbench.emulator.run import Executed, Outcome
-from workbench.emulator.work import bound, mix, operations, uncounted
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
     Build,
@@ -267,6 +268,65 @@ def _fit(launch: KernelLaunch, kernel: KernelResources, chip: Chip | None) -> di
         waves = launch.geometry.blocks / (fits.blocks * chip.sms)
         out["launch__waves_per_multiprocessor"] = Metric(value=waves)
     return out
+
+
+#: Lanes of an SM's load/store units: a warp instruction takes one of its cycles.
+_LSU_LANES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Cycles of one SM, by unit; `binds` names the largest."""
+
+    cycles: dict[str, float]
+
+    @property
+    def binds(self) -> str:
+        """The unit that needs most cycles."""
+        return max(self.cycles, key=lambda unit: self.cycles[unit])
+
+    @property
+    def least(self) -> float:
+        """The largest bound, in cycles."""
+        return max(self.cycles.values())
+
+
+def bound(
+    outcome: Outcome, chip: Chip, machine_instructions: float | None, least_bytes: int
+) -> Bound:
+    """The least cycles that a launch can take on a chip, by each of its throughputs.
+
+    Not a time: latency, dependencies, caches and clocks are left out. The bound by issue slots
+    rests on an estimate, that of machine instructions, and is as uncertain.
+
+    Args:
+        outcome: Its counters.
+        chip: What runs it.
+        machine_instructions: Warp instructions that the chip issues; None: not known.
+        least_bytes: Bytes that must cross the device memory's bus at least.
+    """
+    fma = sum(
+        row.on for row in outcome.rows
+        if row.instr.op in ("fma", "mul", "add", "sub") and row.instr.parts[-1] == "f32"
+    )  # fmt: skip
+    lsu = sum(
+        row.warps for row in outcome.rows
+        if row.instr.op in ("ld", "st", "atom", "red", "shfl") and not row.site.joined
+        and row.site.space != "const" and "param" not in row.instr.parts
+    )  # fmt: skip
+    waves = sum(row.site.wavefronts for row in outcome.rows)
+    sms = max(chip.sms, 1)
+    cycles = {
+        "FMA pipe": fma / chip.fp32_lanes / sms,
+        "load/store units": lsu * 32 / _LSU_LANES / sms,
+    }
+    if machine_instructions is not None:
+        cycles["issue slots"] = machine_instructions / chip.schedulers / sms
+    if "shared" not in uncounted(outcome.rows):
+        cycles["shared memory"] = waves / sms
+    if chip.memory_bandwidth and chip.sm_clock:
+        cycles["device memory"] = least_bytes / chip.memory_bandwidth * chip.sm_clock
+    return Bound(cycles)
 
 
 def _bounds(

@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ptxemu.tensormap import ELEMENT_BYTES, TensorMap
 from workbench.study.launches import ResolvedLaunch
-from workbench.study.tensormap import ELEMENT_BYTES, TensorMap
 
 #: CU_STREAM_CAPTURE_MODE_RELAXED: a library may allocate on its first call while we capture.
 _CAPTURE_RELAXED = 2

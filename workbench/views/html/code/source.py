@@ -15,11 +15,12 @@ from typing import Literal, NamedTuple
 import msgspec
 from markupsafe import Markup
 
+from ptxemu.callers import files_of
 from workbench import units
 from workbench.analysis.machine.listing import Labels, labels_of
 from workbench.analysis.stalls import GROUP, SAMPLES, HotLine, sampled_lines
 from workbench.analysis.weight import WELL
-from workbench.callers import Callers, files_of, kernel_bodies
+from workbench.callers import following, kernel_bodies
 from workbench.counters import catalog, line_metric
 from workbench.model import Launch, LineKey, Number, Profile, Record, SourceFile, line_counters
 from workbench.views.html.code.colours import coloured
@@ -257,7 +258,7 @@ def _of_build(sources: tuple[str, ...], text: str, kernel: str) -> tuple[PtxRow,
     files = files_of(every)
     paths = {path: number for number, path in enumerate(sources)}
     body = next(iter(kernel_bodies(every, kernel)), ())
-    callers = Callers(files)
+    callers = following(files)
     rows: list[PtxRow] = []
     file, line = -1, 0
     for raw in body:

@@ -1,0 +1,65 @@
+"""Whose the cost of a line of PTX is: what stands in a toolkit's header is its caller's.
+
+PTX says who called what: its ``.loc`` has ``inlined_at``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+Position = tuple[int, int]  # number of a file, 1-based line
+#: Whether a path is that of a header which nobody edits, so that what it does is its caller's.
+Foreign = Callable[[str], bool]
+
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s(?:.*\binlined_at\s+(\d+)\s+(\d+)\s)?")
+_SHIPPED = re.compile(r"/usr/(local/)?(include|lib)/|/(cuda|nvidia)[^/]*/(.*/)?include/")
+
+
+def shipped(path: str) -> bool:
+    """Whether a header came with the system or with a CUDA toolkit, by the folder it lies in."""
+    return _SHIPPED.search(path) is not None
+
+
+def files_of(lines: Iterable[str]) -> dict[int, str]:
+    """The numbered files of PTX."""
+    return {int(found[1]): found[2] for line in lines if (found := _FILE.match(line))}
+
+
+class Callers:
+    """Follows the positions of PTX in their order.
+
+    The compiler tells the way from a kernel into a function once, from outside inwards:
+    where two calls of one function are interleaved at depth, the last one told is taken.
+
+    Args:
+        files: Path of each numbered file.
+        foreign: Whether a path is that of a header which nobody edits.
+    """
+
+    def __init__(self, files: Mapping[int, str], foreign: Foreign) -> None:
+        self._files, self._foreign = files, foreign
+        self._known: dict[Position, Position] = {}
+
+    def home(self, place: Position, caller: Position | None) -> Position:
+        """Where the cost of a position belongs.
+
+        Args:
+            place: File and line of a ``.loc``.
+            caller: Its ``inlined_at``.
+        """
+        found = place
+        if caller is not None and self._foreign(self._files.get(place[0], "")):
+            found = self._known.get(caller, caller)
+        self._known[place] = found
+        return found
+
+    def read(self, line: str) -> tuple[Position, Position] | None:
+        """Position and home of a line of PTX that is a ``.loc``."""
+        found = _LOC.match(line)
+        if found is None:
+            return None
+        place = int(found[1]), int(found[2])
+        caller = None if found[3] is None else (int(found[3]), int(found[4]))
+        return place, self.home(place, caller)

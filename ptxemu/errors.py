@@ -1,0 +1,40 @@
+"""What can go wrong, told in a message and a hint: the kernel, the launch, the PTX, or we cannot.
+
+Every error says what happened and where (file, line, block, thread); `hint` says what to do next.
+"""
+
+from __future__ import annotations
+
+
+class EmulatorError(Exception):
+    """Base of every error that the emulator raises on purpose.
+
+    Args:
+        message: What happened and where, one sentence or a short block of lines.
+        hint: What to do next. Empty only where nothing can be done.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
+    """The kernel does wrong: out of bounds, a race, an endless wait, a trap."""
+
+
+class Unsupported(EmulatorError):  # noqa: N818
+    """The kernel needs what the emulator does not have: an instruction, a special register."""
+
+
+class ResourceError(EmulatorError):
+    """The emulator gave up: no time or memory was left, or one of its processes was killed."""
+
+
+class LaunchError(EmulatorError):
+    """Grid, block or arguments do not fit the kernel, or no chip could launch them."""
+
+
+class PtxError(EmulatorError):
+    """The PTX is not as a compiler writes it, or has no such kernel."""

@@ -1,0 +1,269 @@
+"""Elements that several threads give different values: which one stays is chance.
+
+For every granule of global memory a launch's `WriterLog` keeps the thread that last stored to it,
+where in the code, and when. Another thread that then stores another value there, with
+nothing between that could have put the two in order, is told. Barriers order the warps
+of a block, and what a warp runs together its lanes; atomics, ordered accesses, mbarriers and
+barriers of a cluster may order any two blocks that both ran one since. That is more than
+they do order, so nobody is accused who waited; what they order by chance is not found. The same
+value twice, and atomics, are no conflict.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.errors import Fault
+from ptxemu.faults.mates import is_weak
+from ptxemu.faults.words import triple, who
+from ptxemu.ptx.instructions import Instr
+from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
+from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.spaces import GLOBAL_BASE
+from ptxemu.state.values import Array
+
+Ints = NDArray[np.int64]
+#: A mark is a block, a warp, a lane and a place in the code, each plus one; all ones are several.
+_SITE, _LANE, _WARP = 16, 22, 28
+_SITES, _SEVERAL, _ALL = (1 << _SITE) - 1, 63, (1 << 25) - 1
+_BLOCKS = 1 << 24  # of a grid, at most
+_ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cg", "cv"))
+
+
+def orders_blocks(instr: Instr) -> bool:
+    """May an instruction be part of what puts threads of different warps or blocks in order?"""
+    if instr.op in ("atom", "red", "mbarrier", "griddepcontrol"):
+        return True
+    if instr.op in ("ld", "st"):
+        return not _ORDERED.isdisjoint(instr.parts)
+    return "cluster" in instr.parts and instr.op == "barrier"
+
+
+def meeting(run: Run, rt: Runtime) -> Run:
+    """The same, and the batch's stores are told that its blocks may have met others."""
+
+    def met(R: Registers, M: Mask) -> object:
+        if rt.stores is not None:
+            rt.stores.meet(M)
+        return run(R, M)
+
+    if hasattr(run, "writes_itself"):
+        met.writes_itself = True  # type: ignore[attr-defined]
+    return met
+
+
+def _shared(count: int) -> Ints:
+    """Zeros that forked processes share; pages that nobody touches take no memory."""
+    return np.frombuffer(mmap.mmap(-1, count * 8), np.int64)
+
+
+class WriterLog:
+    """Who stored what, over all of a launch's batches and processes.
+
+    Args:
+        size: Bytes of global memory.
+        sites: The kernel's instructions.
+    """
+
+    def __init__(self, size: int, sites: Sequence[CodeSite]) -> None:
+        widths = [
+            each.width for each in sites if each.store and each.space in ("global", "generic")
+        ]
+        self.grain = min([4, *(width for width in widths if width)])
+        self.mark = _shared(-(-size // self.grain))
+        self.when = _shared(-(-size // self.grain))
+        #: When a block last ran something that may order it with others.
+        self.met = _shared(_BLOCKS)
+        self._last = 0
+
+    def tick(self) -> int:
+        """The time: more at each call, and the same clock in all processes."""
+        self._last = max(self._last + 1, time.monotonic_ns())
+        return self._last
+
+
+class _Writes(NamedTuple):
+    """One element of every lane of a store: who it is, and whether that changes memory."""
+
+    site: CodeSite
+    rows: Array
+    threads: Array
+    mark: Ints
+    differs: Array
+
+
+class StoreWatcher:
+    """Follows the stores of one batch."""
+
+    def __init__(
+        self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], ledger: WriterLog
+    ) -> None:
+        self.ctx, self.lanes, self.sites, self.ledger = ctx, lanes, sites, ledger
+        self.number = {id(site): min(index, _SITES) for index, site in enumerate(sites)}
+        self.weak = {id(site): is_weak(site.instr) for site in sites}
+        self.barred = np.zeros(lanes.B, np.int64)
+        self.warped = np.zeros((lanes.B, lanes.W), np.int64)
+        thread = np.arange(lanes.T, dtype=np.int64)
+        block = lanes.blocks[:, None].astype(np.int64)
+        self.me: Ints = (block + 1) << _WARP | (thread // WARP) << _LANE | (thread % WARP) << _SITE
+
+    def barrier(self, mask: Mask) -> None:
+        """Blocks have passed a barrier."""
+        self.barred[self.lanes.full(mask).any(axis=1)] = self.ledger.tick()
+
+    def warp_barrier(self, mask: Mask) -> None:
+        """The lanes of each warp in the mask have synchronized."""
+        lanes = self.lanes
+        if mask.arr is None:
+            self.warped[:] = self.ledger.tick()
+        else:
+            self.warped[mask.arr.reshape(lanes.B, lanes.W, WARP).any(axis=2)] = self.ledger.tick()
+
+    def meet(self, mask: Mask) -> None:
+        """Blocks run something that may order them with others."""
+        self.ledger.met[self.lanes.blocks[self.lanes.full(mask).any(axis=1)]] = self.ledger.tick()
+
+    def forget(self, first: Array, width: int) -> None:
+        """Something else than a thread's store has changed elements of `width` bytes.
+
+        `first` are bytes from the start of global memory.
+        """
+        at = first // self.ledger.grain
+        for number in range(max(width // self.ledger.grain, 1)):
+            self.ledger.mark[at + number] = 0
+
+    def store(self, site: CodeSite, first: Array, differs: Array, width: int, mask: Mask) -> None:
+        """Lanes are about to store to global memory.
+
+        Args:
+            site: The instruction.
+            first: Bytes from the start of global memory, of a shape that broadcasts.
+            differs: Whether something else lies there, likewise.
+            width: Bytes of an element.
+            mask: The lanes.
+        """
+        lanes, ledger = self.lanes, self.ledger
+        on = lanes.full(mask)
+        if not self.weak[id(site)]:
+            self.forget(np.broadcast_to(first, lanes.shape)[on], width)
+            return
+        rows, threads = np.nonzero(on)
+        mark = self.me[on] | self.number[id(site)]
+        start = np.broadcast_to(first, lanes.shape)[on] // ledger.grain
+        differs = np.broadcast_to(differs, lanes.shape)[on]
+        writes = _Writes(site, rows, threads, mark, differs)
+        now = ledger.tick()
+        for number in range(max(width // ledger.grain, 1)):
+            self._mark(writes, start + number, now)
+
+    def _mark(self, writes: _Writes, at: Ints, now: int) -> None:
+        ledger, mark = self.ledger, writes.mark
+        before = ledger.mark[at]
+        if before.any():
+            apart = (before != 0) & ((before ^ mark) >> _SITE != 0)
+            apart &= ~self._in_order(writes, before, ledger.when[at])
+            if apart.any():
+                clash = apart & writes.differs
+                if clash.any():
+                    index = int(np.argmax(clash))
+                    self._tell(writes, index, int(before[index]), int(at[index]))
+                mark = np.where(apart, _joined(mark, before), mark)
+        ledger.mark[at] = mark
+        ledger.when[at] = now
+        left = ledger.mark[at]
+        several = left != mark
+        if several.any():
+            joined = _joined(mark[several], left[several])
+            np.bitwise_or.at(ledger.mark, at[several], joined)
+
+    def _in_order(self, writes: _Writes, before: Ints, when: Array) -> Array:
+        """Which lanes come after the one that stored there before them, as far as is known."""
+        rows, ledger = writes.rows, self.ledger
+        block, warp = before >> _WARP, before >> _LANE & _SEVERAL
+        own = block == self.lanes.blocks[rows] + 1
+        mine = own & (warp == writes.threads // WARP)
+        barred = np.where(mine, np.maximum(self.barred[rows],
+                          self.warped[rows, np.minimum(warp, self.lanes.W - 1)]),
+                          self.barred[rows])  # fmt: skip
+        met = ledger.met[self.lanes.blocks[rows]] > when
+        known = np.clip(block - 1, 0, len(ledger.met) - 1)
+        met &= (block == _ALL) | (ledger.met[known] > when)
+        return np.asarray((own & (barred > when)) | met)
+
+    def together(self, site: CodeSite, space: str, first: Array, lost: Array, mask: Mask) -> None:
+        """Tell of lanes that stored different values to one element in one instruction.
+
+        Args:
+            site: The instruction.
+            space: ``shared`` or ``global``.
+            first: Bytes from the start of the memory of all blocks, of a shape that broadcasts.
+            lost: Whether something else lies there than the lane stored, likewise.
+            mask: The lanes.
+        """
+        lanes = self.lanes
+        if not self.weak[id(site)] or lanes.holds(mask, ~lost):
+            return
+        on = lanes.full(mask)
+        lost = np.broadcast_to(lost, lanes.shape) & on
+        row, thread = (int(each) for each in np.argwhere(lost)[0])
+        place = np.broadcast_to(first, lanes.shape)
+        kept = np.argwhere(on & ~lost & (place == place[row, thread]))
+        other = who(lanes, *(int(each) for each in kept[-1])) if len(kept) else "another thread"
+        byte = int(place[row, thread])
+        if space == "shared":
+            name = self.ctx.variable_at("shared", byte % self.ctx.rt.shared_bytes)
+        else:
+            name = self._array(byte)
+        self._note(site, space, f"{who(lanes, row, thread)} stores another value to {name} than "
+                   f"{other}, at the same time")  # fmt: skip
+
+    def _tell(self, writes: _Writes, index: int, before: int, granule: int) -> None:
+        """Another thread has stored something else there.
+
+        The later block of the two is the one that is told of, as where blocks run in their
+        order: which of them came first in fact is chance where several processes run them.
+        """
+        block, warp = (before >> _WARP) - 1, before >> _LANE & _SEVERAL
+        lane, row = before >> _SITE & _SEVERAL, int(writes.rows[index])
+        geometry = self.lanes.geometry
+        if block == _ALL - 1:
+            other = "threads of several blocks"
+        else:
+            one = f"thread {triple(warp * WARP + lane, geometry.block)}"
+            other = "several threads" if _SEVERAL in (warp, lane) else one
+            other += f" of block {triple(block, geometry.grid)}"
+        me = who(self.lanes, row, int(writes.threads[index]))
+        place = self._array(granule * self.ledger.grain)
+        site, earlier = writes.site, self.sites[before & _SITES]
+        if self.lanes.blocks[row] < block < _ALL - 1:
+            me, other, site, earlier = other, me, earlier, site
+        self._note(site, "global", f"{me} stores another value to {place} than {other} did at "
+                   f"{self.ctx.where(earlier.instr)}, and nothing orders the two")  # fmt: skip
+
+    def _array(self, byte: int) -> str:
+        array = self.ctx.rt.arena.allocation_of(GLOBAL_BASE + byte)
+        return f"{array.name} + {GLOBAL_BASE + byte - array.start} bytes" if array else "no array"
+
+    def _note(self, site: CodeSite, space: str, what: str) -> None:
+        """The error waits until the batch has ended: what else is wrong is said first."""
+        rt = self.ctx.rt
+        rt.finding = rt.finding or Fault(
+            f"{self.ctx.where(site.instr)}: {space}-memory race: {what}",
+            "Which of the two values remains is undefined: let one thread store the element, put a "
+            "barrier between the stores, or use an atomic.",
+        )
+
+
+def _joined(one: Ints, two: Ints) -> Ints:
+    """The first mark, with all ones where the two differ: several lanes, warps or blocks."""
+    apart = one ^ two
+    several = np.where(apart >> _SITE != 0, _SEVERAL << _SITE, 0)
+    several = np.where(apart >> _LANE != 0, (1 << _WARP) - (1 << _SITE), several)
+    several = np.where(apart >> _WARP != 0, (_ALL << _WARP) | several, several)
+    return one | several

@@ -1,0 +1,211 @@
+"""Races and uninitialized reads, found by remembering who touched what.
+
+For every granule of shared memory the watcher keeps the warp that last wrote it, the
+warp (or "several") that read it, and the warp that used an atomic on it, all since the
+block's last barrier. Two warps that meet at a granule without a barrier between, at
+least one of them writing, race. Lanes of one warp are followed by `mates`; races between
+blocks are not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ptxemu.errors import Fault
+from ptxemu.faults.mates import Mates, is_weak
+from ptxemu.faults.words import first_lane, who
+from ptxemu.state.context import CodeSite, Context
+from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.spaces import Reach
+from ptxemu.state.values import Array
+
+_SEVERAL = 255  # a block has at most 32 warps
+
+
+class _Granules(NamedTuple):
+    """One granule of every lane of an access."""
+
+    site: CodeSite
+    rows: Array  # block of each lane
+    at: Array  # granule
+    me: Array  # warp, from 1 on
+    on: Array  # which lanes of the batch these are
+
+
+class _Marks(NamedTuple):
+    """The warp that last did something to each granule, and where in the code."""
+
+    warp: Array
+    site: Array
+    done: str
+
+
+class SharedWatcher:
+    """Follows the shared memory of one batch."""
+
+    def __init__(self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], size: int) -> None:
+        self.ctx, self.lanes, self.sites = ctx, lanes, sites
+        widths = [site.width for site in sites if site.space in ("shared", "generic")]
+        self.grain = min([4, *(width for width in widths if width)])
+        shape = (lanes.B, -(-size // self.grain))
+        self.number = {id(site): index for index, site in enumerate(sites)}
+        self.written = np.zeros(shape, np.bool_)
+        changed = np.zeros(shape, np.int32)
+        self.writer = _Marks(np.zeros(shape, np.uint8), changed, "written")
+        self.atomic = _Marks(np.zeros(shape, np.uint8), changed, "changed")
+        self.reader = _Marks(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), "read")
+        self.mates = Mates(lanes, shape)
+        self.weak = {id(site): is_weak(site.instr) for site in sites}
+        warp = np.arange(lanes.T) // WARP + 1
+        self.me = np.broadcast_to(warp.astype(np.uint8), lanes.shape)
+
+    def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
+        """Check one access of all lanes of the mask, then remember it."""
+        lanes = self.lanes
+        first = np.broadcast_to((reach.pattern.rel + reach.low) // self.grain, lanes.shape)
+        on = lanes.full(reach.mask)
+        rows = np.nonzero(on)[0]
+        me = self.me[on]
+        start = first[on]
+        for number in range(max(site.width // self.grain, 1)):
+            granules = _Granules(site, rows, start + number, me, on)
+            if kind == "load":
+                self._load(granules)
+            else:
+                self._store(granules, plain=kind == "store")
+
+    def _load(self, granules: _Granules) -> None:
+        _, rows, at, me, _ = granules
+        self._check_defined(granules)
+        self._meet(granules, self.writer, "reads")
+        self._meet(granules, self.atomic, "reads")
+        self._meet_mates(granules, "reads")
+        readers = self.reader.warp
+        known = readers[rows, at]
+        readers[rows, at] = np.where((known == 0) | (known == me), me, _SEVERAL)
+        others = readers[rows, at] != me
+        readers[rows[others], at[others]] = _SEVERAL
+        self.reader.site[rows, at] = self.number[id(granules.site)]
+
+    def _store(self, granules: _Granules, *, plain: bool) -> None:
+        _, rows, at, me, _ = granules
+        verb = "writes" if plain else "changes"
+        self._meet(granules, self.writer, verb)
+        self._meet(granules, self.reader, verb)
+        if plain:
+            self._meet(granules, self.atomic, verb)
+            self._meet_mates(granules, verb)
+        else:
+            self._check_defined(granules)
+        target = self.writer if plain else self.atomic
+        target.warp[rows, at] = me
+        target.site[rows, at] = self.number[id(granules.site)]
+        self.written[rows, at] = True
+        if plain:
+            # Two warps that write one word in the same instruction: the later one is in.
+            self._meet(granules, self.writer, verb)
+        elif (target.warp[rows, at] != me).any():
+            target.warp[rows, at] = _SEVERAL
+
+    def _meet(self, granules: _Granules, marks: _Marks, verb: str) -> None:
+        """Raise where another warp has left its mark since the last barrier."""
+        site, rows, at, me, on = granules
+        known = marks.warp[rows, at]
+        clash = (known != 0) & (known != me)
+        if not clash.any():
+            return
+        index = int(np.argmax(clash))
+        other = self.sites[int(marks.site[rows[index], at[index]])]
+        row, thread = self._lane(on, index)
+        address = int(at[index]) * self.grain
+        warp = int(known[index])
+        by = "several warps" if warp == _SEVERAL else f"warp {warp - 1}"
+        raise Fault(
+            f"{self.ctx.where(site.instr)}: shared-memory race: {who(self.lanes, row, thread)} "
+            f"{verb} {self.ctx.variable_at('shared', address)}, which was {marks.done} by {by} at "
+            f"{self.ctx.where(other.instr)} without a barrier between",
+            "Put a __syncthreads() between the two accesses, or use an atomic.",
+        )
+
+    def _meet_mates(self, granules: _Granules, verb: str) -> None:
+        """Raise where another lane of the warp has left its mark since the warp was ordered."""
+        site, rows, at, _, on = granules
+        if not self.weak[id(site)]:
+            return
+        store = verb == "writes"
+        marks = self.mates.met(rows, at, on, store=store)
+        if marks is None:
+            self.mates.mark(rows, at, on, store=store)
+            return
+        index = int(np.argmax(marks != 0))
+        place = rows[index], at[index]
+        written = bool(self.mates.writer[place] == marks[index])
+        other = self.sites[int((self.writer if written else self.reader).site[place])]
+        raise Fault(
+            f"{self.ctx.where(site.instr)}: shared-memory race in a warp: "
+            f"{who(self.lanes, *self._lane(on, index))} {verb} "
+            f"{self.ctx.variable_at('shared', int(at[index]) * self.grain)}, which was "
+            f"{'written' if written else 'read'} by {self.mates.who(int(marks[index]))} of its "
+            f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
+            "The lanes of a warp need not run together, and the compiler moves a lane's loads "
+            "over its own stores: put a __syncwarp() or __syncthreads() between the two accesses.",
+        )
+
+    def _lane(self, on: Array, index: int) -> tuple[int, int]:
+        row, thread = (int(axis[index]) for axis in np.nonzero(on))
+        return row, thread
+
+    def _check_defined(self, granules: _Granules) -> None:
+        """Raise where nobody has written what is read."""
+        site, rows, at, _, on = granules
+        unset = ~self.written[rows, at]
+        if not unset.any():
+            return
+        index = int(np.argmax(unset))
+        row, thread = self._lane(on, index)
+        address = int(at[index]) * self.grain
+        raise Fault(
+            f"{self.ctx.where(site.instr)}: uninitialized shared memory: "
+            f"{who(self.lanes, row, thread)} reads {self.ctx.variable_at('shared', address)}, "
+            "which no thread of its block has written",
+            "Shared memory is undefined when a block starts: write it before it is read.",
+        )
+
+    def barrier(self, mask: Mask) -> None:
+        """Forget who touched what in the blocks that have passed a barrier."""
+        blocks = self.lanes.full(mask).any(axis=1)
+        for marks in (self.writer, self.reader, self.atomic):
+            marks.warp[blocks] = 0
+        self.mates.epoch[blocks] += 1
+
+    def warp_barrier(self, mask: Mask) -> None:
+        """A warp's own barrier orders nothing between warps, but its lanes."""
+        self.mates.order(mask)
+
+
+def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:
+    """Note a global load of memory that nobody has written.
+
+    The error waits until the batch has ended, so that what follows from it (an endless
+    wait, a wild address) is reported first.
+
+    Args:
+        ctx: The kernel's context.
+        site: The load.
+        bad: Which lanes read something unwritten, of the batch's shape.
+        address: Their addresses.
+    """
+    lanes = ctx.rt.lanes
+    row, thread = first_lane(lanes, bad)
+    where = int(np.broadcast_to(address, lanes.shape)[row, thread])
+    allocation = ctx.rt.arena.allocation_of(where)
+    place = f"{allocation.name} + {where - allocation.start} bytes" if allocation else hex(where)
+    ctx.rt.finding = ctx.rt.finding or Fault(
+        f"{ctx.where(site.instr)}: uninitialized memory: {who(lanes, row, thread)} reads {place}, "
+        "which nothing has written",
+        "Outputs and scratch buffers are undefined when a kernel starts: write them before they "
+        "are read.",
+    )

@@ -1,0 +1,370 @@
+"""One launch: place the arguments, compile the kernel, run all blocks (or a sample)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ptxemu.errors import Fault, LaunchError, ResourceError
+from ptxemu.faults.origins import Origins
+from ptxemu.program import Program
+from ptxemu.ptx.flow import ControlFlow, control_flow, walk
+from ptxemu.ptx.inlining import FlatKernel, flatten
+from ptxemu.ptx.instructions import (
+    Addr,
+    Function,
+    Instr,
+    Module,
+    Sym,
+    Variable,
+    atoms,
+    layout,
+    space_of,
+)
+from ptxemu.ptx.shapes import check_shapes
+from ptxemu.sass.accesses import Assembled
+from ptxemu.state.context import Context, Limits, Placement, Runtime
+from ptxemu.state.lanes import Dim3, Geometry
+from ptxemu.state.spaces import GLOBAL_BASE, RESERVED, Arena
+from ptxemu.state.values import Array
+from ptxemu.tensormap import TensorMap, encode
+
+#: Lanes of one batch: arrays of this many float64 stay within a core's second-level cache.
+BATCH_LANES = 16_384
+_SHARED_LIMIT = 232_448
+_CLUSTER_LIMIT = 16
+_MOST_BLOCKS = 1 << 24
+#: The array that holds the kernel's arguments, where a kernel takes their address.
+PARAMETERS = "(parameters)"
+#: Two words, of which the second is the barrier of a cooperative launch's grid
+#: (``grid_workspace`` in the toolkit's ``cooperative_groups/details/driver_abi.h``).
+WORKSPACE = "(grid workspace)"
+_WORKSPACE_BYTES, _ENVIRONMENT = 8, 32
+_OF_MODULE = ("global", "const")
+_LETTERS = {
+    "int": "i", "uint": "I", "long": "q", "ulong": "Q", "float": "f", "double": "d",
+    "char": "b", "uchar": "B", "short": "h", "ushort": "H", "pointer": "P",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A kernel argument: the address of a named array."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A kernel argument by value; `kind` is its C type."""
+
+    value: int | float
+    kind: str = "int"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A kernel argument: the tensor map of a named array, for a ``__grid_constant__`` parameter."""
+
+    name: str
+    map: TensorMap
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A kernel argument: a C struct by value, its members in order."""
+
+    members: tuple[Buffer | Scalar, ...]
+
+
+Argument = Buffer | Scalar | Struct | TensorArgument
+
+
+@dataclass(slots=True)
+class KernelLaunch:
+    """What to run.
+
+    `resident`: blocks that the chip holds at once; 0: any number. `cooperative`: they must
+    all be there at once.
+    """
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    args: Sequence[Argument]
+    dynamic_shared: int = 0
+    limits: Limits = field(default_factory=Limits)
+    resident: int = 0
+    cooperative: bool = False
+    cluster: Dim3 = (1, 1, 1)
+
+    def __post_init__(self) -> None:
+        if self.geometry.blocks > _MOST_BLOCKS:
+            raise ResourceError(
+                f"kernel {self.kernel}: a grid of {self.geometry.blocks:,} blocks; the emulator "
+                f"runs {_MOST_BLOCKS:,} at most",
+                "Choose a smaller problem, or use --engine ncu on a machine with a GPU.",
+            )
+
+    @property
+    def geometry(self) -> Geometry:
+        """Its shape."""
+        return Geometry(self.grid, self.block, self.cluster)
+
+
+def clustered(module: Module, launch: KernelLaunch) -> KernelLaunch:
+    """The launch with the cluster that its kernel is compiled for (``__cluster_dims__``)."""
+    function = module.functions.get(launch.kernel)
+    wanted = function.directives.get("reqnctapercluster") if function is not None else None
+    if not wanted or launch.cluster != (1, 1, 1):
+        return launch
+    x, y, z = (*wanted, 1, 1)[:3]
+    return replace(launch, cluster=(x, y, z))
+
+
+def _check(launch: KernelLaunch, function: Function) -> None:
+    geometry = launch.geometry
+    if not 1 <= geometry.threads <= 1024 or geometry.blocks < 1:
+        raise LaunchError(
+            f"kernel {launch.kernel}: cannot launch grid {launch.grid} with block {launch.block}",
+            "A block has 1 to 1024 threads, and a grid has at least one block.",
+        )
+    required = (*function.directives.get("reqnctapercluster", launch.cluster), 1, 1)[:3]
+    if required != launch.cluster or any(
+        extent % by for extent, by in zip(launch.grid, launch.cluster, strict=True)
+    ):
+        raise LaunchError(
+            f"kernel {launch.kernel}: cannot launch grid {launch.grid} in clusters of "
+            f"{launch.cluster} blocks",
+            f"Every dimension of the grid must be a multiple of the cluster's, {required}.",
+        )
+    if geometry.blocks_of_cluster > _CLUSTER_LIMIT:
+        raise LaunchError(
+            f"kernel {launch.kernel}: a cluster of {geometry.blocks_of_cluster} blocks",
+            f"A cluster has at most {_CLUSTER_LIMIT} blocks.",
+        )
+    if launch.cooperative and launch.resident and geometry.blocks > launch.resident:
+        raise LaunchError(
+            f"kernel {launch.kernel}: a cooperative launch of {geometry.blocks:,} blocks, where "
+            f"the chip holds at most {launch.resident:,} at once",
+            "Launch no more blocks than fit, and give each more work.",
+        )
+    for name in ("maxntid", "reqntid"):
+        limit = function.directives.get(name)
+        if limit and geometry.threads > int(np.prod(limit)):
+            raise LaunchError(
+                f"kernel {launch.kernel}: block {launch.block} exceeds its launch bound of "
+                f"{int(np.prod(limit))} threads",
+                "Correct __launch_bounds__ or the block size.",
+            )
+
+
+def _pack(params: list[Variable], launch: KernelLaunch, arena: Arena) -> bytes:
+    """The kernel's arguments, each where its parameter lies."""
+    if len(params) != len(launch.args):
+        raise LaunchError(
+            f"kernel {launch.kernel} takes {len(params)} arguments, not {len(launch.args)}",
+            "Correct `args` of the launch.",
+        )
+    places, size = layout(params)
+    data = bytearray(size)
+    for number, (variable, argument) in enumerate(zip(params, launch.args, strict=True), 1):
+        if isinstance(argument, TensorArgument):
+            raw = encode(argument.map, arena.address(argument.name))
+        else:
+            raw = _bytes(argument, arena)
+        if len(raw) != variable.size:
+            raise LaunchError(
+                f"kernel {launch.kernel}: argument {number} has {len(raw)} bytes, but the kernel "
+                f"expects {variable.size}",
+                "Correct its type in `args` of the launch.",
+            )
+        start = places[variable.name]
+        data[start : start + len(raw)] = raw
+    return bytes(data)
+
+
+def _bytes(argument: Buffer | Scalar | Struct, arena: Arena) -> bytes:
+    members = argument.members if isinstance(argument, Struct) else (argument,)
+    kinds = [each.kind if isinstance(each, Scalar) else "pointer" for each in members]
+    values = [
+        each.value if isinstance(each, Scalar) else arena.address(each.name) for each in members
+    ]
+    # As C lays it out: it begins and ends at a multiple of its widest member's size.
+    letters = "".join(_LETTERS[kind] for kind in kinds)
+    widest = max(letters, key=struct.calcsize)
+    return struct.pack(f"@0{widest}{letters}0{widest}", *values)
+
+
+def module_buffers(module: Module) -> dict[str, Array]:
+    """Module-level ``.global`` and ``.const`` variables as arrays."""
+    out: dict[str, Array] = {}
+    for variable in module.variables.values():
+        if variable.space in _OF_MODULE:
+            data = np.zeros(variable.size, np.uint8)
+            data[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
+            out[variable.name] = data
+    return out
+
+
+def prepare(
+    module: Module,
+    launch: KernelLaunch,
+    arena: Arena,
+    *,
+    check: bool = False,
+    origins: Origins | None = None,
+) -> Program:
+    """Compile a kernel for one launch over an arena.
+
+    Args:
+        module: The parsed PTX.
+        launch: Kernel, shape and arguments.
+        arena: Global memory.
+        check: Watch for races and uninitialized shared memory.
+        origins: Told of every value's lines, where they are wanted.
+
+    Raises:
+        PtxError: there is no such kernel, or it is not valid PTX.
+        Unsupported: an instruction, with file and line.
+        Fault: it needs more shared memory than there is.
+        LaunchError: grid, block or arguments do not fit the kernel.
+    """
+    kernel = _kernel(module, launch.kernel)
+    flat, graph = kernel.flat, kernel.graph
+    launch = clustered(module, launch)
+    _check(launch, module.functions[launch.kernel])
+    params, base = _pack(flat.params, launch, arena), arena.address(PARAMETERS)
+    arena.bytes[base - GLOBAL_BASE :][: len(params)] = np.frombuffer(params, np.uint8)
+    shared_bytes = kernel.dynamic - RESERVED + launch.dynamic_shared
+    if shared_bytes > _SHARED_LIMIT:
+        raise Fault(
+            f"kernel {launch.kernel} needs {shared_bytes:,} bytes of shared memory",
+            f"A block has at most {_SHARED_LIMIT:,} bytes.",
+        )
+    every = [*module.variables.values(), *flat.variables]
+    symbols = dict(kernel.places)
+    symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in _OF_MODULE}
+    symbols |= {name: ("param", base + at) for name, at in layout(flat.params)[0].items()}
+    named = [
+        (_plain(v.name), symbols[v.name][1], v.size or launch.dynamic_shared) for v in kernel.shared
+    ]
+    ctx = Context(
+        flat,
+        graph,
+        kernel.widths,
+        Placement(symbols, tuple(named), params, base, _environment(launch, arena)),
+        lambda instr: module.where(instr.loc),
+        Runtime(arena, shared_bytes, kernel.local_bytes, check=check, origins=origins),
+    )
+    return Program(flat, graph, ctx, launch.limits)
+
+
+def _environment(launch: KernelLaunch, arena: Arena) -> dict[str, int]:
+    """``%envreg``: where the driver tells a cooperative launch of its workspace, else zeros."""
+    out = {f"envreg{number}": 0 for number in range(_ENVIRONMENT)}
+    if launch.cooperative:
+        address = arena.address(WORKSPACE)
+        start = address - GLOBAL_BASE
+        arena.bytes[start : start + _WORKSPACE_BYTES] = 0
+        out |= {"envreg1": address >> 32, "envreg2": address & 0xFFFF_FFFF}
+    return out
+
+
+class _Kernel(NamedTuple):
+    """What of a kernel does not depend on the launch.
+
+    Attributes:
+        flat: It without calls.
+        graph: Its control flow.
+        shared: Its variables in shared memory, those of a size of their own first.
+        places: Variable -> (space, address) in shared and local memory.
+        dynamic: Where dynamic shared memory begins.
+        local_bytes: Local memory of a thread.
+        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
+    """
+
+    flat: FlatKernel
+    graph: ControlFlow
+    shared: tuple[Variable, ...]
+    places: dict[str, tuple[str, int]]
+    dynamic: int
+    local_bytes: int
+    widths: dict[int, int]
+
+
+@lru_cache(maxsize=8)
+def _kernel(module: Module, name: str) -> _Kernel:
+    """One problem after another is run with it."""
+    flat = flatten(module, name)
+    instrs = (item for item in flat.body if isinstance(item, Instr))
+    check_shapes(name, instrs, flat.registers, lambda instr: module.where(instr.loc))
+    graph = control_flow(flat)
+    every = [*module.variables.values(), *flat.variables]
+    used = _used(flat)
+    fixed = [v for v in every if v.space == "shared" and v.size and v.name in used]
+    dynamic = [v for v in every if v.space == "shared" and not v.size]
+    places, end = layout(fixed)
+    align = max([v.align for v in dynamic], default=1)
+    start = RESERVED + -(-end // align) * align
+    local, local_bytes = layout(v for v in flat.variables if v.space == "local")
+    symbols = {name: ("shared", RESERVED + at) for name, at in places.items()}
+    symbols |= {v.name: ("shared", start) for v in dynamic}
+    symbols |= {name: ("local", at) for name, at in local.items()}
+    widths = _widths(graph, module.assembled)
+    return _Kernel(flat, graph, (*fixed, *dynamic), symbols, start, local_bytes, widths)
+
+
+def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:
+    """What ptxas made of loads and stores; those of which nothing is known are left out."""
+    out = {}
+    every = [instr for _, instr in walk(graph.blocks) if instr.op in ("ld", "st")]
+    accesses = [instr for instr in every if space_of(instr) not in ("param", "const")]
+    for instr in accesses:
+        width = assembled.width(instr.ptx_line, instr.op)
+        if width or (width == 0 and not any(_has(each, instr, assembled) for each in accesses)):
+            out[id(instr)] = width
+    return out
+
+
+def _has(one: Instr, other: Instr, assembled: Assembled) -> bool:
+    """Has an access the machine instruction of another one of its form, beside its own?"""
+    here, there = (
+        next((each for each in instr.operands if isinstance(each, Addr)), Addr(None))
+        for instr in (one, other)
+    )
+    distance = there.offset - here.offset
+    alike = one.parts == other.parts and here.base is not None and here.base == there.base
+    return alike and distance != 0 and assembled.holds(one.ptx_line, one.op, distance)
+
+
+def _used(flat: FlatKernel) -> set[str]:
+    """Names of the variables that a kernel's operands are or have for a base."""
+    operands = [each for item in flat.body if isinstance(item, Instr) for each in item.operands]
+    pieces = (piece for operand in operands for piece in atoms(operand))
+    bases = (piece.base if isinstance(piece, Addr) else piece for piece in pieces)
+    return {base.name for base in bases if isinstance(base, Sym)}
+
+
+def _plain(name: str) -> str:
+    """``_ZZ8sgemm_v2E2As`` -> ``As``: the variable's own name at the end of a mangled one."""
+    if not name.startswith("_ZZ"):
+        return name
+    for length in range(len(name) - 1, 0, -1):
+        tail = name[-length:]
+        if not tail[0].isdigit() and name[:-length].endswith(str(length)):
+            return tail
+    return name
+
+
+def arena_for(
+    module: Module, buffers: Mapping[str, Array], unwritten: Collection[str] = ()
+) -> Arena:
+    """An arena with the caller's arrays, the module's variables and what the driver brings."""
+    own = {PARAMETERS: np.zeros(4352, np.uint8), WORKSPACE: np.zeros(_WORKSPACE_BYTES, np.uint8)}
+    return Arena({**buffers, **module_buffers(module), **own}, unwritten)

@@ -1,0 +1,400 @@
+"""The SIMT machine: one kernel over batches of blocks, in lock step.
+
+All lanes of a batch that stand at the same basic block run it together. Where lanes
+part, each part waits at its own block and the earliest block of the graph's order runs
+first; parts that reach the same block are one again. Lanes at a barrier are parked until all
+living threads of their block have come.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ptxemu.errors import Fault
+from ptxemu.faults.asynchrony import AsyncWatcher
+from ptxemu.faults.stores import StoreWatcher
+from ptxemu.faults.watching import SharedWatcher
+from ptxemu.faults.words import (
+    UNFIT,
+    endless,
+    first_lane,
+    overdue,
+    unfit,
+    waits_forever,
+    who,
+)
+from ptxemu.ops.asynccopy import Pipeline
+from ptxemu.ops.bulk.flights import Flights
+from ptxemu.ops.cluster import ClusterBarrier
+from ptxemu.ops.exact import floating_state
+from ptxemu.ops.tensor.sums import Sums
+from ptxemu.pieces import LoopPieces
+from ptxemu.polling import Resting, end_of
+from ptxemu.program import Code, Program
+from ptxemu.state.context import Limits
+from ptxemu.state.integers import invert
+from ptxemu.state.lanes import WARP, Bools, Lanes, Mask
+from ptxemu.state.values import unsigned
+from ptxemu.suspended import Suspended
+
+#: Instructions between two looks at the clock.
+_CLOCK = 500
+
+
+def run_batch(program: Program, lanes: Lanes) -> None:
+    """Run a batch of blocks, which wait for no other block, to the end.
+
+    Raises:
+        Fault: what the kernel does wrong, with thread, block, file and line.
+    """
+    with floating_state():
+        batch = Batch(program, lanes)
+        if not batch.run():
+            raise batch.forever()
+
+
+@dataclass(slots=True)
+class _Parked:
+    """Lanes that wait at a barrier."""
+
+    code: Code
+    mask: Mask
+    barrier: int
+    expected: int  # threads; 0: all of the block
+    passing: bool = False  # they have only said that they were here
+
+
+class Batch:
+    """A batch of blocks as far as it has come. One at a time is the runtime's."""
+
+    def __init__(self, program: Program, lanes: Lanes) -> None:
+        self.program, self.lanes, rt = program, lanes, program.rt
+        rt.start(lanes, program.slots)
+        rt.watcher = rt.order = rt.stores = None
+        if program.ledger is not None:
+            rt.stores = StoreWatcher(program.ctx, lanes, program.sites, program.ledger)
+        if rt.check and rt.shared_limit:
+            follows = AsyncWatcher if program.asynchronous else SharedWatcher
+            rt.watcher = follows(program.ctx, lanes, program.sites, rt.shared_limit)
+            rt.order = rt.watcher if program.asynchronous else None
+        rt.copies, rt.flights, rt.sums = Pipeline(), Flights(program.ctx), Sums(lanes)
+        rt.cluster = ClusterBarrier(lanes)
+        rt.finding = None
+        self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
+        self.moved = False  # did the last `run` get on?
+        self.R = program.fresh(lanes)
+        self.heap: list[int] = []
+        self.waiting: dict[int, Mask] = {}
+        self.parked: list[_Parked] = []
+        self.suspended, self.alive = Suspended(lanes, self.R, rt), lanes.start
+        self.steps = self.look = 0
+        rt.alive = lambda: self.alive
+        self.push(program.graph.order[0], lanes.start)
+
+    def push(self, index: int, mask: Mask) -> None:
+        """Lanes wait at a basic block for their turn."""
+        if mask.count == 0:
+            return
+        rank = self.program.graph.blocks[index].rank
+        held = self.waiting.get(rank)
+        if held is None:
+            heapq.heappush(self.heap, rank)
+            self.waiting[rank] = mask
+        else:
+            self.waiting[rank] = self.lanes.union(held, mask)
+
+    @property
+    def living(self) -> int:
+        """Blocks with a thread that has not ended."""
+        return int(self._blocks(self.alive).sum())
+
+    def run(self, *, patient: bool = False) -> bool:
+        """Run until all threads are done; False: the rest wait for another batch, or for ever.
+
+        Args:
+            patient: Another batch may help: as long as threads rest for it, no wait gives up.
+
+        Raises:
+            Fault: what the kernel does wrong.
+        """
+        program, R, resting = self.program, self.R, self.resting
+        ranked, limits, heap = program.ranked, program.limits, self.heap
+        first = True
+        while True:
+            if not heap:
+                if self.suspended.retry(self.push) or self.release():
+                    continue
+                woken = resting.wake() if resting.asleep else {}
+                if not woken:
+                    if self.suspended and not (patient and resting.asleep):
+                        self.suspended.expire(self.push)
+                        continue
+                    if resting.asleep:
+                        return False
+                    break
+                self.moved, first = not first, False
+                for rank, mask in woken.items():
+                    self.push(ranked[rank].block.index, mask)
+            rank = heapq.heappop(heap)
+            mask = self.waiting.pop(rank)
+            code = ranked[rank]
+            if code.turns is not None:
+                mask = self.pieces.choose(code, mask, R, self.push)
+            if self.parked:
+                self.check_bypass(code, mask)
+            if code.alive is not None and resting.arrive(
+                code, mask, R, self.steps, busy=bool(heap)
+            ):
+                continue
+            mask.partial = mask.count != self.alive.count
+            code.warps_run += mask.warps
+            code.lanes_run += mask.count
+            try:
+                for target, run in code.ops:
+                    R[target] = run(R, mask)
+            except UNFIT as error:
+                failed = next(of for op, of in zip(code.ops, code.of, strict=True) if op[1] is run)
+                raise unfit(program.ctx, failed, R, error) from error
+            self.steps += code.count
+            if code.untold:
+                program.rt.changes += 1
+            if self.steps > self.look:
+                self.look = self.steps + _CLOCK
+                self.check_limits(code, limits)
+            try:
+                self.leave(code, mask)
+            except UNFIT as error:
+                raise unfit(program.ctx, code.block.every[-1:], R, error) from error
+        self.parked = [parked for parked in self.parked if not parked.passing]
+        if self.parked:
+            self.stuck()
+        order = program.rt.order
+        finding = program.rt.finding or (order.bulk.unread() if order is not None else None)
+        if finding is not None:
+            raise finding
+        return True
+
+    def check_limits(self, code: Code, limits: Limits) -> None:
+        """Give up where it has gone on for too long."""
+        ctx = self.program.ctx
+        where = ctx.where(code.block.last or code.block.instrs[0])
+        if self.steps > limits.instructions:
+            raise endless(ctx.kernel, where, limits.instructions)
+        if time.monotonic() > limits.deadline:
+            raise overdue(ctx.kernel, where, limits.seconds)
+
+    def forever(self, why: str = "") -> Fault:
+        """The error for a batch whose threads wait, and that nobody can help."""
+        ctx, graph = self.program.ctx, self.program.graph
+        rank, mask = min(self.resting.asleep.items())
+        instr = end_of(graph, graph.order[rank])
+        row, thread = first_lane(self.lanes, self.lanes.full(mask))
+        return waits_forever(ctx.where(instr), who(self.lanes, row, thread), mask.count, why)
+
+    def leave(self, code: Code, mask: Mask) -> None:
+        """Send the lanes where the block's end sends them."""
+        block = code.block
+        if block.kind == "jump":
+            self.push(block.targets[0], mask)
+        elif block.kind == "branch":
+            condition = self.R[code.guard]
+            if code.negated:
+                condition = invert(condition)
+            taken = self.lanes.within(mask, condition)
+            site = code.site
+            assert site is not None
+            site.on, site.taken = site.on + taken.count, site.taken + taken.warps
+            if taken is mask or taken.count == 0:
+                self.push(block.targets[0 if taken is mask else 1], mask)
+            else:
+                rest = self.lanes.without(mask, taken)
+                site.divergent += taken.warps + rest.warps - mask.warps
+                self.push(block.targets[0], taken)
+                self.push(block.targets[1], rest)
+        elif block.kind == "exit":
+            self.alive = self.lanes.without(self.alive, mask)
+        elif block.kind == "barrier":
+            self.arrive(code, mask)
+        elif block.kind == "wait":
+            self.suspended.arrive(code, mask, self.push)
+        else:
+            self.switch(code, mask)
+
+    def switch(self, code: Code, mask: Mask) -> None:
+        """``brx``: every lane to the target of its own index."""
+        index = self.R[code.selector]
+        if type(index) is int:
+            self.push(code.block.targets[index], mask)
+            return
+        choice = np.broadcast_to(unsigned(index, 4), self.lanes.shape)
+        for number, goal in enumerate(code.block.targets):
+            self.push(goal, self.lanes.within(mask, choice == number))
+
+    # --- barriers
+
+    def arrive(self, code: Code, mask: Mask) -> None:
+        """Lanes come to a barrier."""
+        lanes = self.lanes
+        if code.guard >= 0:
+            condition = self.R[code.guard]
+            inner = lanes.within(mask, invert(condition) if code.negated else condition)
+            self.push(code.block.targets[0], lanes.without(mask, inner))
+            mask = inner
+            if mask.count == 0:
+                return
+        expected = self.R[code.expected] if code.expected >= 0 else 0
+        identity = self.R[code.barrier]
+        parts = lanes.alike(mask, identity, expected)
+        if sum(part.warps for _, _, part in parts) > mask.warps:
+            raise self.program.ctx.unsupported(
+                code.block.every[-1],
+                "a barrier whose number or count differs between the lanes of a warp",
+            )
+        for number, count, part in parts:
+            self.arrive_at(code, part, number, count)
+
+    def arrive_at(self, code: Code, mask: Mask, identity: int, expected: int) -> None:
+        """Lanes come to the barrier of a number, for which so many threads are expected."""
+        lanes = self.lanes
+        if "arrive" in code.block.every[-1].parts:
+            self.push(code.block.targets[0], mask)
+            self.parked.append(_Parked(code, mask, identity, expected, passing=True))
+            if self.program.rt.order is not None:
+                self.program.rt.order.clocks.herald(mask, identity)
+            self.release_counted(identity, expected)
+            return
+        whole = mask.count == self.alive.count and not self.parked
+        if whole and expected in (0, lanes.geometry.threads, lanes.T):
+            for watcher in (self.program.rt.watcher, self.program.rt.stores):
+                if watcher is not None:
+                    watcher.barrier(mask)
+            self.reduce([(code, mask)])
+            self.push(code.block.targets[0], mask)
+            return
+        self.parked.append(_Parked(code, mask, identity, expected))
+        if expected:
+            self.release_counted(identity, expected)
+
+    def _blocks(self, mask: Mask) -> Bools:
+        return np.asarray(self.lanes.full(mask).any(axis=1))
+
+    def release_counted(self, barrier: int, expected: int) -> None:
+        """Let go the blocks in which enough threads wait at a counted barrier."""
+        lanes = self.lanes
+        mine = [p for p in self.parked if p.barrier == barrier and p.expected == expected]
+        arrived = np.zeros(lanes.B, np.int64)
+        for parked in mine:
+            # A barrier counts whole warps.
+            arrived += lanes.full(parked.mask).reshape(lanes.B, -1, WARP).any(2).sum(1) * WARP
+        self._go(mine, arrived >= expected)
+
+    def _go(self, chosen: list[_Parked], blocks: Bools) -> None:
+        if not blocks.any():
+            return
+        lanes = self.lanes
+        left = [p for p in self.parked if p not in chosen]
+        rt, released, waited, gone = self.program.rt, lanes.empty, lanes.empty, []
+        for parked in chosen:
+            go = lanes.within(parked.mask, blocks[:, None])
+            stay = lanes.without(parked.mask, go)
+            released = lanes.union(released, go)
+            if stay.count:
+                left.append(replace(parked, mask=stay))
+            if not parked.passing:
+                gone.append((parked.code, go))
+                waited = lanes.union(waited, go)
+        self.parked = left
+        self.reduce(gone)
+        for code, go in gone:
+            self.push(code.block.targets[0], go)
+        if rt.order is not None:
+            rt.order.clocks.heard(waited, chosen[0].barrier)
+            rt.order.barrier(waited)
+        elif rt.watcher is not None:
+            rt.watcher.barrier(released)
+        if rt.stores is not None:
+            rt.stores.barrier(released)
+
+    def reduce(self, gone: list[tuple[Code, Mask]]) -> None:
+        """Give threads that go on together what came of their ``bar.red``."""
+        lanes, yes = self.lanes, np.zeros(self.lanes.B, np.int64)
+        count = np.zeros_like(yes)
+        for code, mask in gone:
+            on = lanes.full(mask)
+            count += on.sum(axis=1)
+            if code.reduction is not None:
+                yes += code.reduction.yes(self.R, on).sum(axis=1)
+        for code, mask in gone:
+            if code.reduction is not None and mask.count:
+                code.reduction.put(self.R, mask, yes, count, lanes)
+
+    def release(self) -> bool:
+        """Nothing can run: every living thread waits. Let go what is complete; False: nothing.
+
+        Raises:
+            Fault: threads of one block wait at different barriers.
+        """
+        lanes = self.lanes
+        alive = lanes.full(self.alive)
+        waits = [p for p in self.parked if p.expected == 0]
+        for barrier in sorted({p.barrier for p in waits}):
+            mine = [p for p in waits if p.barrier == barrier]
+            here = np.logical_or.reduce([lanes.full(parked.mask) for parked in mine])
+            complete = (here == alive).all(axis=1) & here.any(axis=1)
+            one, *others = {id(p.code): p for p in mine}.values()
+            if others and (self._blocks(one.mask) & self._blocks(others[0].mask) & complete).any():
+                what = "waits at another barrier"
+                self.divergent_barrier(one, others[0].code, others[0].mask, what)
+            if complete.any():
+                self._go(mine, complete)
+                return True
+        return False
+
+    def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
+        """A barrier that threads of one block do not all reach."""
+        ctx, lanes = self.program.ctx, self.lanes
+        row, thread = first_lane(lanes, lanes.full(mask) & self._blocks(parked.mask)[:, None])
+        assert parked.code.site is not None
+        instr = other.block.last or other.block.instrs[0]
+        instr = other.block.instrs[0] if other.block.instrs and other is not parked.code else instr
+        raise Fault(
+            f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
+            f"{who(lanes, row, thread)} {what} (at {ctx.where(instr)})",
+            "Every thread of a block must reach the same __syncthreads(): move it out of the "
+            "branch.",
+        )
+
+    def check_bypass(self, code: Code, mask: Mask) -> None:
+        """Has a thread gone past a barrier at which others of its block wait?"""
+        if not code.ops and code.block.kind == "exit":
+            return
+        index = code.block.index
+        reach = self.program.graph.reach
+        for parked in self.parked:
+            if parked.expected:
+                continue
+            at = parked.code.block.index
+            if at == index or index not in reach[at] or at in reach[index]:
+                continue
+            shared = self._blocks(parked.mask) & self._blocks(mask)
+            if shared.any():
+                self.divergent_barrier(parked, code, mask, "has gone past it")
+
+    def stuck(self) -> None:
+        """A counted barrier that too few threads reach."""
+        ctx, lanes = self.program.ctx, self.lanes
+        parked = self.parked[0]
+        row, thread = first_lane(lanes, lanes.full(parked.mask))
+        here = int(lanes.full(parked.mask)[row].sum())
+        wanted = parked.expected or int(lanes.full(self.alive)[row].sum())
+        assert parked.code.site is not None
+        raise Fault(
+            f"{ctx.where(parked.code.site.instr)}: barrier not reached by all threads: "
+            f"{who(lanes, row, thread)} and {here - 1} more wait forever at barrier "
+            f"{parked.barrier}, which needs {wanted} threads",
+            "Check the barrier's number and count, and that every path reaches it.",
+        )

@@ -1,0 +1,276 @@
+"""Integer and logic instructions, with and without the carry flag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptxemu.ptx.instructions import SIZES, Instr
+from ptxemu.state.context import Context, Registers, Run, put, writes_itself
+from ptxemu.state.integers import (
+    TRUTH,
+    Binary,
+    add,
+    boxed,
+    flags,
+    high,
+    invert,
+    multiply,
+    negate,
+    scale,
+    widen,
+)
+from ptxemu.state.lanes import Mask
+from ptxemu.state.values import (
+    MASK,
+    UNSIGNED,
+    Affine,
+    Array,
+    Base,
+    Value,
+    signed,
+    truth,
+    unsigned,
+)
+
+
+def _binary(
+    function: Binary, size: int, is_signed: bool, second: int = 0
+) -> Callable[[Value, Value], Value]:
+    """A function of register values; the other operand has `second` bytes, if not as many."""
+    get = signed if is_signed else unsigned
+    other, width = (unsigned, second) if second else (get, size)
+
+    def apply(x: Value, y: Value) -> Value:
+        # What depends on the thread alone is worth remembering: blocks repeat it.
+        if type(y) is int and type(x) is Affine and x.base.arr.shape[0] == 1:
+            key = (function, x.off, y, is_signed)
+            found = x.base.memo.get(key)
+            if found is None:
+                found = x.base.remember(key, boxed(function(get(x, size), other(y, width))))
+            return found  # type: ignore[no-any-return]
+        return boxed(function(get(x, size), other(y, width)))
+
+    return apply
+
+
+def _quotient(x: Array, y: Array) -> Array:
+    """Division towards zero; by zero all bits are set, as on the chip."""
+    zero = y == 0
+    safe = np.where(zero, y.dtype.type(1), y)
+    if x.dtype.kind == "u":
+        return np.where(zero, ~y.dtype.type(0), x // safe)
+    with np.errstate(over="ignore"):
+        magnitude = np.abs(x).view(f"u{x.itemsize}") // np.abs(safe).view(f"u{x.itemsize}")
+        result = magnitude.view(x.dtype)
+        result = np.where((x < 0) ^ (safe < 0), -result, result)
+    return np.asarray(np.where(zero, y.dtype.type(-1), result))
+
+
+def _remainder(x: Array, y: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.where(y == 0, x, x - _quotient(x, y) * y)
+
+
+def _shift_left(x: Array, y: Array) -> Array:
+    bits = 8 * x.itemsize
+    amount = np.minimum(y, bits - 1).astype(x.dtype)
+    return np.asarray(np.where(y >= bits, x.dtype.type(0), np.left_shift(x, amount)))
+
+
+def _shift_right(x: Array, y: Array) -> Array:
+    bits = 8 * x.itemsize
+    amount = np.minimum(y, bits - 1).astype(x.dtype)
+    gone = x.dtype.type(0) if x.dtype.kind == "u" else x >> x.dtype.type(bits - 1)
+    return np.asarray(np.where(y >= bits, gone, np.right_shift(x, amount)))
+
+
+_LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
+def _arithmetic(instr: Instr, ctx: Context) -> Run:
+    kind = instr.parts[-1]
+    size, op = SIZES[kind], instr.op
+    a, b = ctx.sources(instr, 2, size)
+    if op == "add" and "sat" not in instr.parts:
+        return lambda R, M: add(R[a], R[b], size)
+    if op == "sub" and "sat" not in instr.parts:
+        return lambda R, M: add(R[a], negate(R[b], size), size)
+    table: dict[str, Binary] = {"min": np.minimum, "max": np.maximum, "div": _quotient,
+                                "rem": _remainder}  # fmt: skip
+    if op in ("add", "sub"):
+        table = {"add": _saturating(1), "sub": _saturating(-1)}
+    apply = _binary(table[op], size, kind[0] == "s")
+    return lambda R, M: apply(R[a], R[b])
+
+
+def _saturating(sign: int) -> Binary:
+    def function(x: Array, y: Array) -> Array:
+        total = x.astype(np.int64) + sign * y.astype(np.int64)
+        info = np.iinfo(x.dtype)
+        return np.asarray(np.clip(total, info.min, info.max).astype(x.dtype))
+
+    return function
+
+
+def _logic(instr: Instr, ctx: Context) -> Run:
+    kind = instr.parts[-1]
+    op = instr.op
+    if kind == "pred":
+        a, b = ctx.sources(instr, 2, 0)
+        na, nb = (getattr(operand, "negated", False) for operand in instr.operands[1:3])
+        on_truth = TRUTH[op]
+
+        def run(R: Registers, M: Mask) -> Value:
+            x, y = R[a], R[b]
+            x = invert(x) if na else x
+            y = invert(y) if nb else y
+            return flags(on_truth(truth(x), truth(y)))
+
+        return run
+    size = SIZES[kind]
+    a, b = ctx.sources(instr, 2, size)
+    apply = _binary(_LOGIC[op], size, False)
+    return lambda R, M: apply(R[a], R[b])
+
+
+def _not(instr: Instr, ctx: Context) -> Run:
+    kind = instr.parts[-1]
+    if kind == "pred":
+        a = ctx.slot(instr.operands[1], 0)
+        return lambda R, M: invert(R[a])
+    size = SIZES[kind]
+    a = ctx.slot(instr.operands[1], size)
+    if instr.op == "neg":
+        return lambda R, M: negate(R[a], size)
+    if instr.op == "not":
+        return lambda R, M: add(negate(R[a], size), MASK[size], size)
+    if instr.op == "abs":
+        return lambda R, M: boxed(np.abs(signed(R[a], size)))
+    # cnot: 1 where zero
+    return lambda R, M: boxed((unsigned(R[a], size) == 0).astype(UNSIGNED[size]))
+
+
+def _shift(instr: Instr, ctx: Context) -> Run:
+    kind = instr.parts[-1]
+    size = SIZES[kind]
+    a, b = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], 4)
+    if instr.op == "shr":
+        shift = _binary(_shift_right, size, kind[0] == "s", 4)
+        return lambda R, M: shift(R[a], R[b])
+
+    def left(R: Registers, M: Mask) -> Value:
+        amount = R[b]
+        if type(amount) is int:
+            return scale(R[a], 1 << amount, size) if amount < 8 * size else 0
+        return boxed(_shift_left(unsigned(R[a], size), unsigned(amount, 4)))
+
+    return left
+
+
+def _product(instr: Instr, ctx: Context) -> Run:
+    """``mul``, ``mad`` and their 24-bit forms."""
+    kind = instr.parts[-1]
+    size, is_signed = SIZES[kind], kind[0] == "s"
+    mode = instr.parts[1]
+    a, b = ctx.sources(instr, 2, size)
+    get = signed if is_signed else unsigned
+    out = 2 * size if mode == "wide" else size
+    products: dict[str, Callable[[Value, Value], Value]] = {
+        "lo": lambda x, y: multiply(x, y, size),
+        "hi": lambda x, y: boxed(high(get(x, size), get(y, size))),
+        "wide": lambda x, y: multiply(widen(x, size, is_signed), widen(y, size, is_signed), out),
+    }
+    product = products[mode]
+    if instr.op in ("mul24", "mad24"):
+        if mode != "lo":
+            raise ctx.unsupported(instr)
+        # The lowest 24 bits of each.
+        product = lambda x, y: multiply(_low24(x, is_signed), _low24(y, is_signed), size)  # noqa: E731
+    if instr.op in ("mul", "mul24"):
+        return lambda R, M: product(R[a], R[b])
+    if "sat" in instr.parts or "cc" in instr.parts:
+        raise ctx.unsupported(instr)
+    c = ctx.slot(instr.operands[3], out)
+    return lambda R, M: add(product(R[a], R[b]), R[c], out)
+
+
+def _low24(x: Value, is_signed: bool) -> Value:
+    bits = unsigned(x, 4) << np.uint32(8)
+    return boxed(bits.view(np.int32) >> np.int32(8) if is_signed else bits >> np.uint32(8))
+
+
+def _select(instr: Instr, ctx: Context) -> Run:
+    """``selp``."""
+    kind = instr.parts[-1]
+    size = SIZES[kind]
+    a, b = ctx.sources(instr, 2, size, kind)
+    p = ctx.slot(instr.operands[3], 0)
+
+    def run(R: Registers, M: Mask) -> Value:
+        chosen = R[p]
+        if type(chosen) is int:
+            return R[a] if chosen else R[b]  # type: ignore[no-any-return]
+        x, y = unsigned(R[a], size), unsigned(R[b], size)
+        return Affine(Base(np.where(chosen, x, y)), 0)
+
+    return run
+
+
+# --- the carry flag
+
+#: Name of the hidden register of each lane that ``.cc`` writes; no PTX name has parentheses.
+_FLAG = "(carry)"
+
+
+def uses_carry(instr: Instr) -> bool:
+    """Does the instruction read or write the carry flag?"""
+    return "cc" in instr.parts or instr.op in ("addc", "subc", "madc")
+
+
+def _add_carry(x: Array, y: Array, carry: Array) -> tuple[Array, Array]:
+    first = x + y
+    total = first + carry
+    return total, ((first < x) | (total < first)).astype(np.uint32)
+
+
+def _subtract_borrow(x: Array, y: Array, borrow: Array) -> tuple[Array, Array]:
+    first = x - y
+    total = first - borrow
+    return total, ((x < y) | (first < borrow)).astype(np.uint32)
+
+
+def with_carry(instr: Instr, ctx: Context) -> Run:
+    """``add``, ``sub`` and ``mad`` with carry, of 32 and 64 bits."""
+    kind = instr.parts[-1]
+    size = SIZES[kind]
+    operation = instr.op.rstrip("c")
+    target, flag = ctx.target(instr.operands[0]), ctx.register(_FLAG)
+    slots = ctx.sources(instr, 3, size)
+    reads, writes = instr.op.endswith("c"), "cc" in instr.parts
+    upper = "hi" in instr.parts
+    get = signed if kind[0] == "s" else unsigned
+    combine = _subtract_borrow if operation == "sub" else _add_carry
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        known: Value = R[flag] if reads and R[flag] is not None else 0
+        carry = unsigned(known, 4).astype(UNSIGNED[size])
+        first, *others = (get(R[slot], size) for slot in slots)
+        if operation == "mad":
+            first = high(first, others.pop(0)) if upper else first * others.pop(0)
+        total, out = combine(first.view(UNSIGNED[size]), others[0].view(UNSIGNED[size]), carry)
+        put(R, M, target, boxed(total), size)
+        if writes:
+            put(R, M, flag, boxed(out), 4)
+
+    return many
+
+
+BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
+    "add": _arithmetic, "sub": _arithmetic, "min": _arithmetic, "max": _arithmetic,
+    "div": _arithmetic, "rem": _arithmetic, "and": _logic, "or": _logic, "xor": _logic,
+    "not": _not, "neg": _not, "abs": _not, "cnot": _not, "shl": _shift, "shr": _shift,
+    "mul": _product, "mad": _product, "mul24": _product, "mad24": _product, "selp": _select,
+}  # fmt: skip

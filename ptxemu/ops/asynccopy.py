@@ -1,0 +1,183 @@
+"""``cp.async``: copies from global to shared memory that land when they are waited for.
+
+The source is read at once; the destination is written when a wait for the copy's group
+is executed. A kernel that forgets the wait reads what was there before, as it may on
+the chip.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ptxemu.cost.addresses import LINE
+from ptxemu.cost.transfers import bypass_cost, copy_cost
+from ptxemu.ops.access import Access, scatter
+from ptxemu.ptx.instructions import Imm, Instr, Operand, Reg
+from ptxemu.state.context import CodeSite, Context, Registers, Run, Runtime
+from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.spaces import Reach
+from ptxemu.state.values import Array, unsigned
+
+Write = tuple[Array, Array, Array, Mask]
+
+
+class Route(NamedTuple):
+    """What decides on a copy's cost: does it go past the first-level cache; see `bypass_cost`."""
+
+    past: bool
+    sized: bool
+
+
+class Pipeline:
+    """Copies of one batch: not yet committed, and committed groups, oldest first."""
+
+    def __init__(self) -> None:
+        self.open: list[Write] = []
+        self.groups: list[list[Write]] = []
+
+    def commit(self) -> None:
+        """Close a group (it may be empty)."""
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, keep: int, rt: Runtime) -> None:
+        """Land all groups but the newest `keep`."""
+        while len(self.groups) > keep:
+            for memory, index, value, mask in self.groups.pop(0):
+                scatter(memory, index, value, mask, rt.lanes)
+
+
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """``cp.async`` with its commits and waits."""
+    rt = ctx.rt
+    if "commit_group" in instr.parts:
+        return lambda R, M: rt.copies.commit()
+    if "wait_all" in instr.parts:
+
+        def wait_all(R: Registers, M: Mask) -> None:
+            rt.copies.commit()
+            rt.copies.wait(0, rt)
+
+        return wait_all
+    if "wait_group" in instr.parts:
+        count = instr.operands[0]
+        assert isinstance(count, Imm)
+        keep = count.bits
+        return lambda R, M: rt.copies.wait(keep, rt)
+    return _copy(instr, ctx, site)
+
+
+def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    target, source, size = instr.operands[:3]
+    assert isinstance(size, Imm)
+    width = size.bits
+    word = min(width, 8)
+    count = width // word
+    kind = f"b{8 * word}"
+    vector = () if count == 1 else (f"v{count}",)
+    read = Instr(("ld", "global", *vector, kind), (target, source), None, instr.loc,
+                 instr.ptx_line, instr.text)  # fmt: skip
+    stored = Instr(("st", "shared", *vector, kind), (target, source), None, instr.loc,
+                   instr.ptx_line, instr.text)  # fmt: skip
+    write = Access(stored, ctx, site, target, "store")
+    load = Access(read, ctx, site, source, "load")
+    site.space = "global"
+    write.charged = 0  # `_charge` knows what a copy costs
+    limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
+    sized = limit >= 0 and not _all_or_nothing(instr.operands[3], width, ctx, set())
+    route = Route("cg" in instr.parts, sized)
+    rt = ctx.rt
+
+    def run(R: Registers, M: Mask) -> None:
+        fill = None
+        reading = M
+        if limit >= 0:
+            # Bytes beyond the source size are zeros; a size of 0 reads nothing at all.
+            known = R[limit]
+            if type(known) is not int or known < width:
+                fill = np.broadcast_to(unsigned(known, 4), rt.lanes.shape)
+                reading = rt.lanes.within(M, fill > 0)
+        memory, index, _ = write.locate(R, M)
+        pieces = [np.zeros((1, 1), write.dtype)] * count
+        if reading.count:
+            counted = site.sectors, site.ideal
+            origin, where, _ = load.locate(R, reading)
+            if route.past:
+                site.sectors, site.ideal = counted
+            pieces = [origin[at:].take(where, mode="wrap") for at in range(count)]
+        source = load.reach(R, reading) if reading.count else None
+        _charge(write, source, write.reach(R, M), route)
+        for at, piece in enumerate(pieces):
+            value = piece
+            if fill is not None:
+                value = _kept(np.broadcast_to(piece, rt.lanes.shape), fill, at * word, word)
+            rt.copies.open.append((memory[at:], index, value, M))
+
+    return run
+
+
+def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> bool:
+    """Whether a source size can be seen to be 0 or the copy's width.
+
+    ptxas then makes it a condition.
+    """
+    if isinstance(size, Imm):
+        return size.bits in (0, width)
+    if not isinstance(size, Reg):
+        return False
+    if size.name in seen:
+        return True
+    seen.add(size.name)
+    makers = ctx.makers.get(size.name, [])
+    for maker in makers:
+        if maker.op == "and":
+            if not any(isinstance(each, Imm) and each.bits == width for each in maker.operands):
+                return False
+        elif maker.op not in ("selp", "mov") or not all(
+            _all_or_nothing(each, width, ctx, seen)
+            for each in maker.operands[1 : 3 if maker.op == "selp" else 2]
+        ):
+            return False
+    return bool(makers)
+
+
+def _charge(write: Access, source: Reach | None, target: Reach, route: Route) -> None:
+    """Add what follows from both of a copy's addresses; `source` None: nobody reads.
+
+    That is its wavefronts and, if it goes past the first-level cache, its sectors.
+    """
+    lanes, site = write.rt.lanes, write.site
+    low, high = source.low % LINE if source else 0, target.low % LINE
+    where = (source.base, source.mask) if source else None
+    key = ("copy", route, where, low, high, target.mask, site.width)
+    cost = target.base.memo.get(key)
+    if cost is None:
+        give = _by_warp(source.pattern.rel if source else np.zeros((1, 1), np.int64), lanes) + low
+        take = _by_warp(target.pattern.rel, lanes) + high
+        reading = _by_warp(lanes.full(source.mask if source else lanes.empty), lanes)
+        writing = _by_warp(lanes.full(target.mask), lanes)
+        if route.past:
+            found = bypass_cost(give, take, reading, writing, sized=route.sized)
+            cost = (*found.shared[:4], found.sectors, found.ideal)
+        else:
+            cost = (*copy_cost(give, take, reading, writing, site.width)[:4], 0, 0)
+        target.base.remember(key, cost)
+    site.charge_shared(cost[:4])
+    if source:
+        site.sectors += cost[4]
+        site.ideal += cost[5]
+
+
+def _by_warp(array: Array, lanes: Lanes) -> Array:
+    return np.broadcast_to(array, lanes.shape).reshape(-1, WARP)
+
+
+def _kept(value: Array, limit: Array, start: int, word: int) -> Array:
+    """The bytes of a word that lie below the source size."""
+    octets = np.ascontiguousarray(value).view(np.uint8).reshape(*value.shape, word)
+    inside = (np.arange(word) + start) < limit[..., None]
+    return np.ascontiguousarray(np.where(inside, octets, 0).astype(np.uint8)).view(value.dtype)[
+        ..., 0
+    ]

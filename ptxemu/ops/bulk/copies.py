@@ -1,0 +1,367 @@
+"""``cp.async.bulk`` and ``cp.async.bulk.tensor``, with reductions, multicast and groups.
+
+A copy into shared memory lands when its mbarrier is waited for (`flights`); one out of
+shared memory is done at once, and its group's wait says only when the source may be
+written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.errors import Fault
+from ptxemu.faults.watching import check_written
+from ptxemu.faults.words import check_span
+from ptxemu.ops.atomics import Operation, apply
+from ptxemu.ops.bulk.flights import BulkCopy
+from ptxemu.ops.bulk.mbarrier import barrier_operand, check_barriers
+from ptxemu.ops.bulk.places import Spots, check_spots, lanes_of, shared_operand
+from ptxemu.ops.bulk.tiles import CHUNK
+from ptxemu.ptx.instructions import Imm, Instr
+from ptxemu.state.context import CodeSite, Context, Registers, Run
+from ptxemu.state.lanes import Mask
+from ptxemu.state.spaces import GLOBAL_BASE
+from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array
+
+Ints = NDArray[np.int64]
+#: A unit of what is copied, by its bytes.
+UNITS: dict[int, np.dtype[Any]] = {**UNSIGNED, CHUNK: np.dtype(np.complex128)}
+#: What copies reduce, by the names that instructions have for it.
+REDUCED: dict[str, np.dtype[Any]] = {
+    "f16": UNSIGNED[2], "bf16": UNSIGNED[2], "f32": F32, "f64": F64,
+    **{f"{sign}{8 * size}": UNSIGNED[size] for sign in "ub" for size in (4, 8)},
+    **{f"s{8 * size}": SIGNED[size] for size in (4, 8)},
+}  # fmt: skip
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+
+class Shared(NamedTuple):
+    """Bytes of shared memory, one row a copy: its block, and the address of every unit."""
+
+    owner: Ints
+    address: Ints
+    unit: int
+
+
+class Global(NamedTuple):
+    """Bytes of global memory: the address of every unit, and which of them are copied."""
+
+    address: Ints
+    inside: Array | None
+    unit: int
+
+
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """``cp.async.bulk`` of plain bytes, and the groups of all bulk copies.
+
+    Raises:
+        Fault: a form that is not there on compute capability 9.0.
+    """
+    if "commit_group" in instr.parts or "wait_group" in instr.parts:
+        return _group(instr, ctx)
+    if "prefetch" in instr.parts:
+        return lambda R, M: None
+    spaces = [part.partition("::")[0] for part in instr.parts if part[:6] in ("shared", "global")]
+    if len(spaces) != 2 or "cp_mask" in instr.parts:
+        raise ctx.unsupported(instr)
+    to, _ = spaces
+    return _into_shared(instr, ctx, site) if to == "shared" else _into_global(instr, ctx, site)
+
+
+def _group(instr: Instr, ctx: Context) -> Run:
+    """Commit a group of bulk copies, or wait for all but the newest."""
+    rt = ctx.rt
+    if "commit_group" in instr.parts:
+
+        def commit(R: Registers, M: Mask) -> None:
+            if rt.order is not None:
+                rt.order.bulk.commit(M)
+
+        return commit
+    count = instr.operands[0]
+    assert isinstance(count, Imm)
+    keep = count.bits
+
+    def wait(R: Registers, M: Mask) -> None:
+        if rt.order is not None:
+            rt.order.bulk.wait(M, keep)
+
+    return wait
+
+
+def _into_shared(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    rt = ctx.rt
+    site.space, site.store = "shared", True
+    goal, size = shared_operand(instr, ctx, instr.operands[0], 0, CHUNK), instr.operands[2]
+    barrier, bytes_ = barrier_operand(instr, ctx, 3), ctx.slot(size, 4)
+    from_shared = sum(part[:6] == "shared" for part in instr.parts) == 2
+    local = shared_operand(instr, ctx, instr.operands[1], 0, CHUNK) if from_shared else None
+    slot, offset, _ = (0, 0, "") if from_shared else ctx.address(instr.operands[1])
+    spread = multicast(instr, ctx, 4)
+    reduce = reduction(instr)
+
+    def run(R: Registers, M: Mask) -> None:
+        lanes = rt.lanes
+        ends, barriers = goal(R, M), barrier(R, M)
+        check_barriers(instr, ctx, barriers)
+        sizes = copied_bytes(instr, ctx, lanes_of(R, bytes_, 4, M, lanes), ends)
+        starts = local(R, M) if local is not None else None
+        froms = None if starts is not None else lanes_of(R, slot, 8, M, lanes).astype(np.int64)
+        for count in np.unique(sizes):
+            which = np.nonzero(sizes == count)[0]
+            step = np.arange(0, count, CHUNK, dtype=np.int64)
+            to, bars = pick(ends, which), pick(barriers, which)
+            check_spots(instr, ctx, to, count)
+            if starts is not None:
+                start = pick(starts, which)
+                check_spots(instr, ctx, start, count)
+                source = Shared(start.owner, start.address[:, None] + step, CHUNK)
+                data = read_shared(ctx, site, to, source)
+            else:
+                assert froms is not None
+                addresses = froms[which, None] + offset + step
+                data = read_global(ctx, site, to, Global(addresses, None, CHUNK))
+            target = Shared(to.owner, to.address[:, None] + step, CHUNK)
+            amounts = np.full(len(which), count, np.int64)
+            landing = Landing(target, data, bars, amounts, reduce)
+            land(ctx, site, landing, spread(R, M, which))
+
+    return run
+
+
+def _into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    rt = ctx.rt
+    source = shared_operand(instr, ctx, instr.operands[1], 0, CHUNK)
+    slot, offset, _ = ctx.address(instr.operands[0])
+    bytes_, reduce = ctx.slot(instr.operands[2], 4), reduction(instr)
+    site.space = "shared"
+
+    def run(R: Registers, M: Mask) -> None:
+        lanes, starts = rt.lanes, source(R, M)
+        sizes = copied_bytes(instr, ctx, lanes_of(R, bytes_, 4, M, lanes), starts)
+        goals = lanes_of(R, slot, 8, M, lanes).astype(np.int64) + offset
+        for count in np.unique(sizes):
+            which = np.nonzero(sizes == count)[0]
+            step = np.arange(0, count, CHUNK, dtype=np.int64)
+            start = pick(starts, which)
+            check_spots(instr, ctx, start, count)
+            data = read_shared(
+                ctx, site, start, Shared(start.owner, start.address[:, None] + step, CHUNK)
+            )
+            goal = Global(goals[which, None] + step, None, CHUNK)
+            write_global(ctx, site, start, Outgoing(goal, data, reduce))
+
+    return run
+
+
+def copied_bytes(instr: Instr, ctx: Context, sizes: Array, spots: Spots) -> Ints:
+    """How much each lane copies.
+
+    Raises:
+        Fault: not a multiple of 16 bytes.
+    """
+    sizes = sizes.astype(np.int64)
+    if (sizes % CHUNK).any():
+        size = int(sizes[np.argmax(sizes % CHUNK != 0)])
+        raise Fault(
+            f"{ctx.where(instr)}: a bulk copy of {size} bytes, which is not a multiple of {CHUNK}",
+            "Copy whole chunks of 16 bytes, and the rest with ordinary loads.",
+        )
+    return sizes
+
+
+def pick(spots: Spots, which: Ints) -> Spots:
+    """Some of the spots."""
+    return Spots(*(each[which] for each in spots))
+
+
+# --- multicast and reductions
+
+Spread = Callable[[Registers, Mask, Ints], tuple[Ints, Ints] | None]
+
+
+def multicast(instr: Instr, ctx: Context, place: int) -> Spread:
+    """What says which copies go where: rows of the copies, and ranks; None: none are spread.
+
+    Raises:
+        Fault: a bit of the mask is of no block of the cluster.
+    """
+    if "multicast::cluster" not in instr.parts:
+        return lambda R, M, which: None
+    slot = ctx.slot(instr.operands[place], 2)
+
+    def spread(R: Registers, M: Mask, which: Ints) -> tuple[Ints, Ints]:
+        lanes = ctx.rt.lanes
+        masks = lanes_of(R, slot, 2, M, lanes).astype(np.int64)[which]
+        size = lanes.geometry.blocks_of_cluster
+        if (masks >> size).any():
+            raise Fault(
+                f"{ctx.where(instr)}: a multicast to ranks beyond the {size} blocks of a cluster",
+                "Set one bit of the mask for each rank that is to receive the copy.",
+            )
+        row, rank = np.nonzero(masks[:, None] >> np.arange(size) & 1)
+        return row, rank
+
+    return spread
+
+
+class CopyReduction(NamedTuple):
+    """What a reducing copy does at its destination."""
+
+    op: str
+    kind: str
+    dtype: np.dtype[Any]
+
+
+def reduction(instr: Instr) -> CopyReduction | None:
+    """What a copy does at its destination; None: it overwrites.
+
+    Raises:
+        KeyError: a type that copies do not reduce.
+    """
+    if instr.parts[1] != "reduce":
+        return None
+    op = next(part for part in instr.parts if part in REDUCTIONS)
+    kind = instr.parts[-1]
+    return CopyReduction(op, kind, REDUCED[kind])
+
+
+def reduced(memory: Array, index: Ints, data: Array, reduce: CopyReduction) -> None:
+    """Reduce data into memory, both of units of the reduction's type."""
+    values = np.ascontiguousarray(data).reshape(-1)
+    operation = Operation(reduce.op, reduce.kind)
+    apply(memory, index.reshape(-1), values, values, operation, wants_old=False)
+
+
+# --- reading and writing
+
+
+def read_shared(ctx: Context, site: CodeSite, spots: Spots, source: Shared) -> Array:
+    """Units of shared memory, (copies, units)."""
+    rt = ctx.rt
+    if rt.order is not None:
+        rt.order.bulk.reads(site, spots, source)
+    memory = rt.memory("shared", UNITS[source.unit])
+    start = source.owner[:, None] * (rt.shared_bytes // source.unit)
+    found: Array = memory[start + source.address // source.unit]
+    return found
+
+
+def read_global(ctx: Context, site: CodeSite, spots: Spots, source: Global) -> Array:
+    """Units of global memory, (copies, units); what is not copied is 0."""
+    address, inside, unit = source
+    _check(ctx, site, spots, source, "reads")
+    arena = ctx.rt.arena
+    index = (address - GLOBAL_BASE) // unit
+    memory = arena.view(UNITS[unit])
+    if inside is None or inside.all():
+        data: Array = memory[index]
+        return data
+    data = memory[np.where(inside, index, 0)]
+    data[~inside] = 0
+    return data
+
+
+class Outgoing(NamedTuple):
+    """Copies out of shared memory: where to, and what."""
+
+    goal: Global
+    data: Array
+    reduce: CopyReduction | None = None
+
+
+def write_global(ctx: Context, site: CodeSite, spots: Spots, out: Outgoing) -> None:
+    """Write (or reduce) units to global memory, as far as they lie inside."""
+    (address, inside, unit), data, reduce = out
+    _check(ctx, site, spots, out.goal, "writes")
+    arena = ctx.rt.arena
+    where = address if inside is None else address[inside]
+    values = data if inside is None else data[inside]
+    index = (where - GLOBAL_BASE) // unit
+    if arena.written is not None:
+        _marks(arena.written, unit)[index.reshape(-1)] = 1
+    if ctx.rt.stores is not None:
+        ctx.rt.stores.forget(index.reshape(-1) * unit, unit)
+    if reduce is None:
+        arena.view(UNITS[unit])[index] = values
+        return
+    per = unit // reduce.dtype.itemsize
+    fine = index.reshape(-1, 1) * per + np.arange(per)
+    with ctx.rt.lock:
+        pieces = np.ascontiguousarray(values).view(reduce.dtype)
+        reduced(arena.view(reduce.dtype), fine, pieces, reduce)
+
+
+def _marks(written: Array, unit: int) -> Array:
+    return written[: len(written) // unit * unit].reshape(-1, unit)
+
+
+def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) -> None:
+    """Raise where a copy misses its array; note where it reads what nothing has written."""
+    address, inside, unit = span
+    low, high = address, address
+    if inside is not None:
+        if not inside.any():
+            return
+        some = address[np.arange(len(address)), inside.argmax(axis=1)][:, None]
+        low = high = np.where(inside, address, some)
+        keep = inside.any(axis=1)
+        low, high, spots = low[keep], high[keep], pick(spots, np.nonzero(keep)[0])
+    low, high = low.min(axis=1), high.max(axis=1)
+    check_span(ctx, site.instr, spots, (low, high + unit), verb)
+    written = ctx.rt.arena.written
+    if written is None or verb == "writes":
+        return
+    marks = _marks(written, unit)[(address - GLOBAL_BASE) // unit if inside is None else np.where(
+        inside, (address - GLOBAL_BASE) // unit, 0)]  # fmt: skip
+    unset = ~marks.all(axis=2) if inside is None else inside & ~marks.all(axis=2)
+    if unset.any():
+        copy, at = (int(axis[0]) for axis in np.nonzero(unset))
+        lanes = ctx.rt.lanes
+        bad, where = np.zeros(lanes.shape, np.bool_), np.zeros(lanes.shape, np.int64)
+        place = spots.row[copy], spots.thread[copy]
+        bad[place], where[place] = True, address[copy, at]
+        check_written(ctx, site, bad, where)
+
+
+class Landing(NamedTuple):
+    """Copies into shared memory: where to, what, and which mbarriers hear of how many bytes."""
+
+    target: Shared
+    data: Array
+    barriers: Spots
+    bytes: Ints
+    reduce: CopyReduction | None = None
+
+
+def land(ctx: Context, site: CodeSite, landing: Landing, spread: tuple[Ints, Ints] | None) -> None:
+    """Set copies into shared memory off."""
+    rt = ctx.rt
+    (owner, address, unit), data, barriers, bytes_, reduce = landing
+    if spread is not None:
+        # The same places in each of the blocks that the mask names.
+        row, rank = spread
+        size = rt.lanes.geometry.blocks_of_cluster
+        owner = owner[row] // size * size + rank
+        address, data, bytes_ = address[row], data[row], bytes_[row]
+        barriers = pick(barriers, row)._replace(owner=owner)
+    if rt.order is not None:
+        rt.order.bulk.writes(site, barriers, Shared(owner, address, unit))
+    index = owner[:, None] * (rt.shared_bytes // unit) + address // unit
+    memory = rt.memory("shared", UNITS[unit])
+    arrive = partial(_written, memory, index, data)
+    if reduce is not None:
+        per = unit // reduce.dtype.itemsize
+        fine = (index[:, :, None] * per + np.arange(per)).reshape(len(index), -1)
+        pieces = np.ascontiguousarray(data).view(reduce.dtype)
+        arrive = partial(reduced, rt.memory("shared", reduce.dtype), fine, pieces, reduce)
+    rt.flights.launch(BulkCopy(site.instr, arrive, barriers, bytes_))
+
+
+def _written(memory: Array, index: Ints, data: Array) -> None:
+    memory[index] = data

@@ -1,0 +1,311 @@
+"""``mbarrier``: barriers in shared memory that count arrivals and bytes.
+
+Their words lie in shared memory (`ptxemu.state.phases`). A wait ends a block of
+the control flow: lanes whose phase is not over are parked until it is, or until nothing
+else can run, when a wait gives up as its time limit lets it do on the chip.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.errors import Fault
+from ptxemu.faults.words import who
+from ptxemu.ops.bulk.places import Fetch, Spots, lanes_of, shared_operand
+from ptxemu.ptx.instructions import Instr
+from ptxemu.state.context import CodeSite, Context, Registers, Run
+from ptxemu.state.lanes import WARP, Bools, Mask
+from ptxemu.state.phases import (
+    BYTES,
+    MOST,
+    fresh,
+    is_barrier,
+    parity_of,
+    phase_of,
+    step,
+)
+from ptxemu.state.values import UNSIGNED, Array
+
+Ints = NDArray[np.int64]
+_U64 = UNSIGNED[8]
+
+
+class Change(NamedTuple):
+    """What an instruction does to barriers, one entry a spot."""
+
+    arrivals: Array
+    bytes: Array
+    drops: Array | None = None
+
+
+def barrier_operand(instr: Instr, ctx: Context, place: int) -> Fetch:
+    """The spots of an instruction's mbarrier operand."""
+    return shared_operand(instr, ctx, instr.operands[place], BYTES, BYTES)
+
+
+def words_of(ctx: Context) -> Array:
+    """Shared memory of the batch as 64-bit words."""
+    return ctx.rt.memory("shared", _U64)
+
+
+def keys_of(ctx: Context, spots: Spots) -> Ints:
+    """Where the barriers of spots lie in `words_of`."""
+    keys: Ints = spots.owner * (ctx.rt.shared_bytes // BYTES) + spots.address // BYTES
+    return keys
+
+
+def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
+    """Arrive at the barriers of spots and move their transaction counts.
+
+    Raises:
+        Fault: a barrier that was never initialized, or one that more threads arrive
+            at, or more bytes come to, than it can count.
+    """
+    memory, keys = words_of(ctx), keys_of(ctx, spots)
+    unique, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    check_barriers(instr, ctx, spots)
+
+    def total(values: Array) -> Ints:
+        return np.bincount(group, values, len(unique)).astype(np.int64)
+
+    drops = None if by.drops is None else total(by.drops)
+    after = step(memory[unique], total(by.arrivals), total(by.bytes), drops)
+    if after.beyond.any():
+        # What is on its way may be there by now, and its phase over.
+        ctx.rt.flights.land(unique)
+        after = step(memory[unique], total(by.arrivals), total(by.bytes), drops)
+    bad = after.beyond | after.overflow
+    if bad.any():
+        at = int(np.argmax(bad))
+        what = "more arrivals than it was initialized for" if after.beyond[at] else (
+            f"its transaction count leaves ±{MOST:,} bytes"
+        )  # fmt: skip
+        raise _at_barrier(instr, ctx, spots, int(first[at]), what, (
+            "Compare the count of mbarrier.init with the arrivals of one phase, and the bytes "
+            "of expect_tx with those that are copied."
+        ))  # fmt: skip
+    if after.completed.any() and len(unique) < len(keys):
+        _check_together(instr, ctx, spots, Together(keys, by.arrivals, memory[keys]))
+    memory[unique] = after.words
+    if ctx.rt.order is not None:
+        ctx.rt.order.phases(unique, after.completed)
+
+
+class Together(NamedTuple):
+    """Arrivals of several lanes, one entry a spot: where, how many, and the word before."""
+
+    keys: Ints
+    arrivals: Array
+    words: Array
+
+
+def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> None:
+    """Raise where lanes of one warp arrive together past the end of a phase.
+
+    An H200 stops ("unspecified launch failure"): the lanes' arrivals are one, of more than is
+    still expected. Warps come one after another, in no known order: here in that of threads.
+    """
+    order = np.lexsort((spots.thread, by.keys))
+    pending, expected, _, _ = phase_of(by.words)
+    key, warp, left = -1, -1, 0
+    for at in order.tolist():
+        if by.keys[at] != key:
+            key, warp, left = int(by.keys[at]), -1, int(pending[at])
+        if left <= 0 and int(spots.thread[at]) // WARP != warp:
+            left = int(expected[at])  # the next warp begins the next phase
+        warp = int(spots.thread[at]) // WARP
+        left -= int(by.arrivals[at])
+        if left < 0:
+            raise _at_barrier(
+                instr, ctx, spots, at, "more lanes of a warp arrive together than its phase "
+                f"still expects, {int(expected[at])} in all",
+                "Let one lane of the warp arrive, or initialize the barrier with all of them.",
+            )  # fmt: skip
+
+
+def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
+    """Raise where a spot is not an initialized mbarrier."""
+    known = is_barrier(words_of(ctx)[keys_of(ctx, spots)])
+    if not known.all():
+        raise _at_barrier(
+            instr, ctx, spots, int(np.argmin(known)), "it has not been initialized",
+            "One thread must call mbarrier.init, and a barrier make it known to the others.",
+        )  # fmt: skip
+
+
+def _at_barrier(instr: Instr, ctx: Context, spots: Spots, at: int, what: str, hint: str) -> Fault:
+    place = ctx.variable_at("shared", int(spots.address[at]))
+    lane = who(ctx.rt.lanes, int(spots.row[at]), int(spots.thread[at]))
+    return Fault(f"{ctx.where(instr)}: mbarrier {place}: {what}: {lane}", hint)
+
+
+def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """All of ``mbarrier`` but its waits.
+
+    Raises:
+        Fault: a form that is not there before compute capability 10.0.
+    """
+    what = instr.parts[1]
+    if what == "init":
+        return _init(instr, ctx, site)
+    if what == "inval":
+        find = barrier_operand(instr, ctx, 0)
+
+        def invalidate(R: Registers, M: Mask) -> None:
+            words_of(ctx)[keys_of(ctx, find(R, M))] = 0
+
+        return invalidate
+    if what == "pending_count":
+        state = ctx.slot(instr.operands[1], 8)
+
+        def pending(R: Registers, M: Mask) -> Array:
+            lanes = ctx.rt.lanes
+            words = lanes_of(R, state, 8, lanes.all, lanes).reshape(lanes.shape)
+            return phase_of(words).pending.astype(UNSIGNED[4])
+
+        return pending
+    if what in ("expect_tx", "complete_tx"):
+        return _transaction(instr, ctx)
+    if what in ("arrive", "arrive_drop"):
+        return _arrive(instr, ctx)
+    raise ctx.unsupported(instr)
+
+
+def _init(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    find, count = barrier_operand(instr, ctx, 0), ctx.slot(instr.operands[1], 4)
+
+    def initialize(R: Registers, M: Mask) -> None:
+        spots = find(R, M)
+        counts = lanes_of(R, count, 4, M, ctx.rt.lanes).astype(np.int64)
+        wrong = (counts < 1) | (counts > MOST)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise _at_barrier(
+                instr, ctx, spots, at, f"initialized with a count of {int(counts[at])}",
+                f"A phase waits for 1 to {MOST:,} arrivals.",
+            )  # fmt: skip
+        words_of(ctx)[keys_of(ctx, spots)] = fresh(counts)
+        if ctx.rt.order is not None:
+            ctx.rt.order.initialized(site, spots, keys_of(ctx, spots))
+
+    return initialize
+
+
+def _transaction(instr: Instr, ctx: Context) -> Run:
+    find, bytes_ = barrier_operand(instr, ctx, 0), ctx.slot(instr.operands[1], 4)
+    sign = 1 if instr.parts[1] == "expect_tx" else -1
+
+    def move(R: Registers, M: Mask) -> None:
+        spots = find(R, M)
+        counts = lanes_of(R, bytes_, 4, M, ctx.rt.lanes).astype(np.int64)
+        change(instr, ctx, spots, Change(np.zeros_like(counts), sign * counts))
+
+    return move
+
+
+def _arrive(instr: Instr, ctx: Context) -> Run:
+    """Arrive, with a count or bytes to expect; gives the word before, which is its state."""
+    find = barrier_operand(instr, ctx, 1)
+    number = ctx.slot(instr.operands[2], 4) if len(instr.operands) > 2 else -1
+    expects, drops = "expect_tx" in instr.parts, instr.parts[1] == "arrive_drop"
+
+    def arrive(R: Registers, M: Mask) -> Array:
+        lanes, spots = ctx.rt.lanes, find(R, M)
+        ones, zeros = np.ones_like(spots.row), np.zeros_like(spots.row)
+        given = lanes_of(R, number, 4, M, lanes).astype(np.int64) if number >= 0 else ones
+        arrivals, bytes_ = (ones, given) if expects else (given, zeros)
+        before = np.zeros(lanes.shape, _U64)
+        before[spots.row, spots.thread] = words_of(ctx)[keys_of(ctx, spots)]
+        if ctx.rt.order is not None:
+            ctx.rt.order.arrived(spots, keys_of(ctx, spots))
+        change(instr, ctx, spots, Change(arrivals, bytes_, arrivals if drops else None))
+        return before
+
+    return arrive
+
+
+def arrive_with_copies(instr: Instr, ctx: Context) -> Run:
+    """``cp.async.mbarrier.arrive``: an arrival when the thread's ``cp.async`` have landed.
+
+    They land at once. Without ``.noinc`` the phase expects this arrival as one more.
+    """
+    find, counts = barrier_operand(instr, ctx, 0), "noinc" in instr.parts
+    rt = ctx.rt
+
+    def arrive(R: Registers, M: Mask) -> None:
+        spots = find(R, M)
+        rt.copies.commit()
+        rt.copies.wait(0, rt)
+        if rt.order is not None:
+            rt.order.arrived(spots, keys_of(ctx, spots))
+        arrivals = np.full_like(spots.row, int(counts))
+        change(instr, ctx, spots, Change(arrivals, np.zeros_like(arrivals)))
+
+    return arrive
+
+
+class _Asked(NamedTuple):
+    """The phases that lanes wait for, in the shape of the batch."""
+
+    keys: Ints
+    address: Ints
+    parity: Ints
+
+
+class PhaseWait:
+    """``mbarrier.test_wait`` and ``try_wait``; see `ptxemu.state.context.Wait`."""
+
+    timed = True
+
+    def __init__(self, instr: Instr, ctx: Context) -> None:
+        self.instr, self.ctx = instr, ctx
+        self.target = ctx.target(instr.operands[0])
+        self._find = barrier_operand(instr, ctx, 1)
+        self._by_parity = "parity" in instr.parts
+        self._slot = ctx.slot(instr.operands[2], 4 if self._by_parity else 8)
+
+    def ask(self, R: Registers, M: Mask) -> _Asked:
+        """The phases that the lanes of a mask wait for."""
+        ctx, lanes = self.ctx, self.ctx.rt.lanes
+        spots = self._find(R, M)
+        check_barriers(self.instr, ctx, spots)
+        known = lanes_of(R, self._slot, 4 if self._by_parity else 8, M, lanes)
+        parity = known.astype(np.int64) & 1 if self._by_parity else parity_of(known)
+        out = _Asked(*(np.zeros(lanes.shape, np.int64) for _ in range(3)))
+        for whole, part in zip(out, (keys_of(ctx, spots), spots.address, parity), strict=True):
+            whole[spots.row, spots.thread] = part
+        return out
+
+    def ready(self, asked: _Asked, M: Mask) -> Bools:
+        """Which lanes' phase is over; lands the copies that they wait for."""
+        on = self.ctx.rt.lanes.full(M)
+        keys = asked.keys[on]
+        self.ctx.rt.flights.land(keys)
+        done = np.zeros(on.shape, np.bool_)
+        done[on] = parity_of(words_of(self.ctx)[keys]) != asked.parity[on]
+        return done
+
+    def passed(self, asked: _Asked, M: Mask) -> None:
+        """The lanes of the mask know now what was done before the phase ended."""
+        if self.ctx.rt.order is not None:
+            row, thread = np.nonzero(self.ctx.rt.lanes.full(M))
+            self.ctx.rt.order.passed(self.instr, row, thread, asked.keys[row, thread])
+
+    def stuck(self, asked: _Asked, M: Mask) -> Fault:
+        """The error where no lane can go on."""
+        ctx, lanes = self.ctx, self.ctx.rt.lanes
+        row, thread = (int(axis[0]) for axis in np.nonzero(lanes.full(M)))
+        phase = phase_of(words_of(ctx)[asked.keys[row : row + 1, thread]])
+        place = ctx.variable_at("shared", int(asked.address[row, thread]))
+        more = f" and {M.count - 1} more of this batch" if M.count > 1 else ""
+        return Fault(
+            f"{ctx.where(self.instr)}: mbarrier {place} never completes: "
+            f"{who(lanes, row, thread)}{more} wait forever for its phase of parity "
+            f"{int(asked.parity[row, thread])}, which lacks {int(phase.pending[0])} of "
+            f"{int(phase.expected[0])} arrivals and {int(phase.bytes[0]):,} bytes",
+            "Check the parity that is waited for, the count of mbarrier.init, and the bytes of "
+            "expect_tx against those that are copied.",
+        )

@@ -1,0 +1,316 @@
+"""Moves, address conversions, bit manipulation, and what changes no register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptxemu.ops import messages
+from ptxemu.ptx.instructions import SIZES, Imm, Instr, Operand, Sym, Vec, space_of
+from ptxemu.state.context import Context, Registers, Run, put
+from ptxemu.state.integers import add, boxed
+from ptxemu.state.lanes import Mask
+from ptxemu.state.spaces import LOCAL_WINDOW, SHARED_WINDOW
+from ptxemu.state.values import MASK, SIGNED, UNSIGNED, Array, Value, unsigned
+
+_WORD = UNSIGNED[4]
+
+
+def _mov(instr: Instr, ctx: Context) -> Run:
+    kind = instr.parts[-1]
+    size = 0 if kind == "pred" else SIZES[kind]
+    target, source = instr.operands
+    if isinstance(target, Vec):
+        return _unpack(instr, ctx, target.items, source, size)
+    if isinstance(source, Vec):
+        return _pack(ctx, source.items, size)
+    if isinstance(source, Sym) and source.name in ctx.symbols:
+        a = ctx.slot(source, size)
+    else:
+        a = ctx.slot(source, size, kind)
+    return lambda R, M: R[a]
+
+
+def _unpack(
+    instr: Instr, ctx: Context, targets: tuple[Operand, ...], source: Operand, size: int
+) -> Run:
+    a = ctx.slot(source, size)
+    part = size // len(targets)
+    if part not in UNSIGNED:
+        raise ctx.unsupported(instr)
+    slots = [ctx.target(item) for item in targets]
+
+    def run(R: Registers, M: Mask) -> None:
+        value = R[a]
+        if type(value) is int:
+            for at, slot in enumerate(slots):
+                put(R, M, slot, (value >> (8 * part * at)) & MASK[part], part)
+            return
+        bits = np.ascontiguousarray(unsigned(value, size))
+        pieces = bits.view(UNSIGNED[part]).reshape(*bits.shape, len(slots))
+        for at, slot in enumerate(slots):
+            put(R, M, slot, np.ascontiguousarray(pieces[..., at]), part)
+
+    return run
+
+
+def _pack(ctx: Context, sources: tuple[Operand, ...], size: int) -> Run:
+    part = size // len(sources)
+    slots = [ctx.slot(item, part) for item in sources]
+
+    def run(R: Registers, M: Mask) -> Value:
+        values = [R[slot] for slot in slots]
+        if all(type(value) is int for value in values):
+            total: int = sum(value << (8 * part * at) for at, value in enumerate(values))
+            return total
+        pieces = np.broadcast_arrays(*(unsigned(value, part) for value in values))
+        return np.stack(pieces, axis=-1).view(UNSIGNED[size])[..., 0]
+
+    return run
+
+
+def _cvta(instr: Instr, ctx: Context) -> Run:
+    """Generic addresses: shared and local memory have a window, global memory is itself."""
+    space = space_of(instr)
+    size = SIZES[instr.parts[-1]]
+    a = ctx.slot(instr.operands[1], size)
+    shift = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
+    if "to" in instr.parts:
+        shift = -shift
+    shift &= MASK[size]
+    return lambda R, M: add(R[a], shift, size)
+
+
+def _isspacep(instr: Instr, ctx: Context) -> Run:
+    (a,) = ctx.sources(instr, 1, 8)
+    windows = {"shared": SHARED_WINDOW >> 32, "local": LOCAL_WINDOW >> 32}
+    wanted = windows.get(space_of(instr))
+
+    def run(R: Registers, M: Mask) -> Value:
+        window = unsigned(R[a], 8) >> np.uint64(32)
+        found = np.isin(window, [*windows.values()] if wanted is None else [wanted])
+        return np.asarray(~found if wanted is None else found)
+
+    return run
+
+
+# --- functions of words
+
+#: Makes a function of the operands' arrays, all unsigned, for an instruction.
+Make = Callable[[Instr], Callable[..., Array]]
+
+
+def _lanewise(make: Make, *sizes: int) -> Callable[[Instr, Context], Run]:
+    """A builder for functions of as many operands; a size of 0 is that of the type."""
+
+    def build(instr: Instr, ctx: Context) -> Run:
+        function = make(instr)
+        widths = [size or SIZES[instr.parts[-1]] for size in sizes]
+        operands = zip(instr.operands[1 : 1 + len(sizes)], widths, strict=True)
+        slots = [(ctx.slot(operand, width), width) for operand, width in operands]
+        return lambda R, M: boxed(function(*(unsigned(R[slot], width) for slot, width in slots)))
+
+    return build
+
+
+def _leading(x: Array) -> Array:
+    """Index of the highest set bit; -1 for 0."""
+    out = np.full(x.shape, -1, np.int32)
+    left = x
+    for step in (32, 16, 8, 4, 2, 1):
+        if step < 8 * x.itemsize:
+            big = left >> x.dtype.type(step)
+            out = np.where(big != 0, out + step, out)
+            left = np.where(big != 0, big, left)
+    return np.where(x == 0, np.int32(-1), out + 1)
+
+
+def _reversed(x: Array) -> Array:
+    octets = np.ascontiguousarray(x).view(np.uint8).reshape(*x.shape, x.itemsize)
+    bits = np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1]
+    turned = np.packbits(bits, axis=-1, bitorder="little")
+    return np.ascontiguousarray(turned).view(x.dtype)[..., 0]
+
+
+def _bfind(instr: Instr) -> Callable[..., Array]:
+    is_signed, shift = instr.parts[-1][0] == "s", "shiftamt" in instr.parts
+
+    def find(x: Array) -> Array:
+        bits = 8 * x.itemsize
+        if is_signed:
+            x = np.where(x >> x.dtype.type(bits - 1) != 0, ~x, x)
+        top = _leading(x)
+        if shift:
+            top = np.where(top < 0, np.int32(-1), bits - 1 - top)
+        return top.astype(np.int32).view(_WORD)
+
+    return find
+
+
+def _bfe(instr: Instr) -> Callable[..., Array]:
+    is_signed = instr.parts[-1][0] == "s"
+
+    def extract(x: Array, start: Array, length: Array) -> Array:
+        bits, word = 8 * x.itemsize, x.dtype.type
+        start, length = start & 0xFF, length & 0xFF
+        inside = start < bits
+        shift = np.minimum(start, bits - 1).astype(x.dtype)
+        keep = _low_ones(length, x.dtype)
+        out = np.where(inside, (x >> shift) & keep, word(0))
+        if is_signed:
+            last = np.minimum(start.astype(np.int64) + length - 1, bits - 1)
+            sign = (x >> np.maximum(last, 0).astype(x.dtype)) & word(1)
+            fill = np.where(inside, ~(keep & (~word(0) >> shift)), ~word(0))
+            out = np.where((sign != 0) & (length > 0), out | fill, out)
+        return np.asarray(out)
+
+    return extract
+
+
+def _bfi(x: Array, y: Array, start: Array, length: Array) -> Array:
+    start, length = start & 0xFF, length & 0xFF
+    bits = 8 * y.itemsize
+    shift = np.minimum(start, bits - 1).astype(y.dtype)
+    keep = np.where(start < bits, _low_ones(length, y.dtype) << shift, y.dtype.type(0))
+    return np.asarray((y & ~keep) | ((x << shift) & keep))
+
+
+def _low_ones(length: Array, dtype: np.dtype[Any]) -> Array:
+    bits, word = 8 * dtype.itemsize, dtype.type
+    ones = (word(1) << np.minimum(length, bits - 1).astype(dtype)) - word(1)
+    return np.asarray(np.where(length >= bits, ~word(0), ones))
+
+
+def _prmt(instr: Instr) -> Callable[..., Array]:
+    """Byte permutation; the default mode and the five special ones."""
+    mode = instr.parts[-1] if instr.parts[-1] != "b32" else ""
+    picks = {
+        "f4e": lambda s, i: s + i, "b4e": lambda s, i: (s - i) % 8,
+        "rc8": lambda s, i: s, "ecl": lambda s, i: np.maximum(s, i),
+        "ecr": lambda s, i: np.minimum(s, i), "rc16": lambda s, i: (s & 1) * 2 + (i & 1),
+    }  # fmt: skip
+
+    def permute(x: Array, y: Array, control: Array) -> Array:
+        both = x.astype(np.uint64) | (y.astype(np.uint64) << np.uint64(32))
+        out: Array = np.uint32(0) & control
+        for i in range(4):
+            nibble = (control >> np.uint32(4 * i)) & np.uint32(15)
+            pick = picks[mode]((control & 3).astype(np.int64), i) if mode else nibble & 7
+            shift = np.asarray(pick).astype(np.uint64) * np.uint64(8)
+            octet = ((both >> shift) & np.uint64(0xFF)).astype(np.uint32)
+            if not mode:  # the upper bit of the nibble spreads the byte's sign
+                sign = np.where(octet > 127, np.uint32(0xFF), np.uint32(0))
+                octet = np.where(nibble > 7, sign, octet)
+            out = out | (octet << np.uint32(8 * i))
+        return out
+
+    return permute
+
+
+def _lop3(instr: Instr) -> Callable[..., Array]:
+    table = instr.operands[4]
+    assert isinstance(table, Imm)
+
+    def combine(x: Array, y: Array, z: Array) -> Array:
+        out: Array = np.zeros((1, 1), np.uint32)
+        for row in range(8):
+            if table.bits >> row & 1:
+                term = (x if row & 4 else ~x) & (y if row & 2 else ~y)
+                out = out | (term & (z if row & 1 else ~z))
+        return out
+
+    return combine
+
+
+def _shf(instr: Instr) -> Callable[..., Array]:
+    """Funnel shift of {b, a}."""
+    left, clamp = "l" in instr.parts, "clamp" in instr.parts
+
+    def shift(*operands: Array) -> Array:
+        low, up, n = (operand.astype(np.uint64) for operand in operands)
+        n = np.minimum(n, np.uint64(32)) if clamp else n & np.uint64(31)
+        both = low | (up << np.uint64(32))
+        shifted = np.where(n == 32, low, (both << n) >> np.uint64(32))
+        return (shifted if left else both >> n).astype(np.uint32)
+
+    return shift
+
+
+def _dot(instr: Instr) -> Callable[..., Array]:
+    """``dp4a`` and ``dp2a``: dot products of packed integers, modulo 2^32."""
+    first, second = (kind[0].replace("s", "i") for kind in instr.parts[-2:])
+    count = 4 if instr.op == "dp4a" else 2
+    part = slice(2, 4) if "hi" in instr.parts else slice(0, count)
+
+    def dot(x: Array, y: Array, z: Array) -> Array:
+        x, y = (np.ascontiguousarray(each)[..., None] for each in np.broadcast_arrays(x, y))
+        xs, ys = x.view(f"{first}{4 // count}"), y.view(f"{second}1")[..., part]
+        total: Array = (xs.astype(np.int64) * ys).sum(axis=-1) + z
+        return total.astype(np.uint32)
+
+    return dot
+
+
+def _sad(instr: Instr) -> Callable[..., Array]:
+    is_signed = instr.parts[-1][0] == "s"
+
+    def sad(x: Array, y: Array, z: Array) -> Array:
+        if is_signed:
+            x, y = x.view(SIGNED[x.itemsize]), y.view(SIGNED[y.itemsize])
+        return (np.maximum(x, y) - np.minimum(x, y)).view(z.dtype) + z
+
+    return sad
+
+
+def _bmsk(instr: Instr) -> Callable[..., Array]:
+    """Ones from a bit on, a number of them."""
+    wrap = "wrap" in instr.parts
+
+    def ones(*operands: Array) -> Array:
+        start, length = (
+            each & np.uint64(31) if wrap else np.minimum(each, np.uint64(32))
+            for each in (operand.astype(np.uint64) for operand in operands)
+        )
+        return (((np.uint64(1) << length) - np.uint64(1)) << start).astype(np.uint32)
+
+    return ones
+
+
+# --- what changes no register
+
+
+def _nothing(instr: Instr, ctx: Context) -> Run:
+    return lambda R, M: None
+
+
+def _fence(instr: Instr, ctx: Context) -> Run:
+    """A fence; of copies and products only where their order is watched."""
+    if instr.parts[1:3] != ("proxy", "async"):
+        return _nothing(instr, ctx)
+
+    def run(R: Registers, M: Mask) -> None:
+        if ctx.rt.order is not None:
+            ctx.rt.order.fence(M)
+
+    return run
+
+
+_SILENT = (
+    "membar", "prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "pmevent",
+    "griddepcontrol", "setmaxnreg",
+)  # fmt: skip
+BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
+    "mov": _mov, "cvta": _cvta, "isspacep": _isspacep,
+    "popc": _lanewise(lambda _: lambda x: np.bitwise_count(x).astype(_WORD), 0),
+    "clz": _lanewise(lambda _: lambda x: (8 * x.itemsize - 1 - _leading(x)).astype(_WORD), 0),
+    "brev": _lanewise(lambda _: _reversed, 0), "bfind": _lanewise(_bfind, 0),
+    "bfe": _lanewise(_bfe, 0, 4, 4), "bfi": _lanewise(lambda _: _bfi, 0, 0, 4, 4),
+    "prmt": _lanewise(_prmt, 4, 4, 4), "lop3": _lanewise(_lop3, 4, 4, 4),
+    "shf": _lanewise(_shf, 4, 4, 4), "dp4a": _lanewise(_dot, 4, 4, 4),
+    "dp2a": _lanewise(_dot, 4, 4, 4), "sad": _lanewise(_sad, 0, 0, 0),
+    "bmsk": _lanewise(_bmsk, 4, 4), "fence": _fence,
+    "trap": messages.trap, "brkpt": messages.trap, "printf": messages.printf,
+    **dict.fromkeys(_SILENT, _nothing),
+}  # fmt: skip

@@ -1,0 +1,203 @@
+"""Tensor-core instructions: ``mma.sync`` and ``ldmatrix``; the rest is in `wmma`.
+
+Products are exact and summed in float64 (integers exactly), then rounded once. The
+chip aligns and truncates inside its sum, in a way that NVIDIA does not publish, so
+floating-point results may differ from it in the last bits; integer results do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ptxemu.cost.addresses import matrix_cost
+from ptxemu.ops.access import Access, cost_of, scatter
+from ptxemu.ops.conversions import pack, unpack
+from ptxemu.ops.tensor.fragments import Layout, a_layout, b_layout, c_layout
+from ptxemu.ops.warp import by_warp
+from ptxemu.ptx.instructions import Instr, Operand, Vec
+from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_itself
+from ptxemu.state.lanes import WARP, Lanes, Mask
+from ptxemu.state.values import F32, F64, Array, unsigned
+
+#: Input type -> elements in a 32-bit register.
+_PER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "f64": 1}
+#: What registers hold, where it is not float32 or a half.
+_NUMBERS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "s32": np.int32, "f64": F64}
+_SHAPES = {
+    ("m16n8k8", "f16"), ("m16n8k8", "bf16"), ("m16n8k16", "f16"), ("m16n8k16", "bf16"),
+    ("m16n8k4", "tf32"), ("m16n8k8", "tf32"), ("m8n8k16", "s8"), ("m8n8k16", "u8"),
+    ("m16n8k16", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "s8"), ("m16n8k32", "u8"),
+    ("m8n8k4", "f64"),
+}  # fmt: skip
+
+
+def read(R: Registers, slots: list[int], kind: str, lanes: Lanes) -> Array:
+    """Registers as numbers: (blocks or 1, warps, 32, elements) in float64."""
+    size = 8 if kind == "f64" else 4
+    columns = [by_warp(unsigned(R[slot], size), lanes) for slot in slots]
+    bits = np.ascontiguousarray(np.stack(np.broadcast_arrays(*columns), axis=-1))
+    if kind in ("f16", "bf16"):
+        return unpack(bits.view(np.uint16), kind)
+    if kind == "tf32":  # the chip looks at the upper 19 bits only
+        bits = bits & np.uint32(0xFFFFE000)
+    numbers: Array = bits.view(_NUMBERS.get(kind, F32))
+    return numbers.astype(F64)
+
+
+def write(R: Registers, M: Mask, into: Accumulator, values: Array, lanes: Lanes) -> None:
+    """Numbers (…, warps, 32, elements) into registers."""
+    kind = into.kind
+    if kind in ("f16", "bf16"):
+        bits = np.ascontiguousarray(pack(values, kind)).view(np.uint32)
+    elif kind == "s32":
+        bits = values.astype(np.int64).astype(np.uint32)
+    else:
+        bits = values.view(np.uint64) if kind == "f64" else values.astype(F32).view(np.uint32)
+    for at, slot in enumerate(into.slots):
+        column = np.ascontiguousarray(bits[..., at]).reshape(bits.shape[0], lanes.T)
+        put(R, M, slot, column, bits.itemsize)
+
+
+def slots_of(operand: Operand, ctx: Context, size: int = 4) -> list[int]:
+    """Register slots of a fragment that is read."""
+    items = operand.items if isinstance(operand, Vec) else (operand,)
+    return [ctx.slot(item, size) for item in items]
+
+
+def targets_of(operand: Operand, ctx: Context) -> list[int]:
+    """Register slots of a fragment that is written."""
+    items = operand.items if isinstance(operand, Vec) else (operand,)
+    return [ctx.target(item) for item in items]
+
+
+class Accumulator(NamedTuple):
+    """Where a product goes: register slots, the type of an element, which lane has which."""
+
+    slots: list[int]
+    kind: str
+    layout: Layout
+    clamp: bool = False  # integers end at their type's limits instead of wrapping
+
+
+Fetch = Callable[[Registers], Array]
+
+
+def operand(source: Operand, kind: str, layout: Layout, ctx: Context) -> Fetch:
+    """What fetches a matrix from the registers of its fragment."""
+    slots, rt = slots_of(source, ctx, 8 if kind == "f64" else 4), ctx.rt
+    return lambda R: layout.matrix(read(R, slots, kind, rt.lanes))
+
+
+def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, into: Accumulator) -> Run:
+    """``D = A B + C``."""
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        total = np.matmul(a(R), b(R)) + c(R)
+        if into.kind == "s32":
+            if into.clamp:
+                total = np.clip(total, -(2.0**31), 2.0**31 - 1)
+            total = (total.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+            total = total.astype(F64)
+        write(R, M, into, into.layout.fragment(total), ctx.rt.lanes)
+
+    return many
+
+
+def mma(instr: Instr, ctx: Context) -> Run:
+    """``mma.sync.aligned.shape.row.col.d.a.b.c``.
+
+    Raises:
+        Fault: a shape or type that is not supported.
+    """
+    shape = next(part for part in instr.parts if part[0] == "m" and part[1:2].isdigit())
+    to, left, right, start = [p for p in instr.parts if p in (*_PER, "f32", "s32")][-4:]
+    if (shape, left) not in _SHAPES or "row" not in instr.parts or instr.parts.count("col") != 1:
+        raise ctx.unsupported(instr)
+    m, n, k = (int(size) for size in re.split("[mnk]", shape)[1:])
+    d, a, b, c = instr.operands
+    layout = c_layout(m, n)
+    return product(
+        ctx,
+        operand(a, left, a_layout(m, k, _PER[left]), ctx),
+        operand(b, right, b_layout(k, n, _PER[left]), ctx),
+        operand(c, start, layout, ctx),
+        Accumulator(targets_of(d, ctx), to, layout, "satfinite" in instr.parts),
+    )
+
+
+def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """Up to four 8×8 matrices of 16-bit elements; lane 8m + r gives row r of matrix m."""
+    if "b16" not in instr.parts or "m8n8" not in instr.parts:
+        raise ctx.unsupported(instr)
+    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
+    turned = "trans" in instr.parts
+    targets = targets_of(instr.operands[0], ctx)
+    renamed = Instr(("ld", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
+                    instr.text)  # fmt: skip
+    access = Access(renamed, ctx, site, instr.operands[1], "load")
+    access.charged = 0
+    lane = np.arange(WARP)
+
+    @writes_itself
+    def many(R: Registers, M: Mask) -> None:
+        lanes = ctx.rt.lanes
+        used = lane < 8 * count
+        rows = lanes.within(M, np.broadcast_to(np.tile(used, lanes.W), lanes.shape))
+        memory, index, _ = access.locate(R, rows)
+        words = [
+            np.broadcast_to(memory[piece:].take(index, mode="wrap"), lanes.shape)
+            for piece in range(4)
+        ]
+        # Each matrix of 8 rows of 16 bytes is one pass.
+        site.charge_shared(cost_of(matrix_cost, access.reach(R, rows), 16, lanes))
+        # (blocks, warps, 32 rows, 8 halves)
+        held = np.stack(words, axis=-1).reshape(lanes.B, lanes.W, WARP, 4)
+        halves = np.ascontiguousarray(held).view(np.uint16)
+        for matrix, target in enumerate(targets):
+            block = halves[:, :, 8 * matrix : 8 * matrix + 8, :]
+            if turned:
+                block = np.swapaxes(block, 2, 3)
+            pairs = np.ascontiguousarray(block).view(np.uint32)  # (…, 8 rows, 4 words)
+            out = pairs[:, :, lane // 4, lane % 4]
+            put(R, M, target, np.ascontiguousarray(out).reshape(lanes.shape), 4)
+
+    return many
+
+
+def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
+    """`ldmatrix` the other way, at the same cost: up to four 8×8 matrices of 16-bit elements."""
+    if "b16" not in instr.parts or "m8n8" not in instr.parts:
+        raise ctx.unsupported(instr)
+    count = int(next(p for p in instr.parts if p in ("x1", "x2", "x4"))[1:])
+    turned = "trans" in instr.parts
+    slots = slots_of(instr.operands[1], ctx)
+    renamed = Instr(("st", "shared", "v4", "b32"), instr.operands, None, instr.loc, instr.ptx_line,
+                    instr.text)  # fmt: skip
+    access = Access(renamed, ctx, site, instr.operands[0], "store")
+    access.charged = 0
+    lane = np.arange(WARP)
+
+    def run(R: Registers, M: Mask) -> None:
+        lanes = ctx.rt.lanes
+        rows = lanes.within(M, np.broadcast_to(np.tile(lane < 8 * count, lanes.W), lanes.shape))
+        # Lane r of matrix m stores the four words of its row r.
+        held = np.zeros((lanes.B, lanes.W, WARP, 4), np.uint32)
+        for matrix, slot in enumerate(slots):
+            words = np.broadcast_to(unsigned(R[slot], 4), lanes.shape)
+            block = np.ascontiguousarray(words.reshape(lanes.B, lanes.W, 8, 4))
+            if turned:
+                halves = block.view(np.uint16)
+                block = np.ascontiguousarray(np.swapaxes(halves, 2, 3)).view(np.uint32)
+            held[:, :, 8 * matrix : 8 * matrix + 8] = block
+        memory, index, _ = access.locate(R, rows)
+        site.charge_shared(cost_of(matrix_cost, access.reach(R, rows), 16, lanes))
+        for piece in range(4):
+            values = held[..., piece].reshape(lanes.shape)
+            scatter(memory[piece:], index, values, rows, lanes)
+
+    return run

@@ -1,0 +1,216 @@
+"""Video instructions: bytes and half-words picked out of words, worked on, and put back.
+
+PTX ISA, "Video Instructions" and "SIMD Video Instructions", whose pseudocode this follows.
+Which part of an operand is meant stands behind its name (``%r1.b2``); the parser hands it on as
+a modifier ``place:part``, and the sign of a negated operand as ``place:-``.
+
+Forms of which an H200 (by ptxas 13.0) makes something else than the manual says are refused:
+merges into a part of a register, a smaller or larger of two as second operation, saturated
+shifts to the left, products that are saturated or shifted, and sums and differences that are
+saturated into `u32` and may be beyond it: only what is below 0 is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.ptx.instructions import Instr
+from ptxemu.state.context import Context, Registers, Run
+from ptxemu.state.integers import boxed
+from ptxemu.state.lanes import Mask
+from ptxemu.state.values import Array, Value, unsigned
+
+Numbers = NDArray[np.int64]
+_TYPES = ("u32", "s32")
+_COMPARE: dict[str, Callable[[Numbers, Numbers], Array]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+_ALL = 0xFFFF_FFFF
+
+
+class _Form(NamedTuple):
+    """One video instruction. Types are true where signed; `parts` are of the operands' places."""
+
+    name: str
+    lanes: int
+    into: bool
+    first: bool
+    second: bool
+    words: tuple[str, ...]
+    parts: dict[int, str]
+    negated: frozenset[int]
+
+    @property
+    def unlike(self) -> bool:
+        """Whether GPUs do not do what the manual says."""
+        words = set(self.words)
+        if self.name == "vmad":
+            return bool(words & {"sat", "shr7", "shr15"})
+        cut = "sat" in words and (self.name == "vshl" or (not self.into and self._beyond))
+        return self.lanes == 1 and (0 in self.parts or cut or bool(words & {"min", "max"}))
+
+    @property
+    def _beyond(self) -> bool:
+        """Whether the result of two whole words may be 2³² or more."""
+        match self.name:
+            case "vadd":
+                return not (self.first and self.second)
+            case "vsub":
+                return self.second and not self.first
+            case _:
+                return self.name == "vabsdiff" and self.first != self.second
+
+    @classmethod
+    def of(cls, instr: Instr) -> _Form:
+        """The form of an instruction.
+
+        Raises:
+            ValueError: types are missing.
+        """
+        lanes = int(instr.op[-1]) if instr.op[-1] in "24" else 1
+        name = instr.op.rstrip("24")
+        words = tuple(part for part in instr.parts[1:] if ":" not in part)
+        kinds = [word == "s32" for word in words if word in _TYPES]
+        if name == "vset":
+            kinds.insert(0, False)
+        into, first, second = kinds
+        marks = [part.split(":") for part in instr.parts if ":" in part]
+        return cls(
+            name, lanes, into, first, second, words,
+            {int(place): part for place, part in marks if part != "-"},
+            frozenset(int(place) for place, part in marks if part == "-"),
+        )  # fmt: skip
+
+
+def _field(x: Numbers, at: int, bits: int, is_signed: bool) -> Numbers:
+    """The `at`-th field of so many bits, extended."""
+    value = x >> at * bits & (1 << bits) - 1
+    return value - ((value >> bits - 1) << bits) if is_signed else value
+
+
+def _range(bits: int, is_signed: bool) -> tuple[int, int]:
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+
+
+def _select(x: Numbers, part: str, is_signed: bool) -> Numbers:
+    bits = {"b": 8, "h": 16}.get(part[:1], 32)
+    return _field(x, int(part[1:] or 0), bits, is_signed)
+
+
+def _result(form: _Form, x: Numbers, y: Numbers) -> Numbers:
+    if form.name == "vset":
+        compare = next(word for word in form.words if word in _COMPARE)
+        return _COMPARE[compare](x, y).astype(np.int64)
+    if form.name == "vavrg":
+        total = x + y
+        return np.where(total >= 0, total + 1, total) >> 1
+    operations: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
+        "vadd": np.add, "vsub": np.subtract, "vmin": np.minimum, "vmax": np.maximum,
+        "vabsdiff": lambda x, y: np.abs(x - y), "vshr": np.right_shift,
+        "vshl": _shifted,
+    }  # fmt: skip
+    return operations[form.name](x, y)
+
+
+def _shifted(x: Numbers, y: Numbers) -> Numbers:
+    """Left by up to 32; what 64 bits do not hold is replaced by what clamps and cuts the same."""
+    return np.where((y > 31) & (x >= 1 << 31), np.int64(1) << 62, x << y)
+
+
+def _scalar(form: _Form) -> Callable[..., Numbers]:
+    def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
+        a = _select(x, form.parts.get(1, ""), form.first)
+        b = _select(y, form.parts.get(2, ""), form.second)
+        if form.name in ("vshl", "vshr"):
+            b = b & 31 if "wrap" in form.words else np.minimum(b, 32)
+        value = _result(form, a, b)
+        if "sat" in form.words:
+            value = np.clip(value, *_range(32, form.into))
+        return value + z if "add" in form.words else value
+
+    return run
+
+
+def _packed(form: _Form) -> Callable[..., Numbers]:
+    lanes, bits = form.lanes, 32 // form.lanes
+    letters = "h" if lanes == 2 else "b"
+    whole = "".join(str(at) for at in reversed(range(lanes)))
+    behind = "".join(str(at + lanes) for at in reversed(range(lanes)))
+    chosen = [form.parts.get(1, letters + whole)[1:], form.parts.get(2, letters + behind)[1:]]
+    mask = {int(digit) for digit in form.parts.get(0, letters + whole)[1:]}
+
+    def pick(x: Numbers, y: Numbers, digits: str, at: int, is_signed: bool) -> Numbers:
+        number = int(digits[lanes - 1 - at])
+        return _field(x if number < lanes else y, number % lanes, bits, is_signed)
+
+    def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
+        out = z if "add" in form.words else np.zeros_like(z)
+        for at in range(lanes):
+            value = _field(z, at, bits, False)
+            if at in mask:
+                value = _result(
+                    form,
+                    pick(x, y, chosen[0], at, form.first),
+                    pick(x, y, chosen[1], at, form.second),
+                )
+                if "sat" in form.words:
+                    value = np.clip(value, *_range(bits, form.into))
+            if "add" in form.words:
+                out = out + value if at in mask else out
+            else:
+                out = out | (value & (1 << bits) - 1) << at * bits
+        return out
+
+    return run
+
+
+def _multiply_add(form: _Form) -> Callable[..., Numbers]:
+    minus = (1 in form.negated) != (2 in form.negated)
+
+    def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
+        # Of all sums the lower 32 bits are kept, and those are the same in wrapped arithmetic.
+        product = _select(x, form.parts.get(1, ""), form.first) * _select(
+            y, form.parts.get(2, ""), form.second
+        )
+        total = (-product if minus else product) + (-z if 3 in form.negated else z)
+        return total + ("po" in form.words)
+
+    return run
+
+
+def build(instr: Instr, ctx: Context) -> Run:
+    """Any of them.
+
+    Raises:
+        ValueError: its types are not those of a video instruction.
+        Fault: a form of which the hardware makes something else than the manual.
+    """
+    form = _Form.of(instr)
+    if form.unlike:
+        raise ctx.unsupported(instr, "GPUs do not behave here as the PTX manual says")
+    make = _multiply_add if form.name == "vmad" else _scalar if form.lanes == 1 else _packed
+    function = make(form)
+    operands = instr.operands[1:]
+    slots = [ctx.slot(operand, 4) for operand in operands]
+
+    def run(R: Registers, M: Mask) -> Value:
+        words = [unsigned(R[slot], 4).astype(np.int64) for slot in slots]
+        x, y, z = words if len(words) == 3 else (*words, np.zeros((1, 1), np.int64))
+        return boxed((function(x, y, z) & _ALL).astype(np.uint32))
+
+    return run
+
+
+BUILDERS: dict[str, Callable[[Instr, Context], Run]] = dict.fromkeys(
+    (
+        *("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"),
+        *(f"{name}{lanes}" for lanes in (2, 4)
+          for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")),
+    ),
+    build,
+)  # fmt: skip

@@ -1,0 +1,285 @@
+"""Basic blocks, the order in which they run, and which registers outlive a block.
+
+The machine always runs the earliest pending block of `ControlFlow.order`. Because that
+order keeps every loop's blocks together and before what follows the loop, lanes
+that parted at a branch meet again at its immediate post-dominator; where that is the head of
+the loop around the branch, in a block without instructions before it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ptxemu.errors import PtxError
+from ptxemu.ptx.blocks import (
+    BasicBlock,
+    came_from,
+    dominators,
+    note_loops,
+    ranked,
+    reachable,
+)
+from ptxemu.ptx.inlining import FlatKernel
+from ptxemu.ptx.instructions import Instr, Label, Reg, Sym
+from ptxemu.ptx.meeting import meeting_again
+
+_BARRIERS = ("bar", "barrier")
+#: What gives each lane a value of its own.
+_PER_LANE = ("ld", "atom", "shfl", "match", "ldmatrix", "mma", "wmma", "wgmma")
+_LANES = ("%tid", "%laneid", "%lanemask")
+#: What makes values of values, and nothing else.
+_VALUES = frozenset(
+    ("mov", "cvt", "add", "sub", "mul", "mad", "fma", "neg", "abs", "min", "max", "setp", "not",
+     "shl", "shr", "and", "or", "xor", "lop3")
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class ControlFlow:
+    """The control flow of one kernel."""
+
+    blocks: list[BasicBlock]
+    order: list[int]
+    before: list[list[int]]  # block -> blocks that lead to it
+    alive: dict[int, set[str]]  # block -> registers that it or what follows reads first
+    shared_registers: set[str]  # alive at the start of some block
+    reach: list[set[int]]  # block -> blocks reachable after it
+
+    @property
+    def ordered(self) -> list[BasicBlock]:
+        """The blocks that can be reached, in the order in which they run."""
+        return [self.blocks[index] for index in self.order]
+
+
+def walk(blocks: Iterable[BasicBlock]) -> Iterator[tuple[BasicBlock, Instr]]:
+    """Every instruction with its block, branches included."""
+    return ((block, instr) for block in blocks for instr in block.every)
+
+
+def makers(blocks: Iterable[BasicBlock]) -> dict[str, list[Instr]]:
+    """Register -> the instructions that write it."""
+    out: dict[str, list[Instr]] = defaultdict(list)
+    for _, instr in walk(blocks):
+        for name in results(instr):
+            out[name].append(instr)
+    return out
+
+
+def varying(blocks: Iterable[BasicBlock]) -> set[str]:
+    """Registers that may differ between the lanes of a warp."""
+    found: set[str] = set()
+    users: dict[str, list[Instr]] = defaultdict(list)
+    left: list[Instr] = []
+    for _, instr in walk(blocks):
+        reads = arguments(instr)
+        own = instr.op in _PER_LANE and "param" not in instr.parts
+        if own or any(name.startswith(_LANES) for name in reads):
+            left.append(instr)
+        for name in reads:
+            users[name].append(instr)
+    while left:
+        for name in results(left.pop()):
+            if name not in found:
+                found.add(name)
+                left += users[name]
+    return found
+
+
+def unsure(graph: ControlFlow) -> set[str]:
+    """Registers that some way writes before they are read, and another leaves unwritten."""
+    return graph.alive[graph.order[0]].intersection(makers(graph.blocks))
+
+
+def chosen(graph: ControlFlow) -> set[str]:
+    """Registers that some way leaves unwritten, and whose value only a choice looks at.
+
+    ``found && value < best`` is one comparison and one ``and`` in PTX, and ``found ? value : best``
+    a ``selp``: where nothing was found, the value is read and thrown away. To say that such a
+    register is read before it is written would blame a kernel that is right.
+    """
+    users: dict[str, list[Instr]] = defaultdict(list)
+    for _, instr in walk(graph.blocks):
+        for name in arguments(instr):
+            users[name].append(instr)
+    out = set()
+    for start in unsure(graph):
+        seen, left = set[str](), [(start, user) for user in _unwritten(graph, start)]
+        while left:
+            name, user = left.pop()
+            if _chooses(user, name):
+                continue
+            into = results(user)
+            if not _is_plain(user, name) or len(into) != 1:
+                break
+            left += [(each, of) for each in into if each not in seen for of in users[each]]
+            seen.update(into)
+        else:
+            out.add(start)
+    return out
+
+
+def _unwritten(graph: ControlFlow, name: str) -> Iterator[Instr]:
+    """What reads a register before it is written, on some way."""
+    seen, left = set[int](), [graph.order[0]]
+    while left:
+        index = left.pop()
+        if index in seen:
+            continue
+        seen.add(index)
+        for instr in graph.blocks[index].every:
+            if name in arguments(instr):
+                yield instr
+            if name in results(instr) and instr.guard is None:
+                break
+        else:
+            left += graph.blocks[index].targets
+
+
+def _chooses(instr: Instr, name: str) -> bool:
+    """Does an instruction take a register's value or another one's?"""
+    if instr.guard is not None:
+        return False
+    if instr.op == "selp":
+        return instr.operands[3] != Reg(name)
+    return instr.op in ("and", "or") and instr.parts[-1] == "pred"
+
+
+def _is_plain(instr: Instr, name: str) -> bool:
+    """Does a register's value do nothing there but make another one?"""
+    guard = instr.guard is not None and instr.guard.name == name
+    return instr.op in _VALUES and not guard
+
+
+def results(instr: Instr) -> tuple[str, ...]:
+    """Registers that the instruction writes."""
+    return instr.writes
+
+
+def arguments(instr: Instr) -> tuple[str, ...]:
+    """Registers that the instruction reads, its guard included."""
+    return instr.reads
+
+
+def _is_barrier(instr: Instr) -> bool:
+    return instr.op in _BARRIERS and not {"warp", "cluster"} & set(instr.parts)
+
+
+def _is_wait(instr: Instr) -> bool:
+    if instr.op == "mbarrier":
+        return instr.parts[1] in ("test_wait", "try_wait")
+    return instr.parts[:3] == ("barrier", "cluster", "wait")
+
+
+def _split(flat: FlatKernel) -> tuple[list[BasicBlock], dict[str, int]]:
+    blocks = [BasicBlock(0)]
+    labels: dict[str, int] = {}
+
+    def fresh() -> None:
+        if blocks[-1].instrs or blocks[-1].last is not None:
+            blocks.append(BasicBlock(len(blocks)))
+
+    for item in flat.body:
+        if isinstance(item, Label):
+            fresh()
+            labels[item.name] = blocks[-1].index
+            continue
+        if item.op == "pragma":
+            blocks[-1].nounroll |= "nounroll" in item.text
+            continue
+        if (_is_barrier(item) or _is_wait(item)) and item.guard is not None:
+            fresh()
+        if item.op in ("bra", "brx", "ret", "exit") or _is_barrier(item) or _is_wait(item):
+            if blocks[-1].last is not None:
+                blocks.append(BasicBlock(len(blocks)))
+            blocks[-1].last = item
+            blocks.append(BasicBlock(len(blocks)))
+        else:
+            blocks[-1].instrs.append(item)
+    return blocks, labels
+
+
+def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) -> None:
+    def target(name: str) -> int:
+        if name not in labels:
+            raise PtxError(f"kernel {flat.name}: jump to unknown label {name}")
+        return labels[name]
+
+    end = len(blocks)
+    for block in blocks:
+        last, after = block.last, block.index + 1
+        if last is None:
+            block.kind, block.targets = "jump", (after,)
+        elif last.op == "bra":
+            operand = last.operands[0]
+            assert isinstance(operand, Sym)
+            goal = target(operand.name)
+            if last.guard is None:
+                block.kind, block.targets = "jump", (goal,)
+            else:
+                block.kind, block.targets = "branch", (goal, after)
+        elif last.op == "brx":
+            table = last.operands[1]
+            assert isinstance(table, Sym)
+            names = flat.tables.get(table.name, ())
+            block.kind, block.targets = "switch", tuple(target(name) for name in names)
+        elif _is_barrier(last):
+            block.kind, block.targets = "barrier", (after,)
+        elif _is_wait(last):
+            block.kind, block.targets = "wait", (after,)
+        elif last.guard is not None:
+            block.kind, block.targets = "branch", (end, after)
+        else:
+            block.kind = "exit"
+    blocks.append(BasicBlock(end, kind="exit"))  # falling off the end, and guarded returns
+
+
+def needed(blocks: Sequence[BasicBlock], *, kept: bool) -> dict[int, set[str]]:
+    """Block -> registers that are read from its start on before they are written.
+
+    Args:
+        blocks: Blocks that lead to none but each other.
+        kept: Whether a write under a guard reads what it keeps in the other lanes.
+    """
+    uses: dict[int, set[str]] = {}
+    kills: dict[int, set[str]] = {}
+    for block in blocks:
+        use: set[str] = set()
+        kill: set[str] = set()
+        for instr in block.every:
+            use.update(name for name in arguments(instr) if name not in kill)
+            if instr.guard is None:
+                kill.update(results(instr))
+            elif kept:
+                use.update(name for name in results(instr) if name not in kill)
+        uses[block.index], kills[block.index] = use, kill
+    alive = {index: set(use) for index, use in uses.items()}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            index = block.index
+            after = set().union(*(alive[goal] for goal in block.targets))
+            new = uses[index] | (after - kills[index])
+            if new != alive[index]:
+                alive[index], changed = new, True
+    return alive
+
+
+def control_flow(flat: FlatKernel) -> ControlFlow:
+    """The control-flow graph of a flat kernel.
+
+    Raises:
+        PtxError: a jump to a label that does not exist.
+    """
+    blocks, labels = _split(flat)
+    _link(flat, blocks, labels)
+    meeting_again(blocks)
+    before = came_from(blocks)
+    order = ranked(blocks)
+    note_loops(blocks, dominators(blocks, order, before), before)
+    order = ranked(blocks)
+    alive = needed(blocks, kept=True)
+    shared = set().union(*alive.values())
+    return ControlFlow(blocks, order, before, alive, shared, reachable(blocks))

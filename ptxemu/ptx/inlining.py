@@ -1,0 +1,399 @@
+"""Device functions are inlined before anything runs: one flat body per kernel.
+
+A function that can come to itself has one body instead, and frames (`frames`); a call through
+a pointer asks for one function after another that it may mean. A call passes its arguments
+through ``.param`` variables; each (variable, offset) becomes a pseudo-register, so a call is a
+handful of moves and costs nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ptxemu.errors import PtxError, Unsupported
+from ptxemu.ptx import frames
+from ptxemu.ptx.instructions import (
+    SIZES,
+    Addr,
+    Function,
+    Imm,
+    Instr,
+    Label,
+    Loc,
+    Module,
+    Operand,
+    Pair,
+    Reg,
+    Signature,
+    Sym,
+    Variable,
+    Vec,
+    layout,
+)
+
+#: Functions that say something: the opcode they become, the types of its operands.
+_TOLD = {
+    "vprintf": (("printf", "b32"), ("b32", "b64", "b64")),
+    "__assertfail": (("trap", "assert"), ("b64", "b64", "b32", "b64")),
+}
+
+
+@dataclass(slots=True)
+class FlatKernel:
+    """A kernel without calls. `registers` maps a name to its PTX type."""
+
+    name: str
+    params: list[Variable]
+    registers: dict[str, str] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+    body: list[Instr | Label] = field(default_factory=list)
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    target: str = ""  # architecture, such as sm_90
+
+
+class _Inlined:
+    """A function in one place of the kernel: what its own names become there."""
+
+    def __init__(
+        self, function: Function, prefix: str = "", depth: int = 0, *, framed: bool = False
+    ) -> None:
+        self.function, self.prefix, self.depth = function, prefix, depth
+        #: Of a body that has frames: its own variables' places in the frame.
+        self.places, self.bytes = layout(
+            v for v in function.variables if framed and v.space == "local"
+        )
+        self.locals = Reg(f"{prefix}locals")
+        self.leave = f"{prefix}leave"  # where it returns to
+        labels = {item.name for item in function.body if isinstance(item, Label)}
+        self.symbols = {*labels, *(v.name for v in function.variables), *function.branch_tables}
+        #: Variables that are pseudo-registers: those that a call is made with, and its own.
+        self.slots = {name for name, kind in function.registers.items() if kind == "param"}
+        if depth:
+            self.slots |= {v.name for v in (*function.params, *function.returns)}
+
+    def of(self, operand: Operand) -> Operand:
+        """An operand under its new names."""
+        if isinstance(operand, Reg):
+            known = operand.name in self.function.registers
+            return replace(operand, name=self.prefix + operand.name) if known else operand
+        if isinstance(operand, Sym):
+            known = operand.name in self.symbols
+            return replace(operand, name=self.prefix + operand.name) if known else operand
+        if isinstance(operand, Vec):
+            return Vec(tuple(self.of(item) for item in operand.items))
+        if isinstance(operand, Pair):
+            return Pair(self.of(operand.first), self.of(operand.second))
+        if isinstance(operand, Addr) and isinstance(operand.base, Sym):
+            at = self.places.get(operand.base.name)
+            if at is not None:
+                return Addr(self.locals, operand.offset + at)
+        if isinstance(operand, Addr) and operand.base is not None:
+            base = self.of(operand.base)
+            assert isinstance(base, Reg | Sym)
+            return replace(operand, base=base)
+        return operand
+
+
+class _CallSite(NamedTuple):
+    """A call as it stands in a function: what gets its results, what it is made with."""
+
+    instr: Instr
+    place: _Inlined
+    returns: Vec
+    arguments: Vec
+
+
+class _Inliner:
+    def __init__(self, module: Module, entry: Function) -> None:
+        self.module = module
+        self.flat = FlatKernel(entry.name, entry.params, target=module.target)
+        self.calls = 0
+        self.recursive = frames.recursive(module)
+        #: Of each function that has frames: the labels to which it returns, by number.
+        self.returns: dict[str, list[str]] = {}
+        #: Calls of such functions by the instruction that stands for one; where each returns to.
+        self.framed: dict[int, tuple[_CallSite, Function, str]] = {}
+
+    def slot(self, name: str, offset: int, kind: str) -> Reg:
+        """The pseudo-register of a call's parameter."""
+        unique = f"{name}+{offset}"
+        width = SIZES[kind]
+        self.flat.registers.setdefault(unique, f"b{max(8 * width, 16)}")
+        return Reg(unique)
+
+    def param_moves(self, instr: Instr, name: str, offset: int) -> list[Instr]:
+        """``ld.param``/``st.param`` of a call's parameter as moves."""
+        kind = instr.parts[-1]
+        load = instr.op == "ld"
+        value = instr.operands[0] if load else instr.operands[1]
+        items = value.items if isinstance(value, Vec) else (value,)
+        out = []
+        move = ("mov", f"b{8 * max(SIZES[kind], 2)}")
+        for index, item in enumerate(items):
+            slot = self.slot(name, offset + index * SIZES[kind], kind)
+            pair: tuple[Operand, Operand] = (item, slot) if load else (slot, item)
+            out.append(replace(instr, parts=move, operands=pair))
+        return out
+
+    def expand(self, place: _Inlined, at: Loc | None = None) -> None:
+        """Append a function's body; instructions without a line stand at the call's, `at`."""
+        function, prefix = place.function, place.prefix
+        for name, kind in function.registers.items():
+            if kind != "param":
+                self.flat.registers[prefix + name] = kind
+        for variable in function.variables:
+            if variable.name in place.places:
+                continue
+            self.flat.variables.append(replace(variable, name=prefix + variable.name))
+        for name, targets in function.branch_tables.items():
+            self.flat.tables[prefix + name] = tuple(prefix + target for target in targets)
+        for item in function.body:
+            if isinstance(item, Label):
+                self.flat.body.append(Label(prefix + item.name))
+                continue
+            item = self.pointing(place, item)
+            operands = tuple(place.of(operand) for operand in item.operands)
+            guard = item.guard
+            if guard is not None:
+                guard = Reg(prefix + guard.name, guard.negated)
+            loc = item.loc if at is None else self.module.located(item.loc, at)
+            self.emit(place, replace(item, operands=operands, guard=guard, loc=loc))
+
+    def pointing(self, place: _Inlined, instr: Instr) -> Instr:
+        """An instruction that takes an address: of a function, or of what lies in a frame."""
+        if instr.op == "call":
+            return instr
+        operands = tuple(
+            Imm(self.module.address_of(operand.name))
+            if isinstance(operand, Sym) and operand.name in self.module.functions
+            else operand
+            for operand in instr.operands
+        )
+        source = operands[-1] if operands else None
+        if instr.op == "mov" and isinstance(source, Sym) and source.name in place.places:
+            at = Imm(place.places[source.name] + source.offset)
+            return replace(instr, parts=("add", "u64"), operands=(operands[0], place.locals, at))
+        return replace(instr, operands=operands)
+
+    def emit(self, place: _Inlined, instr: Instr) -> None:
+        """One instruction: calls, returns and call parameters become moves and jumps."""
+        if instr.op == "call":
+            self.call(instr, place)
+            return
+        if instr.op == "ret" and place.depth:
+            instr = replace(instr, parts=("bra",), operands=(Sym(place.leave),))
+        elif instr.op in ("ld", "st") and "param" in instr.parts[1:3]:
+            at = 1 if instr.op == "ld" else 0
+            where = instr.operands[at] if at < len(instr.operands) else None
+            if not isinstance(where, Addr):  # refused where all instructions are looked at
+                self.flat.body.append(instr)
+                return
+            plain = where.base.name.removeprefix(place.prefix) if where.base is not None else ""
+            if plain in place.slots:
+                self.flat.body += self.param_moves(instr, place.prefix + plain, where.offset)
+                return
+        self.flat.body.append(instr)
+
+    def made(self, like: Instr, opcode: str, *operands: Operand, guard: Reg | None = None) -> None:
+        """Append an instruction at the place of another."""
+        parts = tuple(opcode.split("."))
+        self.flat.body.append(replace(like, parts=parts, operands=operands, guard=guard))
+
+    def call(self, instr: Instr, place: _Inlined) -> None:
+        """A call by name or through a pointer; with a guard, a jump around it."""
+        self.calls += 1
+        past = f"call{self.calls}:past"
+        if instr.guard is not None:
+            guard = replace(instr.guard, negated=not instr.guard.negated)
+            self.made(instr, "bra", Sym(past), guard=guard)
+            instr = replace(instr, guard=None)
+        operands = list(instr.operands)
+        returns = operands.pop(0) if isinstance(operands[0], Vec) else Vec(())
+        target = operands.pop(0)
+        arguments = operands[0] if operands and isinstance(operands[0], Vec) else Vec(())
+        assert isinstance(returns, Vec)
+        site = _CallSite(instr, place, returns, arguments)
+        if isinstance(target, Reg):
+            names = [each.name for each in operands[-1:] if isinstance(each, Sym)]
+            signature = place.function.prototypes.get("".join(names))
+            self.through(target, signature, site)
+        else:
+            assert isinstance(target, Sym)
+            self.named(target.name, site)
+        self.flat.body.append(Label(past))
+
+    def through(self, pointer: Reg, signature: Signature | None, call: _CallSite) -> None:
+        """A call through a pointer: of the functions that it may mean, the one that it does."""
+        instr = call.instr
+        done, other = f"call{self.calls}:done", Reg(f"call{self.calls}:other")
+        self.flat.registers[other.name] = "pred"
+        for number, function in enumerate(frames.candidates(self.module, signature)):
+            following = f"{done}:{number}"
+            address = Imm(self.module.address_of(function.name))
+            self.made(instr, "setp.ne.u64", other, pointer, address)
+            self.made(instr, "bra", Sym(following), guard=other)
+            self.named(function.name, call)
+            self.made(instr, "bra", Sym(done))
+            self.flat.body.append(Label(following))
+        self.made(instr, "trap.pointer")
+        self.flat.body.append(Label(done))
+
+    def named(self, name: str, call: _CallSite) -> None:
+        """Bind the arguments, expand the callee or jump to it, bind the results."""
+        instr = call.instr
+        if name in _TOLD:
+            self.flat.body.append(self.told(instr, name, call.returns, call.arguments))
+            return
+        callee = self.module.functions.get(name)
+        if callee is None or not callee.body:
+            raise Unsupported(
+                f"{self.module.where(instr.loc)}: the emulator cannot call {name}: {instr.text}",
+                "Device functions must be defined in the same file.",
+            )
+        if name in self.recursive:
+            back = f"{name}#:return{len(self.returns.setdefault(name, []))}"
+            self.returns[name].append(back)
+            stands = replace(instr, operands=(Sym(name),))
+            self.framed[id(stands)] = (call, callee, back)
+            self.flat.body.append(stands)
+            return
+        self.calls += 1
+        inner = f"{name}#{self.calls}:"
+        place = _Inlined(callee, inner, call.place.depth + 1)
+        self.bind(callee.params, call.arguments, inner, instr, into=True)
+        self.expand(place, instr.loc)
+        self.flat.body.append(Label(place.leave))
+        self.bind(callee.returns, call.returns, inner, instr, into=False)
+
+    def framed_bodies(self) -> None:
+        """The bodies of functions that have frames, behind the kernel's; then calls of them."""
+        flat = self.flat
+        if not self.returns:
+            return
+        flat.registers[frames.POINTER] = "b64"
+        flat.variables.append(frames.variable())
+        like = next(item for item in flat.body if isinstance(item, Instr))
+        start = [
+            replace(like, parts=("mov", "u64"), operands=(Reg(frames.POINTER), Sym(frames.FRAMES)))
+        ]
+        end = replace(like, parts=("ret",), operands=(), guard=None)
+        pieces: list[list[Instr | Label]] = [[*start, *flat.body, end]]
+        places: dict[str, _Inlined] = {}
+        while len(places) < len(self.returns):
+            name = next(name for name in self.returns if name not in places)
+            function = self.module.functions[name]
+            place = places[name] = _Inlined(function, f"{name}#:", 1, framed=True)
+            flat.body = [Label(f"{name}#:enter")]
+            if place.places:
+                flat.registers[place.locals.name] = "b64"
+                self.made(like, "mov.u64", place.locals, Reg(frames.POINTER))
+                self.made(
+                    like,
+                    "add.u64",
+                    Reg(frames.POINTER),
+                    Reg(frames.POINTER),
+                    Imm(frames.aligned(place.bytes)),
+                )
+            self.expand(place)
+            self.leave(place, like)
+            pieces.append(flat.body)
+        flat.body = []
+        held: set[str] = set()
+        for number, piece in enumerate(pieces):
+            for at, item in enumerate(piece):
+                if id(item) not in self.framed:
+                    flat.body.append(item)
+                    continue
+                each = self.framed[id(item)]
+                # The kernel's own registers are nobody else's.
+                names = frames.saved(piece, at, flat.registers) if number else []
+                self.enter(each, names, frames.aligned(places[each[1].name].bytes))
+                held.update(names)
+        # Not every path has written what a frame holds.
+        flat.body[1:1] = frames.cleared(start[0], held, flat.registers)
+        for name, labels in self.returns.items():
+            flat.tables[f"{name}#:returns"] = tuple(labels)
+
+    def leave(self, place: _Inlined, like: Instr) -> None:
+        """Go back to where the frame says."""
+        number = Reg(f"{place.prefix}to")
+        self.flat.registers[number.name] = "b32"
+        self.flat.body.append(Label(place.leave))
+        if place.places:
+            self.made(like, "mov.u64", Reg(frames.POINTER), place.locals)
+        self.made(like, "ld.local.b32", number, Addr(Reg(frames.POINTER), -frames.BEHIND))
+        self.made(like, "brx.idx", number, Sym(f"{place.prefix}returns"))
+
+    def enter(self, framed: tuple[_CallSite, Function, str], names: list[str], more: int) -> None:
+        """Save, jump, and go on behind; `more` bytes are the callee's own."""
+        call, callee, back = framed
+        instr, inner = call.instr, f"{callee.name}#:"
+        bit, full = Reg(f"{inner}bit"), Reg(f"{inner}full")
+        self.flat.registers[bit.name], self.flat.registers[full.name] = "b32", "pred"
+        results = {each.name for each in call.returns.items if isinstance(each, Reg | Sym)}
+        names = [name for name in names if name.rpartition("+")[0] not in results]
+        size, save, fetch = frames.moves(instr, names, self.flat.registers, bit)
+        pointer, number = Reg(frames.POINTER), self.returns[callee.name].index(back)
+        self.made(
+            instr,
+            "setp.gt.u64",
+            full,
+            pointer,
+            Sym(frames.FRAMES, frames.STACK_BYTES - size - more),
+        )
+        self.made(instr, "trap.stack", guard=full)
+        self.flat.body += save
+        self.made(instr, "st.local.b32", Addr(pointer, size - frames.BEHIND), Imm(number))
+        self.made(instr, "add.u64", pointer, pointer, Imm(size))
+        self.bind(callee.params, call.arguments, inner, instr, into=True)
+        self.made(instr, "bra", Sym(f"{inner}enter"))
+        self.flat.body.append(Label(back))
+        self.made(instr, "sub.u64", pointer, pointer, Imm(size))
+        self.bind(callee.returns, call.returns, inner, instr, into=False)
+        self.flat.body += fetch
+
+    def told(self, instr: Instr, name: str, returns: Vec, arguments: Vec) -> Instr:
+        """A call of the device's own library that says something, as an instruction."""
+        parts, kinds = _TOLD[name]
+        operands = [
+            self.slot(each.name, 0, kind) if isinstance(each, Reg | Sym) else each
+            for each, kind in zip((*returns.items, *arguments.items), kinds, strict=False)
+        ]
+        return replace(instr, parts=parts, operands=tuple(operands))
+
+    def bind(
+        self, formal: list[Variable], actual: Vec, inner: str, instr: Instr, *, into: bool
+    ) -> None:
+        """Copy every pseudo-register of an argument to the callee's, or back."""
+        for variable, operand in zip(formal, actual.items, strict=True):
+            inside = f"{inner}{variable.name}"
+            outside = operand.name if isinstance(operand, Reg | Sym) else ""
+            source, goal = (outside, inside) if into else (inside, outside)
+            if isinstance(operand, Imm):
+                kind = f"b{8 * variable.size}"
+                moved = (self.slot(inside, 0, kind), operand)
+                self.flat.body.append(replace(instr, parts=("mov", kind), operands=moved))
+                continue
+            for name, kind in list(self.flat.registers.items()):
+                head, plus, offset = name.rpartition("+")
+                if plus and head == source:
+                    pair = (self.slot(goal, int(offset), kind), Reg(name))
+                    self.flat.body.append(replace(instr, parts=("mov", kind), operands=pair))
+
+
+def flatten(module: Module, kernel: str) -> FlatKernel:
+    """The kernel's body with every device function inlined.
+
+    Raises:
+        PtxError: there is no such kernel.
+        Unsupported: a call that cannot be resolved.
+    """
+    entry = module.functions.get(kernel)
+    if entry is None or not entry.entry:
+        known = ", ".join(f.name for f in module.functions.values() if f.entry)
+        raise PtxError(f"the PTX has no kernel {kernel!r}", f"It has: {known or 'none'}.")
+    inliner = _Inliner(module, entry)
+    inliner.expand(_Inlined(entry))
+    inliner.framed_bodies()
+    return inliner.flat

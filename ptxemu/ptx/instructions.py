@@ -1,0 +1,281 @@
+"""Typed PTX: what the parser makes and everything else works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ptxemu.callers import Foreign
+from ptxemu.sass.accesses import Assembled
+
+#: Bytes of each fundamental type, by the suffix that instructions carry.
+SIZES = {
+    "pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
+    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4,
+    "u16x2": 4, "s16x2": 4,
+    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A source position: `file` indexes `Module.files`; `inlined_at` is the caller's.
+
+    `called_from` is a header's outermost caller, to which its cost belongs.
+    """
+
+    file: int
+    line: int
+    inlined_at: tuple[int, int] | None = None
+    called_from: tuple[int, int] | None = None
+
+    @property
+    def home(self) -> tuple[int, int]:
+        """File and line to which the cost belongs (`ptxemu.callers`)."""
+        return self.called_from or (self.file, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register operand (or predicate); `negated` for ``!%p``."""
+
+    name: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Imm:
+    """A literal. `bits` of a float literal are IEEE bits of `width` bytes; 0: an integer."""
+
+    bits: int
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A variable, label or function name used as a value."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vec:
+    """``{a, b, …}``."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``d|p``: a result and the predicate beside it."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Addr:
+    """``[base + offset]``; base is a register, a variable or None (absolute)."""
+
+    base: Reg | Sym | None
+    offset: int = 0
+
+
+Operand = Reg | Imm | Sym | Vec | Pair | Addr
+
+
+def atoms(operand: Operand) -> Iterator[Reg | Imm | Sym | Addr]:
+    """What an operand is made of, vectors and pairs taken apart."""
+    if isinstance(operand, Vec):
+        for item in operand.items:
+            yield from atoms(item)
+    elif isinstance(operand, Pair):
+        yield from atoms(operand.first)
+        yield from atoms(operand.second)
+    else:
+        yield operand
+
+
+def registers_of(operand: Operand) -> list[str]:
+    """Names of the registers that an operand reads (or writes, if it is a result)."""
+    bases = (each.base if isinstance(each, Addr) else each for each in atoms(operand))
+    return [base.name for base in bases if isinstance(base, Reg)]
+
+
+#: Opcodes whose first operand is not a result.
+_NO_RESULT = frozenset(
+    (
+        "st", "bar", "barrier", "bra", "ret", "exit", "trap", "red", "membar", "fence",
+        "prefetch", "prefetchu", "brx", "nanosleep", "cp", "discard", "applypriority", "brkpt",
+        "pmevent", "griddepcontrol", "mbarrier", "wgmma", "tensormap", "stmatrix",
+        "setmaxnreg", "pragma",
+    )
+)  # fmt: skip
+
+
+_MBARRIER_RESULTS = ("arrive", "arrive_drop", "test_wait", "try_wait", "pending_count")
+
+
+@dataclass(frozen=True)
+class Instr:
+    """One instruction. `parts` are the dot-separated pieces of its opcode."""
+
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Reg | None
+    loc: Loc
+    ptx_line: int
+    text: str
+
+    @property
+    def op(self) -> str:
+        """The opcode without modifiers."""
+        return self.parts[0]
+
+    @cached_property
+    def writes(self) -> tuple[str, ...]:
+        """Registers that it writes."""
+        op, parts = self.op, self.parts
+        result = op not in _NO_RESULT and bool(self.operands)
+        if op == "bar" or op == "barrier":
+            result = "red" in parts
+        elif op == "mbarrier":
+            result = parts[1] in _MBARRIER_RESULTS
+        elif op == "wgmma":
+            result = parts[1] == "mma_async"
+        elif op == "wmma":
+            result = result and "store" not in parts
+        return tuple(registers_of(self.operands[0])) if result else ()
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Registers that it reads, its guard included."""
+        # The sums of `wgmma` are read as well.
+        skip = 1 if self.writes and self.op != "wgmma" else 0
+        names = [name for operand in self.operands[skip:] for name in registers_of(operand)]
+        first = self.operands[0] if self.operands else None
+        if skip and isinstance(first, Addr):
+            names += registers_of(first)
+        if self.guard is not None:
+            names.append(self.guard.name)
+        return tuple(names)
+
+
+SPACES = ("global", "shared", "local", "const", "param")
+
+
+def space_of(instr: Instr) -> str:
+    """The state space that an opcode names; "" for a generic address."""
+    names = (part.partition("::")[0] for part in instr.parts[1:])
+    return next((name for name in names if name in SPACES), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A jump target inside a body."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a state space. `size` in bytes; 0 for ``extern .shared x[]``."""
+
+    name: str
+    space: str
+    size: int
+    align: int
+    init: bytes = b""
+    symbols: tuple[tuple[int, str], ...] = ()  # offset -> symbol whose address stands there
+
+
+def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
+    """Where each variable starts, one after the other as they are aligned; bytes of all."""
+    at, places = 0, {}
+    for variable in variables:
+        align = max(variable.align, 1)
+        places[variable.name] = at = -(-at // align) * align
+        at += variable.size
+    return places, at
+
+
+#: Bytes of each result and of each parameter of a function.
+Signature = tuple[tuple[int, ...], tuple[int, ...]]
+#: Where functions lie, for pointers to them; nothing can be read there.
+CODE_BASE, CODE_STEP = 0x7C00_0000_0000, 16
+
+
+def signature_of(returns: Iterable[Variable], params: Iterable[Variable]) -> Signature:
+    """The signature of a function with these results and parameters."""
+    return tuple(v.size for v in returns), tuple(v.size for v in params)
+
+
+@dataclass(slots=True)
+class Function:
+    """An entry or device function."""
+
+    name: str
+    entry: bool
+    params: list[Variable] = field(default_factory=list)
+    returns: list[Variable] = field(default_factory=list)
+    registers: dict[str, str] = field(default_factory=dict)  # name -> type
+    variables: list[Variable] = field(default_factory=list)
+    body: list[Instr | Label] = field(default_factory=list)
+    directives: dict[str, tuple[int, ...]] = field(default_factory=dict)  # maxntid, reqntid …
+    branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    prototypes: dict[str, Signature] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> Signature:
+        """Bytes of its results and of its parameters."""
+        return signature_of(self.returns, self.params)
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """A parsed PTX module; `assembled` is what ptxas made of it, where that is known."""
+
+    foreign: Foreign
+    version: str = ""
+    target: str = ""
+    files: dict[int, str] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    assembled: Assembled = field(default_factory=Assembled)
+
+    def address_of(self, function: str) -> int:
+        """What a pointer to a function holds."""
+        return CODE_BASE + CODE_STEP * list(self.functions).index(function)
+
+    def point_to_functions(self) -> None:
+        """Write the addresses of functions into the initial values that hold them."""
+        for variable in self.variables.values():
+            init = bytearray(variable.init)
+            for at, name in variable.symbols:
+                if name in self.functions:
+                    init[at : at + 8] = self.address_of(name).to_bytes(8, "little")
+            self.variables[variable.name] = replace(variable, init=bytes(init))
+
+    def located(self, loc: Loc, call: Loc) -> Loc:
+        """A position in a function that is called: without one, the call's."""
+        if not loc.line:
+            return call
+        if loc.called_from is None and self.foreign(self.files.get(loc.file, "")):
+            return replace(loc, called_from=call.home)
+        return loc
+
+    def place(self, instr: Instr) -> tuple[str, int]:
+        """Path and line at which a profiler finds what an instruction does."""
+        file, line = instr.loc.home
+        found = self.assembled.place(instr.ptx_line, instr.op)
+        return found or (self.files.get(file, ""), line)
+
+    def where(self, loc: Loc) -> str:
+        """``file:line`` of a position for messages; of a header's, its caller's line first."""
+        place = f"{self.files.get(loc.file, '?')}:{loc.line}"
+        file, line = loc.home
+        if (file, line) == (loc.file, loc.line):
+            return place
+        return f"{self.files.get(file, '?')}:{line} (in {place})"

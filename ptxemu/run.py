@@ -1,0 +1,340 @@
+"""Run whole launches: all blocks or a sample of them, on all cores, with counters.
+
+Blocks are independent, so batches of them go to forked processes that share the arena;
+each returns its counters. Global atomics are serialized by a lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.errors import ResourceError
+from ptxemu.faults.origins import Origins
+from ptxemu.launch import BATCH_LANES, KernelLaunch, clustered, prepare
+from ptxemu.machine import run_batch
+from ptxemu.pool import deal, workers_here
+from ptxemu.program import Program
+from ptxemu.ptx.instructions import Instr, Module
+from ptxemu.ptxas import MachineCode, in_pieces, issued
+from ptxemu.sass.cubin import Functions
+from ptxemu.state.context import CodeSite
+from ptxemu.state.lanes import WARP, Geometry, Lanes
+from ptxemu.state.spaces import Arena
+from ptxemu.timing import timed_blocks, timed_places
+from ptxemu.turns import run_in_turns
+
+Blocks = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Executed:
+    """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
+
+    instr: Instr
+    block: int
+    warps: int
+    threads: int
+    site: CodeSite
+
+    @property
+    def on(self) -> int:
+        """Threads whose guard was true."""
+        return self.site.on if self.instr.guard is not None else self.threads
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The counters of one launch, scaled to the whole grid where only a sample ran.
+
+    `error` is then the relative standard error of the sums of `ERRORS`, from how much
+    the batches of each stratum differ.
+    """
+
+    launch: KernelLaunch
+    program: Program
+    functions: Functions = field(default_factory=dict)  # machine code of its module
+    rows: list[Executed] = field(default_factory=list)
+    blocks_run: int = 0
+    error: dict[str, float] = field(default_factory=dict)
+    margins: dict[int, list[float]] = field(default_factory=dict)
+
+    def margin(self, site: CodeSite, name: str) -> float:
+        """The standard error of one counter of one instruction; 0 where all blocks ran."""
+        found = self.margins.get(id(site))
+        return found[CodeSite.COUNTS.index(name)] if found else 0.0
+
+    @property
+    def sampled(self) -> float:
+        """Share of the grid's blocks that were run."""
+        return self.blocks_run / self.launch.geometry.blocks
+
+    @property
+    def timed(self) -> list[Executed]:
+        """What ran as often as one order of the warps has it, of which a chip has many."""
+        geometry = self.launch.geometry
+        if geometry.blocks * geometry.warps == 1:
+            return []
+        graph = self.program.graph
+        loops = timed_blocks(graph)
+        evenly = {id(row.instr) for row in self.rows if row.on in (row.warps, WARP * row.warps)}
+        places = timed_places(graph, evenly)
+        return [
+            row
+            for row in self.rows
+            if row.warps and (row.block in loops or row.site.meets or id(row.instr) in places)
+        ]
+
+    @property
+    def thread_instructions(self) -> int:
+        """PTX instructions executed, over threads."""
+        return sum(row.threads for row in self.rows)
+
+    def machine_code(self) -> MachineCode | None:
+        """The machine instructions that warps issued, row by row; None without its code."""
+        return issued(self.functions, self.launch.kernel, self.program.graph, self.rows)
+
+
+def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
+    """Blocks to run for counters: corners and edges of the grid, and inner ones at random.
+
+    The grid is cut into strata by whether a block lies at the first or last place of
+    each axis; every stratum gives at least two blocks (or all it has).
+    """
+    total = geometry.blocks
+    if wanted >= total:
+        return np.arange(total, dtype=np.int64)
+    rng = np.random.default_rng(seed)
+    chosen = []
+    groups = strata(geometry)
+    for group in np.unique(groups):
+        members = np.nonzero(groups == group)[0]
+        count = min(len(members), max(2, round(wanted * len(members) / total)))
+        chosen.append(rng.choice(members, count, replace=False))
+    return np.sort(np.concatenate(chosen)).astype(np.int64)
+
+
+def strata(geometry: Geometry) -> NDArray[np.int64]:
+    """The stratum of each block: 0, 1, 2 for first, inner and last of each axis."""
+    out = np.zeros(geometry.blocks, np.int64)
+    places = np.unravel_index(np.arange(geometry.blocks), geometry.grid, order="F")
+    for axis, (place, extent) in enumerate(zip(places, geometry.grid, strict=True)):
+        by = geometry.cluster[axis]  # blocks of a cluster are of one stratum
+        out += np.select([place // by == 0, place // by == extent // by - 1], [0, 2], 1) * 3**axis
+    return out
+
+
+#: Batches of each stratum of a sample, at least.
+_PIECES = 8
+#: Counters for which a sample's error is stated.
+ERRORS = ("sectors", "wavefronts", "warps")
+
+
+@dataclass(slots=True)
+class _Portion:
+    """A batch of blocks of one stratum. `weight`: blocks of the grid that each stands for."""
+
+    blocks: Blocks
+    stratum: int = 0
+    weight: float = 1.0
+
+
+def _portions(geometry: Geometry, chosen: Blocks, workers: int, whole: bool) -> list[_Portion]:
+    if whole:
+        return [_Portion(blocks) for blocks in batches(geometry, chosen, workers)]
+    groups = strata(geometry)
+    out = []
+    for group in np.unique(groups):
+        mine = chosen[groups[chosen] == group]
+        if not len(mine):
+            continue
+        weight = float(np.count_nonzero(groups == group)) / len(mine)
+        # Some batches at least, so that it can be seen how much blocks differ.
+        pieces = max(len(batches(geometry, mine, 1)), min(_PIECES, len(mine)))
+        out += [_Portion(part, int(group), weight) for part in _cut(geometry, mine, pieces)]
+    return out
+
+
+def batches(geometry: Geometry, blocks: Blocks, workers: int) -> list[Blocks]:
+    """Blocks in batches of about `BATCH_LANES` lanes, at least one for each worker."""
+    each = max(1, BATCH_LANES // (geometry.warps * 32))
+    count = -(-len(blocks) // each)
+    lanes = len(blocks) * geometry.warps * 32
+    if count < workers and lanes >= workers * 2048:
+        count = workers
+    return _cut(geometry, blocks, count)
+
+
+def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
+    """Blocks in about equal pieces, clusters whole."""
+    clusters = blocks.reshape(-1, geometry.blocks_of_cluster)
+    return [part.reshape(-1) for part in np.array_split(clusters, count) if len(part)]
+
+
+class _Counts(NamedTuple):
+    """What a batch counted.
+
+    Attributes:
+        codes: Warps and lanes of each basic block, (blocks, 2).
+        sites: `CodeSite.counts` of each instruction, (instructions, counters).
+    """
+
+    codes: NDArray[np.int64]
+    sites: NDArray[np.int64]
+
+
+def _counts(program: Program) -> _Counts:
+    return _Counts(
+        np.array([(code.warps_run, code.lanes_run) for code in program.codes], np.int64),
+        np.array([site.counts() for site in program.sites], np.int64),
+    )
+
+
+def _reset(program: Program) -> None:
+    for code in program.codes:
+        code.warps_run = code.lanes_run = 0
+    for site in program.sites:
+        site.reset()
+
+
+def _work(program: Program, geometry: Geometry, blocks: Blocks) -> _Counts:
+    _reset(program)
+    try:
+        run_batch(program, Lanes(geometry, blocks))
+    except MemoryError:
+        raise ResourceError(
+            f"kernel {program.ctx.kernel}: the emulator ran out of memory",
+            "Choose a smaller problem.",
+        ) from None
+    return _counts(program)
+
+
+def run(
+    module: Module,
+    launch: KernelLaunch,
+    arena: Arena,
+    *,
+    blocks: Blocks | None = None,
+    check: bool = False,
+    workers: int | None = None,
+    origins: Origins | None = None,
+) -> Outcome:
+    """Run one launch and count.
+
+    Args:
+        module: The parsed PTX.
+        launch: Kernel, shape and arguments.
+        arena: Global memory; the results are left in it.
+        blocks: Block numbers to run; None: all, as where blocks may wait for each other.
+        check: Watch for races and uninitialized shared memory (slower).
+        workers: Processes; None: one for each core.
+        origins: Told which lines every value comes from (slow, in one process).
+
+    Raises:
+        ResourceError: what the kernel does wrong or the emulator cannot do.
+        LaunchError: the launch does not fit the kernel.
+    """
+    program = prepare(module, launch, arena, check=check, origins=origins)
+    in_pieces(program, module.assembled.functions.get(launch.kernel, ()))
+    launch = clustered(module, launch)
+    geometry = launch.geometry
+    # Blocks that wait for others need them all.
+    whole = blocks is None or program.polls.others
+    chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
+    assert chosen is not None
+    chosen = geometry.by_cluster(chosen)
+    if len(chosen) < geometry.blocks:
+        program.in_part()
+    workers = workers_here() if workers is None else workers
+    if origins is not None:
+        workers = 1
+    parts = _portions(geometry, chosen, workers, len(chosen) == geometry.blocks)
+    lists = [part.blocks for part in parts]
+    work = partial(_work, program, geometry)
+    if program.polls.others and len(parts) > 1:
+        run_in_turns(program, geometry, chosen, launch.resident)
+        parts, answers = [_Portion(chosen)], [_counts(program)]
+    elif workers == 1 or len(parts) == 1:
+        answers = [work(blocks) for blocks in lists]
+    else:
+        program.rt.lock = multiprocessing.get_context("fork").Lock()
+        answers = deal(work, lists, workers)
+    _reset(program)
+    functions = module.assembled.functions
+    outcome = Outcome(launch, program, functions, blocks_run=len(chosen))
+    _gather(outcome, answers, parts)
+    return outcome
+
+
+def _gather(outcome: Outcome, answers: list[_Counts], parts: list[_Portion]) -> None:
+    program = outcome.program
+    weights = [part.weight for part in parts]
+    codes = sum(weight * each.codes for weight, each in zip(weights, answers, strict=True))
+    sites = sum(weight * each.sites for weight, each in zip(weights, answers, strict=True))
+    for code, (warps, lanes) in zip(program.codes, _whole(codes), strict=True):
+        code.warps_run, code.lanes_run = warps, lanes
+    ways = np.max([each.sites[:, -1] for each in answers], axis=0).tolist()
+    for site, totals, worst in zip(program.sites, _whole(sites), ways, strict=True):
+        site.add([*totals[:-1], worst])
+    if any(weight != 1 for weight in weights):
+        outcome.error = _errors(program, answers, parts)
+        each = np.array([answer.sites for answer in answers], np.float64)
+        for site, row in zip(program.sites, np.sqrt(_variances(each, parts)), strict=True):
+            if row.any():
+                outcome.margins[id(site)] = row.tolist()
+    found = iter(program.sites)
+    outcome.rows += [
+        Executed(instr, code.block.index, code.warps_run, code.lanes_run, next(found))
+        for code in program.codes
+        if code.block.rank >= 0
+        for instr in code.block.every
+    ]
+
+
+def _whole(sums: NDArray[np.floating[Any]] | int) -> list[list[int]]:
+    counts: list[list[int]] = np.rint(sums).astype(np.int64).tolist()
+    return counts
+
+
+def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np.float64]:
+    """Variances of a stratified sample's totals, batches as its units.
+
+    `values` are (batches, …); of each stratum it is N² (1 - n/N) s² / n with s² the
+    variance between the batches' means, each weighted by its blocks.
+    """
+    out = np.zeros(values.shape[1:])
+    sizes = np.array([len(part.blocks) for part in parts], np.float64)
+    strata_of = np.array([part.stratum for part in parts])
+    for stratum in np.unique(strata_of):
+        mine = np.nonzero(strata_of == stratum)[0]
+        weight = parts[mine[0]].weight
+        if len(mine) < 2 or weight <= 1:
+            continue
+        size = sizes[mine].reshape(-1, *([1] * (values.ndim - 1)))
+        ran = sizes[mine].sum()
+        mean = values[mine].sum(axis=0) / ran
+        gaps = (size * (values[mine] / size - mean) ** 2).sum(axis=0) / (len(mine) - 1)
+        out += (weight * ran) ** 2 * (1 - 1 / weight) * gaps / ran
+    return out
+
+
+def _errors(program: Program, answers: list[_Counts], parts: list[_Portion]) -> dict[str, float]:
+    """Relative standard errors of a stratified sample's totals."""
+    lengths = np.array([code.count for code in program.codes])
+    weights = np.array([part.weight for part in parts])
+    out = {}
+    for name in ERRORS:
+        if name == "warps":
+            each = [answer.codes[:, 0] @ lengths for answer in answers]
+        else:
+            place = CodeSite.COUNTS.index(name)
+            each = [answer.sites[:, place].sum() for answer in answers]
+        values = np.array(each, np.float64)
+        total = float((weights * values).sum())
+        out[name] = float(np.sqrt(_variances(values, parts))) / total if total else 0.0
+    return out

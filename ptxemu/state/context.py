@@ -1,0 +1,400 @@
+"""What instructions are compiled against: register slots, memory, and counters.
+
+Every instruction becomes a closure ``run(R, M) -> Value`` over the register list ``R`` and the
+active `Mask` ``M``. Operands are slots of it: registers, literals, special registers, addresses.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ptxemu.errors import Fault, PtxError, Unsupported
+from ptxemu.ptx.flow import ControlFlow, arguments, makers, varying, walk
+from ptxemu.ptx.inlining import FlatKernel
+from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym
+from ptxemu.state.lanes import WARP, Bools, Lanes, Mask, select
+from ptxemu.state.spaces import RESERVED, Arena, Reach
+from ptxemu.state.values import MASK, Array, Value
+
+Registers = list[Any]
+Run = Callable[[Registers, Mask], Any]
+
+
+def writes_itself(run: Run) -> Run:
+    """Mark a closure that writes its results (or has none) instead of returning one."""
+    run.writes_itself = True  # type: ignore[attr-defined]
+    return run
+
+
+class CodeSite:
+    """One instruction's place in the program: its counters, over all lanes and batches.
+
+    `on`: lanes with a true guard; `taken`: warps that took a branch; `meets`: warps meeting in a
+    loop of ptxas's; `calls`: warps in a routine's rare path; `spins`: turns of an atomic.
+    """
+
+    COUNTS = (
+        "on", "requests", "shared_requests", "sectors", "ideal", "tags", "bytes", "wavefronts",
+        "wideal", "taken", "divergent", "meets", "calls", "spins",
+    )  # fmt: skip
+    __slots__ = (*COUNTS, "instr", "joined", "space", "store", "ways", "width")
+    on: int
+    requests: int
+    shared_requests: int
+    sectors: int
+    ideal: int
+    tags: int
+    bytes: int
+    wavefronts: int
+    wideal: int
+    taken: int
+    divergent: int
+    meets: int
+    calls: int
+    spins: int
+    ways: int
+
+    def __init__(self, instr: Instr) -> None:
+        self.instr = instr
+        self.space, self.store, self.width, self.joined = "", False, 0, False  # joined by ptxas
+        self.reset()
+
+    def reset(self) -> None:
+        """All counters to zero."""
+        for name in ("ways", *self.COUNTS):
+            setattr(self, name, 0)
+
+    def charge_spread(self, cost: tuple[int, ...]) -> None:
+        """Add what a request of global or local memory cost: a `GlobalCost`."""
+        self.requests += cost[0]
+        self.sectors += cost[1]
+        self.ideal += cost[2]
+        self.tags += cost[3]
+        self.bytes += cost[4]
+
+    def charge_shared(self, cost: tuple[int, ...]) -> None:
+        """Add what a request of shared memory cost: a `SharedCost`."""
+        self.shared_requests += cost[0]
+        self.wavefronts += cost[1]
+        self.wideal += cost[2]
+        self.ways = max(self.ways, cost[3])
+        self.spins += sum(cost[4:])
+
+    def counts(self) -> list[int]:
+        """The counters as a list, `ways` last."""
+        return [*(getattr(self, name) for name in self.COUNTS), self.ways]
+
+    def add(self, counts: list[int]) -> None:
+        """Merge another process's counters."""
+        for name, value in zip(self.COUNTS, counts, strict=False):
+            setattr(self, name, getattr(self, name) + value)
+        self.ways = max(self.ways, counts[-1])
+
+
+class AccessWatcher(Protocol):
+    """Told of shared-memory accesses, to find races and uninitialized reads."""
+
+    def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
+        """An access of `site.width` bytes per lane; kind: load, store or atomic."""
+
+    def barrier(self, mask: Mask) -> None:
+        """All lanes of the mask have passed a barrier of their whole block."""
+
+    def warp_barrier(self, mask: Mask) -> None:
+        """The lanes of each warp in the mask have synchronized."""
+
+
+class Wait(Protocol):
+    """What ends a basic block whose lanes wait for something else than their own block."""
+
+    target: int  # slot of the predicate that says if it is there; -1: none
+    timed: bool  # may give up
+
+    def ask(self, R: Registers, M: Mask) -> Any:
+        """What the lanes of a mask wait for; registers are not looked at again."""
+
+    def ready(self, asked: Any, M: Mask) -> Bools:
+        """Which lanes need not wait any more, in the shape of the batch."""
+
+    def passed(self, asked: Any, M: Mask) -> None:
+        """Told that the lanes of the mask have what they waited for."""
+
+    def stuck(self, asked: Any, M: Mask) -> Fault:
+        """The error for lanes that would wait for ever."""
+
+
+@dataclass(slots=True)
+class Limits:
+    """When to give up.
+
+    Attributes:
+        instructions: Lock-step instructions of one batch.
+        seconds: The time limit that was asked for.
+        deadline: When that ends, by `time.monotonic`.
+    """
+
+    instructions: int = 4_000_000
+    seconds: float = math.inf
+    deadline: float = math.inf
+
+    @classmethod
+    def within(cls, seconds: float, instructions: int | None = None) -> Limits:
+        """Limits of which the time begins now; `instructions` None: as many as by default."""
+        begin = time.monotonic()
+        return cls(instructions or cls().instructions, seconds, begin + seconds)
+
+
+class Runtime:
+    """What the closures of one launch share. `lanes` and the memories change per batch."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        shared_bytes: int,
+        local_bytes: int,
+        *,
+        check: bool = False,
+        origins: Any = None,
+    ) -> None:
+        self.arena = arena
+        self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # where it ends
+        self.shared_bytes = -(-max(self.shared_limit, 1) // 16) * 16
+        self.local_limit = local_bytes
+        self.check = check  # watch shared memory for races and uninitialized reads
+        self.local_bytes = -(-max(local_bytes, 1) // 16) * 16
+        self.lanes: Lanes
+        self.watcher: AccessWatcher | None = None
+        self.lock: AbstractContextManager[Any] = nullcontext()
+        self.wide: list[tuple[Any, Any]] = []
+        self.alive: Callable[[], Mask]
+        self.copies: Any = None  # `asynccopy.Pipeline` of the batch
+        self.flights: Any = None  # `bulk.flights.Flights` of the batch
+        self.cluster: Any = None  # `cluster.ClusterBarrier` of the batch
+        self.sums: Any = None  # `sums.Sums` of the batch
+        self.order: Any = None  # `order.OrderWatcher`, where what comes before what is followed
+        self.stores: Any = None  # `stores.StoreWatcher` of the batch, where all is looked for
+        self.origins = origins  # `origins.Origins`, where a wrong result is explained
+        self.finding: Fault | None = None  # raised at the end, unless worse comes first
+        #: Counts stores and atomics that left memory other than it was, while `probing`.
+        self.changes = 0
+        self.said, self.probing = 0, False  # `said`: bytes that the kernel has printed
+        self._views: dict[tuple[str, Any], Array] = {}
+        self._memory: dict[str, Array] = {}
+
+    def start(self, lanes: Lanes, slots: int) -> None:
+        """Fresh shared and local memory for a batch."""
+        self.lanes = lanes
+        self.wide = [(None, None)] * slots
+        self._views.clear()
+        sizes = {"shared": lanes.B * self.shared_bytes,
+                 "local": lanes.B * lanes.T * self.local_bytes}  # fmt: skip
+        if self.origins is not None:
+            self.origins.start(lanes, sizes)
+        for space, size in sizes.items():
+            memory = self._memory.get(space)
+            if memory is None or len(memory) != size:
+                self._memory[space] = np.zeros(size, np.uint8)
+            else:
+                memory[:] = 0
+
+    def suspend(self) -> dict[str, Any]:
+        """All that belongs to the batch; another one may start then."""
+        held = dict(vars(self))
+        self._views, self._memory = {}, {}
+        if self.origins is not None:
+            held["of origins"] = self.origins.suspend()
+        return held
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on with a batch that was suspended."""
+        changes = self.changes
+        if self.origins is not None:
+            self.origins.resume(held.pop("of origins"))
+        vars(self).update(held)
+        self.changes = changes
+
+    def memory(self, space: str, dtype: Any) -> Array:
+        """Shared or local memory of the batch as elements of this type."""
+        key = (space, dtype)
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = self._memory[space].view(dtype)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a launch's variables lie.
+
+    Attributes:
+        symbols: Name -> state space and address in it.
+        variables: What lies in shared memory, as a user names it: name, start and size.
+        params: The kernel's arguments, as bytes.
+        param_base: Their address.
+        environment: Special registers that the driver sets: ``envreg1``.
+    """
+
+    symbols: dict[str, tuple[str, int]]
+    variables: tuple[tuple[str, int, int], ...]
+    params: bytes
+    param_base: int
+    environment: dict[str, int]
+
+
+class Context:
+    """Register slots and helpers for the builders of closures.
+
+    Args:
+        flat: The kernel.
+        graph: Its control flow.
+        widths: ``id(instruction)`` -> bytes of a thread that its load or store moves.
+        placement: Where its variables lie.
+        where: ``file:line`` of an instruction.
+        rt: What its closures share.
+    """
+
+    def __init__(
+        self,
+        flat: FlatKernel,
+        graph: ControlFlow,
+        widths: dict[int, int],
+        placement: Placement,
+        where: Callable[[Instr], str],
+        rt: Runtime,
+    ) -> None:
+        self.kernel, self.registers = flat.name, flat.registers
+        self.widths, self.placement, self.where, self.rt = widths, placement, where, rt
+        self.symbols = placement.symbols
+        self.slots: dict[str, int] = {}
+        self.constants: dict[int, int] = {}  # slot -> bits
+        self.specials: dict[int, str] = {}  # slot -> special register
+        self._of_bits: dict[int, int] = {}
+        #: Registers that some instruction reads.
+        self.read = {name for _, instr in walk(graph.blocks) for name in arguments(instr)}
+        self.makers = makers(graph.blocks)
+        #: Registers that may differ between the lanes of a warp.
+        self.varying = varying(graph.blocks)
+
+    @property
+    def count(self) -> int:
+        """Slots in use."""
+        return len(self.slots) + len(self._of_bits)
+
+    def unsupported(self, instr: Instr, what: str = "") -> Unsupported:
+        """The error for an instruction that the emulator does not know."""
+        return Unsupported(
+            f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
+            f"`{instr.text}`{f' ({what})' if what else ''}",
+            "docs/emulator.md lists what it supports; use --engine ncu on a machine with a GPU.",
+        )
+
+    def size(self, operand: Operand, default: int = 0) -> int:
+        """Bytes of a register; 0 for a predicate; `default` for anything else."""
+        if isinstance(operand, Reg) and operand.name in self.registers:
+            kind = self.registers[operand.name]
+            return 0 if kind == "pred" else SIZES[kind]
+        return default
+
+    def constant(self, bits: int) -> int:
+        """The slot of a literal."""
+        slot = self._of_bits.get(bits)
+        if slot is None:
+            slot = self._of_bits[bits] = self.count
+            self.constants[slot] = bits
+        return slot
+
+    def register(self, name: str) -> int:
+        """The slot of a register."""
+        slot = self.slots.get(name)
+        if slot is None:
+            slot = self.slots[name] = self.count
+            if name not in self.registers and name.startswith("%"):
+                self.specials[slot] = name[1:]
+        return slot
+
+    def slot(self, operand: Operand, size: int, kind: str = "") -> int:
+        """The slot of a source operand of `size` bytes (0: a predicate)."""
+        if isinstance(operand, Reg):
+            return self.register(operand.name)
+        if isinstance(operand, Imm):
+            return self.constant(literal(operand, size, kind))
+        if isinstance(operand, Sym):
+            if operand.name == "WARP_SZ":
+                return self.constant(WARP + operand.offset)
+            _, address = self._place(operand)
+            return self.constant((address + operand.offset) & MASK[max(size, 1)])
+        raise PtxError(f"kernel {self.kernel}: operand {operand} is not a value")
+
+    def sources(self, instr: Instr, count: int, size: int, kind: str = "") -> list[int]:
+        """The slots of the first source operands of an instruction, all of `size` bytes."""
+        return [self.slot(operand, size, kind) for operand in instr.operands[1 : 1 + count]]
+
+    def target(self, operand: Operand) -> int:
+        """The slot of a result; -1 for ``_``."""
+        if isinstance(operand, Reg):
+            return -1 if operand.name == "_" else self.register(operand.name)
+        raise PtxError(f"kernel {self.kernel}: operand {operand} is not a register")
+
+    def address(self, operand: Operand) -> tuple[int, int, str]:
+        """Slot, immediate offset and known space ("" if unknown) of an address operand."""
+        if not isinstance(operand, Addr):
+            raise PtxError(f"kernel {self.kernel}: operand {operand} is not an address")
+        if isinstance(operand.base, Reg):
+            return self.register(operand.base.name), operand.offset, ""
+        if operand.base is None:
+            return self.constant(0), operand.offset, ""
+        space, address = self._place(operand.base)
+        return self.constant(address), operand.offset, space
+
+    def _place(self, name: Sym) -> tuple[str, int]:
+        found = self.symbols.get(name.name)
+        if found is None:
+            raise PtxError(f"kernel {self.kernel}: unknown name {name.name} in the PTX")
+        return found
+
+    def variable_at(self, space: str, address: int) -> str:
+        """``As + 12``: the variable nearest below an address."""
+        known = self.placement.variables if space == "shared" else ()
+        best = max((v for v in known if v[1] <= address), key=lambda v: v[1], default=None)
+        if best is None:
+            return "in no variable"
+        past = "" if address < best[1] + best[2] else ", past its end"
+        return f"{best[0]} + {address - best[1]}{past}"
+
+
+def literal(operand: Imm, size: int, kind: str) -> int:
+    """The bits of a literal in an instruction of this type."""
+    if operand.width == 0 and kind in ("f32", "f64"):
+        form = "<f" if kind == "f32" else "<d"
+        return int.from_bytes(struct.pack(form, float(operand.bits)), "little")
+    if operand.width == 8 and size == 4:
+        number = struct.unpack("<d", operand.bits.to_bytes(8, "little"))[0]
+        return int.from_bytes(struct.pack("<f", number), "little")
+    return operand.bits & MASK[size] if size else int(bool(operand.bits))
+
+
+def put(R: Registers, M: Mask, slot: int, value: Value, size: int) -> None:
+    """Write one of several results of an instruction."""
+    R[slot] = select(M, value, R[slot], size) if M.partial and slot >= 0 else value
+
+
+def writes_both(ctx: Context, target: Operand, both: Run, size: int) -> Run:
+    """A closure for ``d|p``, or d alone, from one that gives both; d has `size` bytes."""
+    pair = target if isinstance(target, Pair) else Pair(target, Reg("_"))
+    d, p = ctx.target(pair.first), ctx.target(pair.second)
+
+    @writes_itself
+    def run(R: Registers, M: Mask) -> None:
+        one, two = both(R, M)
+        put(R, M, d, one, size)
+        put(R, M, p, two, 0)
+
+    return run

@@ -1,0 +1,199 @@
+"""Where addresses lead: arrays in global memory, each block's shared, each thread's local.
+
+Global memory is one arena with a gap after every array, as wide as its neighbours are large, so
+an access is one gather whatever it points to, and one that misses its array is found. Shared and
+local memory have windows of their own in the generic address space, as on the chip.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxemu.state.lanes import Lanes, Mask
+from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Base
+
+GLOBAL_BASE = 0x7F00_0000_0000
+SHARED_WINDOW = 0x7E00_0000_0000
+LOCAL_WINDOW = 0x7D00_0000_0000
+WINDOW = 1 << 32
+#: A block's shared memory begins with what the system keeps for itself: variables come behind.
+RESERVED = 1024
+#: Bytes between two arrays, which nobody touches and which so take no memory.
+_GAP, _WIDEST_GAP = 512, 1 << 24
+_ALIGN = 256
+
+#: dtype of one element of a typed access.
+KINDS: dict[str, np.dtype[Any]] = {
+    "f32": F32, "f64": F64, "b8": UNSIGNED[1], "u8": UNSIGNED[1], "s8": SIGNED[1],
+    "b16": UNSIGNED[2], "u16": UNSIGNED[2], "s16": SIGNED[2], "f16": UNSIGNED[2],
+    "bf16": UNSIGNED[2], "b32": UNSIGNED[4], "u32": UNSIGNED[4], "s32": UNSIGNED[4],
+    "f16x2": UNSIGNED[4], "bf16x2": UNSIGNED[4], "b64": UNSIGNED[8], "u64": UNSIGNED[8],
+    "s64": UNSIGNED[8],
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """One array of global memory: [start, start + size) in the address space."""
+
+    name: str
+    start: int
+    size: int
+    writable: bool = True
+
+
+class Arena:
+    """All of a launch's global memory, shared with the worker processes."""
+
+    def __init__(self, buffers: Mapping[str, Array], unwritten: Collection[str] = ()) -> None:
+        places: list[tuple[str, Array, int]] = []
+        at = _ALIGN
+        sizes = [array.nbytes for array in buffers.values()]
+        for (name, array), after in zip(buffers.items(), [*sizes[1:], 0], strict=True):
+            places.append((name, array, at))
+            gap = min(max(_GAP, array.nbytes, after), _WIDEST_GAP)
+            at = -(-(at + array.nbytes + gap) // _ALIGN) * _ALIGN
+        self._map = mmap.mmap(-1, at + _ALIGN)
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
+        self.allocations = [Allocation(n, GLOBAL_BASE + where, a.nbytes) for n, a, where in places]
+        self._starts = [allocation.start for allocation in self.allocations]
+        self._views: dict[Any, Array] = {}
+        #: One byte for each byte: 1 where it holds something. None: not followed.
+        self.written: NDArray[np.uint8] | None = None
+        if unwritten:
+            self._written_map = mmap.mmap(-1, at + _ALIGN)
+            self.written = np.frombuffer(self._written_map, np.uint8)
+        for name, array, where in places:
+            if self.written is not None and name not in unwritten:
+                self.written[where : where + array.nbytes] = 1
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.bytes[where : where + array.nbytes] = flat
+
+    def address(self, name: str) -> int:
+        """Where an array starts."""
+        return next(allocation.start for allocation in self.allocations if allocation.name == name)
+
+    def fill(self, name: str, content: NDArray[np.uint8]) -> None:
+        """Write the first bytes of an array."""
+        start = self.address(name) - GLOBAL_BASE
+        self.bytes[start : start + len(content)] = content
+        if self.written is not None:
+            self.written[start : start + len(content)] = 1
+
+    def read(self, name: str, like: Array) -> Array:
+        """A copy of an array's present content."""
+        start = self.address(name) - GLOBAL_BASE
+        flat = self.bytes[start : start + like.nbytes].copy()
+        return flat.view(like.dtype).reshape(like.shape)
+
+    def view(self, dtype: np.dtype[Any]) -> Array:
+        """The arena as elements of this type."""
+        found = self._views.get(dtype)
+        if found is None:
+            size = dtype.itemsize
+            found = self.bytes[: len(self.bytes) // size * size].view(dtype)
+            self._views[dtype] = found
+        return found
+
+    def allocation_of(self, address: int) -> Allocation | None:
+        """The array that holds an address, or None."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        allocation = self.allocations[index]
+        return allocation if address < allocation.start + allocation.size else None
+
+    def holds(self, low: int, high: int) -> bool:
+        """Do both bytes lie in one array?"""
+        allocation = self.allocation_of(low)
+        return allocation is not None and high < allocation.start + allocation.size
+
+    def nearest(self, address: int) -> tuple[Allocation, int] | None:
+        """The caller's array nearest to an address, and the distance in bytes."""
+        best = None
+        for allocation in self.allocations:
+            if allocation.name.startswith("("):
+                continue  # what the driver brings: a kernel that misses an array meant none of it
+            end = allocation.start + allocation.size
+            gap = allocation.start - address if address < allocation.start else address - end + 1
+            if best is None or gap < best[1]:
+                best = (allocation, gap)
+        return best
+
+    def inside(self, addresses: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
+        """Per address: does [address, address + width) lie in one array?"""
+        starts = np.array([r.start for r in self.allocations], np.int64)
+        ends = np.array([r.start + r.size for r in self.allocations], np.int64)
+        index = np.searchsorted(starts, addresses, side="right") - 1
+        ok: NDArray[np.bool_] = (index >= 0) & (addresses + width <= ends[np.maximum(index, 0)])
+        return ok
+
+
+class Pattern(NamedTuple):
+    """A base's lanes relative to the least of them.
+
+    `rel` are bytes, `cells` elements; both of a shape that broadcasts to the batch.
+    `cells` is None where lanes differ by parts of an element.
+    """
+
+    low: int
+    high: int
+    rel: Array
+    cells: NDArray[np.intp] | None
+
+
+class Reach(NamedTuple):
+    """Where the lanes of one access go: a base's pattern, moved so that its least is `low`."""
+
+    base: Base
+    pattern: Pattern
+    low: int
+    high: int
+    mask: Mask
+
+    def back(self, shift: int) -> Reach:
+        """The same, so many bytes before."""
+        return self._replace(low=self.low - shift, high=self.high - shift)
+
+
+def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
+    """`Pattern` of a base under a mask in elements of `width` bytes, remembered with the base."""
+    key = ("pattern", width, mask)
+    found = base.memo.get(key)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    arr = base.arr.view(SIGNED[base.arr.itemsize]).astype(np.int64, copy=False)
+    if mask.arr is None:
+        low, high = base.bounds
+        rel = arr - low
+    else:
+        chosen = np.broadcast_to(arr, lanes.shape)[mask.arr]
+        low, high = int(chosen.min()), int(chosen.max())
+        rel = np.where(mask.arr, arr - low, 0)
+    index = None
+    if width == 1 or not (rel & (width - 1)).any():
+        index = (rel >> (width.bit_length() - 1)).astype(np.intp, copy=False)
+    return base.remember(key, Pattern(low, high, rel, index))  # type: ignore[no-any-return]
+
+
+def flat_index(reach: Reach, width: int, lanes: Lanes, stride: int, each: str) -> Array:
+    """Element indices into memory that every block (or thread) has for itself.
+
+    `stride` is in elements of `width` bytes; `each` is ``block`` or ``thread``. Remembered
+    with the base.
+    """
+    key = ("flat", width, reach.mask, stride, each)
+    found = reach.base.memo.get(key)
+    if found is None:
+        assert reach.pattern.cells is not None
+        count, shape = (lanes.B, (-1, 1)) if each == "block" else (lanes.B * lanes.T, lanes.shape)
+        start = np.arange(count, dtype=np.intp).reshape(shape) * stride
+        found = reach.base.remember(key, start + reach.pattern.cells)
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,158 @@
+"""Kernels for the emulator: compiled from CUDA once a session, or written as PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptxemu.launch import Argument, Buffer, KernelLaunch, Scalar, arena_for
+from ptxemu.ptx.instructions import Module
+from ptxemu.ptx.parser import parse
+from ptxemu.run import Outcome, run
+from ptxemu.sass.cubin import functions_of
+from ptxemu.state.context import Limits
+from workbench.callers import foreign
+from workbench.compile import compilers
+from workbench.errors import MissingError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Compile = Callable[[str], Module]
+
+HEADER = ".version 8.4\n.target sm_90\n.address_size 64\n"
+
+
+def _compiling(tmp_path_factory: pytest.TempPathFactory, arch: str) -> Compile:
+    try:
+        tool = compilers.choose("auto")
+    except MissingError as error:
+        pytest.skip(error.message)
+    known: dict[str, Module] = {}
+
+    def get(text: str) -> Module:
+        if text not in known:
+            folder = tmp_path_factory.mktemp("cuda")
+            (folder / "k.cu").write_text(text, encoding="utf-8")
+            output = tool.compile(folder, "k.cu", arch, ("-std=c++17", "-lineinfo"))
+            assert not output.failed, output.log
+            known[text] = parse(output.ptx, functions_of(output.cubin, arch), foreign)
+        return known[text]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def cuda(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """CUDA text -> parsed PTX for sm_90, with line numbers; skips without a compiler."""
+    return _compiling(tmp_path_factory, "sm_90")
+
+
+@pytest.fixture(scope="session")
+def hopper(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """The same for sm_90a: with what is of compute capability 9.0 alone."""
+    return _compiling(tmp_path_factory, "sm_90a")
+
+
+def assembled(ptx: str, folder: Path, arch: str = "sm_90") -> Module:
+    """PTX with the machine code that ptxas makes of it; skips without nvcc."""
+    try:
+        tool = compilers.choose("nvcc")
+    except MissingError as error:
+        pytest.skip(error.message)
+    assert isinstance(tool, compilers.Nvcc)
+    made = tool.assemble(folder, ptx, arch, ("-lineinfo",))
+    assert not made.failed, made.log
+    return parse(ptx, functions_of(made.cubin, arch), foreign)
+
+
+def execute(
+    module: Module,
+    kernel: str,
+    buffers: Mapping[str, Array],
+    args: Sequence[str | int | float | Argument],
+    *,
+    grid: int | tuple[int, int, int] = 1,
+    block: int | tuple[int, int, int] = 32,
+    shared: int = 0,
+    check: bool = False,
+    unwritten: Sequence[str] = (),
+    limit: int = 200_000,
+    workers: int = 1,
+    cooperative: bool = False,
+) -> tuple[dict[str, Array], Outcome]:
+    """Run a kernel; strings are buffers, ints and floats are scalars of those types."""
+    arena = arena_for(module, buffers, unwritten)
+    arguments: list[Argument] = []
+    for each in args:
+        if isinstance(each, str):
+            arguments.append(Buffer(each))
+        elif isinstance(each, int):
+            arguments.append(Scalar(each))
+        elif isinstance(each, float):
+            arguments.append(Scalar(each, "float"))
+        else:
+            arguments.append(each)
+    launch = KernelLaunch(
+        kernel,
+        (grid, 1, 1) if isinstance(grid, int) else grid,
+        (block, 1, 1) if isinstance(block, int) else block,
+        arguments,
+        shared,
+        Limits(limit),
+        cooperative=cooperative,
+    )
+    outcome = run(module, launch, arena, check=check, workers=workers)
+    return {name: arena.read(name, like) for name, like in buffers.items()}, outcome
+
+
+def elementwise(
+    opcode: str, kinds: Sequence[str], inputs: Sequence[Array], out: str, more: str = ""
+) -> Array:
+    """``out[i] = opcode(inputs[0][i], …)`` in hand-written PTX, one thread an element.
+
+    Args:
+        opcode: With its modifiers, e.g. ``fma.rn.f32``.
+        kinds: Memory type of each input (``f32``, ``u32``, ``b16``, ``pred`` is not there).
+        inputs: One-dimensional arrays of equal length.
+        out: Memory type of the result.
+        more: Further operands, with their comma.
+    """
+    size = {"8": 1, "6": 2, "2": 4, "4": 8}
+    lines = [HEADER, ".visible .entry k("]
+    names = [*(f"x{i}" for i in range(len(inputs))), "y"]
+    lines.append(",\n".join(f".param .u64 p_{name}" for name in names) + ")\n{")
+    lines.append(".reg .b64 %rd<40>; .reg .b32 %r<4>;")
+    register = dict(zip(names, [*kinds, out], strict=True))
+    for name, kind in register.items():
+        width = max(size[kind[-1]], 2)
+        lines.append(f".reg .b{8 * width} %{name};")
+    lines.append("mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.s32 %r1, %r2, 128, %r1;")
+    for number, name in enumerate(names):
+        width = size[register[name][-1]]
+        lines.append(f"ld.param.u64 %rd1, [p_{name}];")
+        lines.append(f"mul.wide.u32 %rd2, %r1, {width}; add.s64 %rd{10 + number}, %rd1, %rd2;")
+    for number, (name, kind) in enumerate(zip(names, kinds, strict=False)):
+        lines.append(f"ld.global.{kind} %{name}, [%rd{10 + number}];")
+    operands = ", ".join(f"%{name}" for name in ["y", *names[:-1]])
+    lines.append(f"{opcode} {operands}{more};")
+    lines.append(f"st.global.{out} [%rd{10 + len(inputs)}], %y;\nret;\n}}")
+    module = parse("\n".join(lines))
+    count = len(inputs[0])
+    padded = -(-count // 128) * 128
+    buffers = {f"x{i}": np.pad(values, (0, padded - count)) for i, values in enumerate(inputs)}
+    dtype = {"f32": "f4", "f64": "f8"}.get(out, f"{'i' if out[0] == 's' else 'u'}{size[out[-1]]}")
+    buffers["y"] = np.zeros(padded, dtype)
+    results, _ = execute(
+        module, "k", buffers, [*(f"x{i}" for i in range(len(inputs))), "y"],
+        grid=padded // 128, block=128,
+    )  # fmt: skip
+    return results["y"][:count]
+
+
+@pytest.fixture(scope="session")
+def ladder(reference: Path, cuda: Compile) -> Module:
+    """The reference ladder's PTX, compiled here."""
+    return cuda((reference / "ncu" / "ladder.cu").read_text(encoding="utf-8"))

@@ -1,0 +1,183 @@
+"""What kernels do wrong: each is found, and said with thread, array and line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxemu.errors import Fault
+from tests.ptxemu.conftest import Compile, execute
+
+pytestmark = pytest.mark.nvcc
+
+
+def fails(
+    cuda: Compile, body: str, words: str, *, block: int = 64, shared: int = 0, watch: bool = True
+) -> None:
+    """The kernel fails with these words; `body` starts at line 2 and has x, y and n."""
+    text = f'extern "C" __global__ void k(const float* x, float* y, int n) {{\n{body}\n}}'
+    buffers = {"x": np.ones(100, "f4"), "y": np.zeros(100, "f4")}
+    with pytest.raises(Fault, match=words):
+        execute(
+            cuda(text), "k", buffers, ["x", "y", 100],
+            block=block, shared=shared, check=watch, unwritten=["y"] if watch else [],
+        )  # fmt: skip
+
+
+def test_an_access_over_the_end_says_what_of_it_lies_outside(cuda: Compile) -> None:
+    text = """extern "C" __global__ void k(const double* x, double* y) {
+    y[threadIdx.x] = x[threadIdx.x + 25];
+}"""
+    buffers = {"x": np.ones(101, "f4"), "y": np.zeros(32, "f8")}
+    words = r"reads 8 bytes, the last 4 of them past the end of x \(404 bytes\); 6 more threads of"
+    with pytest.raises(Fault, match=words):
+        execute(cuda(text), "k", buffers, ["x", "y"], block=32)
+
+
+FAULTS = {
+    "past the end": (
+        "y[threadIdx.x + 60] = 1;",
+        r"k\.cu:2: out of bounds: thread \(40, 0, 0\) of block \(0, 0, 0\) writes 4 bytes, 1 byte "
+        r"past the end of y \(400 bytes\); 23 more",
+    ),
+    "before the start": (
+        "y[0] = x[(int)threadIdx.x - 3];",
+        r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* reads 4 bytes, 12 bytes before x",
+    ),
+    "far away": (
+        "y[threadIdx.x + (1ll << 40)] = 1;",
+        r"k\.cu:2: out of bounds: .* writes 4 bytes at address 0x[0-9a-f]+, which lies in no array",
+    ),
+    "null pointer": ("*(float*)(threadIdx.x * 4ull) = 1;", r"k\.cu:2: .*a null pointer\?"),
+    "misaligned vector": (
+        "float4 v = *(const float4*)(x + threadIdx.x); y[threadIdx.x] = v.x + v.w;",
+        r"k\.cu:2: misaligned access: thread \(1, 0, 0\) .* reads 16 bytes at x \+ 4",
+    ),
+    "past shared memory": (
+        "__shared__ float tile[32];\ntile[threadIdx.x] = 1;\n__syncthreads();\ny[0] = tile[0];",
+        r"k\.cu:3: out of bounds: thread \(32, 0, 0\) .* shared address 1152 \(tile \+ 128, past",
+    ),
+    "dynamic shared memory": (
+        "extern __shared__ float d[];\nd[threadIdx.x] = x[0];\n__syncthreads();\ny[0] = d[63];",
+        r"k\.cu:3: out of bounds: .*the block has 128 bytes",
+    ),
+    "uninitialized shared": (
+        "__shared__ float tile[64];\nif (threadIdx.x < 63) tile[threadIdx.x] = 1;\n"
+        "__syncthreads();\ny[threadIdx.x] = tile[threadIdx.x];",
+        r"k\.cu:5: uninitialized shared memory: thread \(63, 0, 0\) .* reads tile \+ 252",
+    ),
+    "uninitialized output": (
+        "y[threadIdx.x] = y[threadIdx.x] + 1;",
+        r"k\.cu:2: uninitialized memory: thread \(0, 0, 0\) .* reads y \+ 0 bytes",
+    ),
+    "read after write": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
+        "y[threadIdx.x] = tile[63 - threadIdx.x];",
+        r"k\.cu:4: shared-memory race: .* reads tile .* written by warp \d at k\.cu:3",
+    ),
+    "write after read": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
+        "y[threadIdx.x] = tile[63 - threadIdx.x];\ntile[threadIdx.x] = x[threadIdx.x];\n"
+        "__syncthreads();\ny[threadIdx.x] += tile[0];",
+        r"k\.cu:6: shared-memory race: .* writes tile .* read by warp \d at k\.cu:5",
+    ),
+    "write after write": (
+        "__shared__ float tile[64];\ntile[threadIdx.x % 32] = threadIdx.x;\n__syncthreads();\n"
+        "y[threadIdx.x] = tile[threadIdx.x % 32];",
+        r"k\.cu:3: shared-memory race: .* writes tile .* written by warp 1 at k\.cu:3",
+    ),
+    "a neighbour's store": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n"
+        "y[threadIdx.x] = tile[threadIdx.x ^ 1];",
+        r"k\.cu:4: shared-memory race in a warp: thread \(0, 0, 0\) .* reads tile \+ 4, which was "
+        r"written by lane 1 of its warp at k\.cu:3 without a __syncwarp\(\)",
+    ),
+    "a neighbour's load": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncwarp();\n"
+        "float v = tile[threadIdx.x ^ 1];\ntile[threadIdx.x] = v + threadIdx.x;\n__syncwarp();\n"
+        "y[threadIdx.x] = tile[threadIdx.x];",
+        r"k\.cu:6: shared-memory race in a warp: .* writes tile .* read by lane 1 .* k\.cu:5",
+    ),
+    "half a warp's store": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\n__syncthreads();\n"
+        "if (threadIdx.x < 16) tile[threadIdx.x] += tile[threadIdx.x + 16];\n"
+        "if (threadIdx.x < 8) tile[threadIdx.x] += tile[threadIdx.x + 8];\n"
+        "__syncthreads();\ny[threadIdx.x] = tile[0];",
+        r"k\.cu:6: shared-memory race in a warp: thread \(0, 0, 0\) .* written by lane 8 .*k\.cu:5",
+    ),
+    "in another array": (
+        "y[threadIdx.x - 160] = x[threadIdx.x];",
+        r"k\.cu:2: out of bounds: thread \(0, 0, 0\) .* writes 4 bytes",
+    ),
+    "barrier in a branch": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x % 2) {\n"
+        "__syncthreads();\n}\ny[threadIdx.x] = tile[threadIdx.x];",
+        r"k\.cu:5: barrier not reached by all threads: thread \(0, 0, 0\) .* has gone past it",
+    ),
+    "two barriers": (
+        "__shared__ float tile[64];\ntile[threadIdx.x] = 1;\nif (threadIdx.x < 32) {\n"
+        "__syncthreads();\ny[0] = tile[3];\n} else {\n__syncthreads();\ny[1] = tile[4];\n}",
+        r"barrier not reached by all threads: .* waits at another barrier",
+    ),
+    "too few at a counted barrier": (
+        'if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");\ny[threadIdx.x] = 1;',
+        r"barrier not reached .* wait forever at barrier 1, which needs 64 threads",
+    ),
+    "endless loop": (
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.5f) {\n"
+        "p[threadIdx.x] = 1.0f - p[threadIdx.x];\n}\n",
+        r"k\.cu:4: kernel k is still running after 200,000 instructions",
+    ),
+    "wait for nobody": (
+        "volatile float* p = y;\ny[threadIdx.x] = 0;\nwhile (p[threadIdx.x] != 3.0f) {\n}\n",
+        r"k\.cu:4: endless wait: thread \(0, 0, 0\) of block \(0, 0, 0\) and 63 more",
+    ),
+    "trap": (
+        "if (threadIdx.x == 9) __trap();",
+        r"k\.cu:2: the kernel trapped in thread \(9, 0, 0\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault(cuda: Compile, name: str) -> None:
+    body, words = FAULTS[name]
+    fails(cuda, body, words, shared=128 if name.startswith("dynamic") else 0)
+
+
+RIGHT = [
+    "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncthreads();\n"
+    "y[threadIdx.x] = t[63 - threadIdx.x];",
+    "if (threadIdx.x >= 40) return;\n__shared__ float t[64];\nt[threadIdx.x] = 1;\n"
+    "__syncthreads();\n"
+    "y[threadIdx.x] = t[39 - threadIdx.x];",
+    "__shared__ float t[2][64];\nfloat s = 0;\nfor (int i = 0; i < 4; ++i) {\n"
+    "t[i % 2][threadIdx.x] = i;\n__syncthreads();\ns += t[i % 2][63 - threadIdx.x];\n}\n"
+    "y[threadIdx.x] = s;",
+    "__shared__ int h[4];\nif (threadIdx.x < 4) h[threadIdx.x] = 0;\n__syncthreads();\n"
+    "atomicAdd(&h[threadIdx.x % 4], 1);\n__syncthreads();\ny[threadIdx.x] = h[threadIdx.x % 4];",
+    "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncwarp();\n"
+    "y[threadIdx.x] = t[threadIdx.x ^ 1];\n__syncwarp();\nt[threadIdx.x ^ 1] = 2;",
+    "__shared__ volatile float t[64];\nt[threadIdx.x] = 1;\n"
+    "if (threadIdx.x % 32 < 16) t[threadIdx.x] += t[threadIdx.x + 16];\n"
+    "if (threadIdx.x % 32 < 8) t[threadIdx.x] += t[threadIdx.x + 8];\n"
+    "y[threadIdx.x] = t[threadIdx.x];",
+    # All lanes write the same; a lane reads what it wrote itself; a shuffle comes between.
+    "__shared__ float t[64];\n__shared__ float all[2];\nall[threadIdx.x / 32] = 3;\n"
+    "t[threadIdx.x] = all[threadIdx.x / 32];\nt[threadIdx.x] += 1;\n"
+    "float v = __shfl_xor_sync(~0u, t[threadIdx.x], 1);\ny[threadIdx.x] = v + t[threadIdx.x ^ 2];",
+    "__shared__ char c[64];\nc[threadIdx.x] = threadIdx.x;\n__syncthreads();\n"
+    "y[threadIdx.x] = c[threadIdx.x];",
+]
+
+
+@pytest.mark.parametrize("number", range(len(RIGHT)))
+def test_right_kernels_are_not_accused(cuda: Compile, number: int) -> None:
+    text = (
+        'extern "C" __global__ void k(const float* x, float* y, int n) {\n' + RIGHT[number] + "\n}"
+    )
+    got, _ = execute(
+        cuda(text), "k", {"x": np.ones(100, "f4"), "y": np.zeros(100, "f4")}, ["x", "y", 100],
+        block=64, check=True, unwritten=["y"],
+    )  # fmt: skip
+    assert got["y"][1] != 0
