@@ -10,8 +10,12 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from workbench import __version__
+from workbench import __version__, units
+from workbench.analysis.expectations import find_counter
+from workbench.counters import catalog
 from workbench.views.html.page import to_root
+from workbench.views.html.parts import moved
+from workbench.views.html.parts.common import percent, unit_beside, width
 
 _HERE = Path(__file__).parent
 #: A link to the glossary; escaping leaves neither quotes in its title nor tags in its text.
@@ -58,6 +62,65 @@ def term(counter: str, title: str, meaning: str, root: str) -> Markup:
     return Markup('<a href="{}glossary.html#{}"{}>{}</a>').format(root, counter, said, title)
 
 
+def explained(counter: str, root: str) -> Markup:
+    """A counter's title as a link to what it means, which is said as well."""
+    known = catalog()[counter]
+    return term(counter, known.title, known.meaning, root)
+
+
+def group(identity: str) -> str:
+    """The title of a group of counters."""
+    return catalog().groups.get(identity, "")
+
+
+def tone(verdict: str) -> str:
+    """The class of a verdict, whoever's it is."""
+    return _TONES.get(verdict, "")
+
+
+def gained(share: float) -> str:
+    """What was saved of a duration; of what was lost, how much longer it is."""
+    return percent(share) if share > 0 else units.signed(-share * 100, "%")
+
+
+def key(value: float | None) -> str:
+    """What a cell is sorted by."""
+    return "" if value is None else f"{float(value):.6g}"
+
+
+_TONES = {
+    **dict.fromkeys(("better", "confirmed", "kept", "optimization"), "good"),
+    **dict.fromkeys(("worse", "refuted", "not kept", "error"), "bad"),
+    **dict.fromkeys(("inconclusive", "partly", "warning"), "warn"),
+}
+#: All formatting of templates: analysis' records go in, and what `workbench.units` says comes out.
+_FILTERS = {
+    "count": units.count,
+    "counter": find_counter,
+    "digits": units.digits3,
+    "explained": explained,
+    "factor": units.factor,
+    "gained": gained,
+    "group": group,
+    "key": key,
+    "listed": units.listed,
+    "percent": percent,
+    "points": units.points,
+    "plural": units.plural,
+    "quantity": units.quantity,
+    "signed": units.signed,
+    "term": term,
+    "tone": tone,
+    "unit": unit_beside,
+    "width": width,
+    # of `Delta`
+    "amount": moved.amount,
+    "difference": moved.difference,
+    "noise": moved.noise,
+    "relative": moved.relative,
+}
+
+
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The template environment, made once per process.
@@ -75,7 +138,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": False}
-    env.filters["term"] = term
+    env.filters |= _FILTERS
     env.globals["tool_version"] = __version__
     return env
 

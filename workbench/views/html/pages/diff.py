@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from workbench import units
 from workbench.analysis.advice import Score
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.expectations import Judgement, find_counter
 from workbench.analysis.launches.course import courses
 from workbench.analysis.memory import memory
-from workbench.analysis.movers import movers
-from workbench.analysis.occupancy import OccupancySplit
+from workbench.analysis.movers import Mover, movers
 from workbench.analysis.source.hunks import Hunk
+from workbench.analysis.split.attribution import LineShare
 from workbench.analysis.step import Step
 from workbench.analysis.story import Story
-from workbench.analysis.timing import TimeChange
 from workbench.analysis.weight import most_moved, ranked
 from workbench.model import LineKey, Profile, Record
 from workbench.views.html.charts.memory import MemoryView, memory_view
@@ -30,12 +28,11 @@ from workbench.views.html.page import Rendered, code_name, code_script
 from workbench.views.html.parts.common import (
     Badge,
     Head,
+    Link,
     Phrase,
     Tile,
-    Tone,
     day,
     parameters,
-    percent,
     range_of,
     sentence,
     strip_links,
@@ -43,139 +40,11 @@ from workbench.views.html.parts.common import (
     verified,
 )
 from workbench.views.html.parts.headroom import PanelView, panel_view
-from workbench.views.html.parts.moved import (
-    CounterRow,
-    LinkGroup,
-    Links,
-    MovedTile,
-    counter_table,
-    tile,
-)
+from workbench.views.html.parts.moved import Anchor, LinkGroup, Links, line_link
 from workbench.views.html.render import render
 from workbench.views.text.tables import KERNELS_HEAD, kernel_rows
 
-# --- predicted and advised ------------------------------------------------------------
-
-_VERDICT: dict[str, Tone] = {"confirmed": "good", "refuted": "bad", "inconclusive": "warn"}
-_SCORE: dict[str, tuple[str, Tone]] = {
-    "kept": ("kept", "good"),
-    "partly": ("partly kept", "warn"),
-    "not kept": ("not kept", "bad"),
-    "open": ("not followed", ""),
-}
 _EFFECTS = 8
-
-
-class Judged(Record, frozen=True):
-    """An expectation and what became of it; `id` is the counter's, "" where unknown."""
-
-    id: str
-    title: str
-    tone: Tone
-    said: Judgement
-
-
-class Advice(Record, frozen=True):
-    """What the panel or a rule of ncu promised on the old version, and what the step gained."""
-
-    title: str
-    by: str
-    kernel: str
-    promised: str
-    gained: str
-    still: str
-    verdict: str
-    tone: Tone
-
-
-class OccupancyRow(Record, frozen=True):
-    """Theoretical occupancy of one kernel on both sides, and points by cause."""
-
-    kernel: str
-    old: str
-    new: str
-    delta: str
-    causes: tuple[tuple[str, str], ...]
-    limiters: str
-
-
-def verdicts(story: Story) -> tuple[Judged, ...]:
-    """Every expectation, in the author's order."""
-    return tuple(map(_verdict, story.expectations))
-
-
-def _verdict(judgement: Judgement) -> Judged:
-    counter = find_counter(judgement.counter)
-    return Judged(
-        id=counter.id if counter else "",
-        title=counter.title if counter else judgement.counter,
-        tone=_VERDICT[judgement.verdict],
-        said=judgement,
-    )
-
-
-def advice(story: Story) -> tuple[Advice, ...]:
-    """What stood on the old panel, then the promises of ncu's rules; what was acted on first."""
-    order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
-    scores = [
-        score
-        for every in (story.tried, story.scores)
-        for score in sorted(every, key=lambda one: (order[one.verdict], -one.promised))
-    ]
-    several = len({score.kernel for score in story.scores}) > 1
-    return tuple(_advice(score, several, ncu=score in story.scores) for score in scores)
-
-
-def _advice(score: Score, several: bool, *, ncu: bool) -> Advice:
-    word, tone = _SCORE[score.verdict]
-    return Advice(
-        title=score.title,
-        by="ncu" if ncu else "the panel",
-        kernel=score.kernel if several else "",
-        promised=percent(score.promised),
-        gained=percent(score.gained)
-        if score.gained > 0
-        else units.signed(-score.gained * 100, "%"),
-        still=percent(score.still) if score.still is not None else "nothing",
-        verdict=word,
-        tone=tone,
-    )
-
-
-def effects(
-    found: tuple[Delta, ...], heaviest: Sequence[tuple[float, Delta]]
-) -> tuple[tuple[MovedTile, ...], int]:
-    """The side effects worth naming (worse ones first), and how many more there are.
-
-    Args:
-        found: What nobody expected.
-        heaviest: All counters that moved, in the order of their weight.
-    """
-    order = {delta.id: place for place, (_, delta) in enumerate(heaviest)}
-    told = [delta for delta in found if not delta.id.endswith(("_excess", "_ideal"))]
-    told.sort(key=lambda d: ({"worse": 0, "better": 1}.get(d.verdict, 2), order[d.id]))
-    shown = tuple(map(tile, told[:_EFFECTS]))
-    return shown, len(told) - len(shown)
-
-
-def occupancies(splits: tuple[OccupancySplit, ...]) -> tuple[OccupancyRow, ...]:
-    """The kernels whose theoretical occupancy changed, by cause."""
-    return tuple(
-        OccupancyRow(
-            kernel=split.kernel,
-            old=units.quantity(split.old, "%"),
-            new=units.quantity(split.new, "%"),
-            delta=units.points(split.delta),
-            causes=tuple(
-                (name, units.points(value)) for name, value in split.causes.items() if value
-            ),
-            limiters=f"{' and '.join(split.limiters_old)} → {' and '.join(split.limiters_new)}",
-        )
-        for split in splits
-        if split.delta
-    )
-
-
 _TILES = 5
 _QUIET = {
     "renamed": "names only",
@@ -195,76 +64,71 @@ class QuietHunk(Record, frozen=True):
 
 
 class DiffView(Record, frozen=True):
-    """The whole page."""
+    """The whole page: the step, and what is made of it besides."""
 
     head: Head
+    step: Step
     lede: tuple[Phrase, ...]
     strip: tuple[Phrase, ...]
     panel: PanelView | None
-    reasons: tuple[str, ...]
     time: Tile | None
-    tiles: tuple[MovedTile, ...]
+    tiles: Sequence[Delta]
     waterfall: Waterfall | None
-    waterfall_missing: str
     memory: MemoryView | None
     timeline: TimelineView | None
     hunks: Cards
     quiet: tuple[QuietHunk, ...]
-    launch_words: tuple[str, ...]
     kernels_head: tuple[str, ...]
     kernels: tuple[tuple[str, ...], ...]
     launches: tuple[tuple[str, str], ...]
     rest: tuple[LinkGroup, ...]
-    rest_left_out: str
-    rest_open: bool
     whole: tuple[WholeFile, ...]
     gutters: tuple[PairGutter, ...]
     embedded: dict[str, dict[str, object]]
-    old: str
-    new: str
     counters_by_part: tuple[Waterfall, ...]
-    occupancy: tuple[OccupancyRow, ...]
-    verdicts: tuple[Judged, ...]
-    effects: tuple[MovedTile, ...]
-    more_effects: str
-    advice: tuple[Advice, ...]
-    table: tuple[CounterRow, ...]
-    moved: str
+    effects: Sequence[Delta]
+    more_effects: int
+    advice: tuple[Score, ...]
+    movers: Mapping[str, tuple[Mover, ...]]
+    anchor: Anchor
     beside: dict[str, dict[str, object]]
+
+    def line(self, line: LineShare) -> Link | None:
+        """A line, with its address on the page."""
+        return line_link(line, self.anchor)
 
 
 def _time_tile(comparison: Comparison) -> Tile | None:
-    time = comparison.time
-    if time is not None:
-        return _measured(time)
-    duration = comparison["duration"]
-    if duration.old is None or duration.new is None or not duration.new:
+    speed, time = comparison.speed, comparison.time
+    if speed is None:
         return None
-    tone: Tone = ""
-    if duration.moved:
-        tone = "good" if duration.new < duration.old else "bad"
-    change = units.signed(float(duration.new) - float(duration.old), "s")
+    faster = time.speedup if time else speed.old_s / speed.new_s
+    bounds = f"; speed-up {range_of(time.low, faster, time.high)}" if time else ""
     return Tile(
-        label="Duration",
-        value=units.quantity(duration.new, "s"),
-        change=f"{change} · {units.factor(float(duration.old) / float(duration.new))}",
-        note=f"from {units.quantity(duration.old, 's')}, under the profiler",
-        tone=tone,
+        label="Time" if time else "Duration",
+        value=units.quantity(speed.new_s, "s"),
+        change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.factor(faster)}",
+        note=f"from {units.quantity(speed.old_s, 's')}{bounds or ', under the profiler'}",
+        tone=("good" if faster > 1 else "bad") if speed.moved else "",
     )
 
 
-def _measured(time: TimeChange) -> Tile:
-    tone: Tone = ""
-    if time.moved:
-        tone = "good" if time.speedup > 1 else "bad"
-    bounds = range_of(time.low, time.speedup, time.high)
-    return Tile(
-        label="Time",
-        value=units.quantity(time.new_s, "s"),
-        change=f"{units.signed(time.new_s - time.old_s, 's')} · {units.factor(time.speedup)}",
-        note=f"from {units.quantity(time.old_s, 's')}; speed-up {bounds}",
-        tone=tone,
+def _advice(story: Story) -> tuple[Score, ...]:
+    """What stood on the old panel, then the promises of ncu's rules; what was acted on first."""
+    order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
+    return tuple(
+        score
+        for every in (story.tried, story.scores)
+        for score in sorted(every, key=lambda one: (order[one.verdict], -one.promised))
     )
+
+
+def _effects(step: Step) -> list[Delta]:
+    """The side effects worth naming, worse ones first, then by weight."""
+    weight = [delta.id for _, delta in ranked(step.comparison, step.scale)]
+    order = {"worse": 0, "better": 1}
+    told = [d for d in step.story.side_effects if not d.id.endswith(("_excess", "_ideal"))]
+    return sorted(told, key=lambda d: (order.get(d.verdict, 2), weight.index(d.id)))
 
 
 def shared_chips(old: Profile, new: Profile) -> tuple[Badge, ...]:
@@ -307,8 +171,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     cards = hunk_cards(step, code, links, machine)
     whole = code.whole()
     # What an author predicted, and advice that was given, speak of the code on one device.
-    told = () if step.across else story.side_effects
-    shown, more = effects(told, ranked(comparison, step.scale))
+    told = [] if step.across else _effects(step)
     labels = step.labels
     notices = [*head.notices, *comparison.warnings, *story.attribution.words]
     if step.across:
@@ -316,6 +179,7 @@ def diff_view(step: Step, head: Head) -> DiffView:
     if step.unread:
         notices.append(f"The expectations could not be read: {step.unread}")
     return DiffView(
+        step=step,
         head=replace(
             head,
             chips=(*shared_chips(step.old, step.new), *head.chips),
@@ -324,35 +188,26 @@ def diff_view(step: Step, head: Head) -> DiffView:
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
-        reasons=comparison.reasons,
         time=_time_tile(comparison),
-        tiles=tuple(tile(delta) for delta in most_moved(comparison, step.scale, _TILES)),
+        tiles=most_moved(comparison, step.scale, _TILES),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
-        waterfall_missing=story.time_missing,
         memory=_memory(step, code),
         timeline=_timeline(step),
         hunks=cards,
         quiet=tuple(_quiet(hunk, code) for hunk in story.quiet),
-        launch_words=comparison.launch_words,
         kernels_head=KERNELS_HEAD,
         kernels=tuple(kernel_rows(comparison)),
         launches=_launches(step),
         rest=links.of(story.rest),
-        rest_left_out=story.rest.left_out.words,
-        rest_open=not cards.shown,
         whole=whole,
         gutters=gutters,
         embedded=code.embedded(),
-        old=labels[0],
-        new=labels[1],
         counters_by_part=counter_waterfalls(story, *labels, step.scale),
-        occupancy=occupancies(story.occupancy),
-        verdicts=verdicts(story),
-        effects=shown,
-        more_effects=f"and {units.count(more)} more" if more > 0 else "",
-        advice=() if step.across else advice(story),
-        table=counter_table(comparison, movers(story), code.anchor),
-        moved=units.count(sum(delta.moved for delta in comparison.counters)),
+        effects=told[:_EFFECTS],
+        more_effects=len(told[_EFFECTS:]),
+        advice=() if step.across else _advice(story),
+        movers=movers(story),
+        anchor=code.anchor,
         beside=machine.beside,
     )
 
