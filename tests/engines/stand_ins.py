@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from workbench.compile.build import BuildResult
-from workbench.engines.host.presence import Where
+from workbench.engines import Where
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment

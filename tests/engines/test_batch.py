@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.engines.stand_ins import experiment_on
-from workbench.engines import Subject
+from workbench.engines import Subject, Where
 from workbench.engines.gpu.bench import Benches
 from workbench.engines.host.client import Feed, describe, run_jobs
 from workbench.engines.host.crew import Ending, run_batch
 from workbench.engines.host.job import Job, TimeOptions
-from workbench.engines.host.presence import Where
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError, MissingError, WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.model import Timing
@@ -64,8 +64,10 @@ def jobs(
 
     def make(*pairs: tuple[str, str]) -> list[Job]:
         runner = experiment_on(project, load_study(project, "double"))
+        engine = runner.engine
+        assert isinstance(engine, GpuEngine)
         return [
-            runner.gpu.job(
+            engine.job(
                 "verify", runner.subject(runner.study.version(version), runner.study.problem(name))
             )
             for version, name in pairs

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from workbench.engines import Where
 from workbench.engines.host import client
 from workbench.engines.host.client import Feed
 from workbench.engines.host.job import Executable, Job, read_orders
-from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
 from workbench.project import Project
 

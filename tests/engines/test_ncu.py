@@ -18,7 +18,7 @@ from tests.engines.stand_ins import experiment_on
 from workbench.engines import ProfileOptions, Subject
 from workbench.engines.ncu import report as rawreport
 from workbench.engines.ncu.collection import Collection
-from workbench.engines.ncu.engine import Command
+from workbench.engines.ncu.engine import Command, GpuEngine
 from workbench.engines.ncu.report import library_notices
 from workbench.errors import (
     CountersDeniedError,
@@ -192,7 +192,9 @@ def test_a_metric_that_did_not_come_is_said(
 
 
 def test_dry_run_is_the_command_that_runs(experiment: Experiment, subject: Subject) -> None:
-    command = experiment.gpu.command(subject, ProfileOptions())
+    engine = experiment.engine
+    assert isinstance(engine, GpuEngine)
+    command = engine.command(subject, ProfileOptions())
     done = subprocess.run(
         command.shell, shell=True, cwd=experiment.project.root, capture_output=True, check=False
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.ncurep.report_builder import report, whole
-from workbench.engines.ncu.report import Keep, Later, pack_report, private_words
+from workbench.engines.ncu.collection import Keep
+from workbench.engines.ncu.report import Later, pack_report, private_words
 from workbench.errors import DataError
 from workbench.store.codec import unpack
 

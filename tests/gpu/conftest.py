@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from workbench.engines import Where
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
-from workbench.engines.host.presence import Where
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError
 from workbench.measure.experiment import Experiment

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import experiment_within
-from workbench.engines import Subject
-from workbench.engines.host.presence import Where
+from workbench.engines import Subject, Where
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment
 from workbench.measure.sanitizer import Tool

@@ -14,12 +14,12 @@ from tests.engines.test_elements import KERNEL, STUDY
 from tests.gpu.conftest import experiment_within
 from tests.ptxemu import test_video
 from tests.ptxemu.conftest import HEADER
+from workbench.engines import Where
 from workbench.engines.gpu.device import Session
 from workbench.engines.gpu.libcuda import Driver
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
 from workbench.engines.host.job import BufferSpec
-from workbench.engines.host.presence import Where
 from workbench.errors import KernelError
 from workbench.project import require_project
 from workbench.study.launches import ResolvedLaunch

@@ -7,9 +7,9 @@ import pytest
 from tests.engines.test_emulated_structs import STUDY, VERSION
 from tests.gpu.conftest import experiment_within
 from tests.study_maker import Maker
+from workbench.engines import Where
 from workbench.engines.gpu.nvml import Gpu
 from workbench.engines.host import presence
-from workbench.engines.host.presence import Where
 from workbench.errors import KernelError
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]

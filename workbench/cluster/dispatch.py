@@ -29,8 +29,6 @@ from workbench.disk.lock import locked
 from workbench.disk.writing import clear_folder, remove_file, replace_file
 from workbench.engines import ProfileOptions, RunOptions
 from workbench.engines.host.job import Check, TimeOptions
-from workbench.engines.ncu.collection import Collection
-from workbench.engines.ncu.report import Keep
 from workbench.errors import (
     DataError,
     InconclusiveError,
@@ -53,25 +51,6 @@ _ERRORS: dict[int, type[WorkbenchError]] = {
 _R = TypeVar("_R")
 
 
-class Counting(Record, frozen=True):
-    """What is asked of profiles: `ProfileOptions`, which know their types only by name."""
-
-    collection: Collection | None = None
-    repeats: int = 1
-    keep_raw: Keep = "auto"
-    blocks: int | None = None
-
-    @classmethod
-    def of(cls, options: ProfileOptions) -> Counting:
-        """The same as a record that can be read back."""
-        return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
-
-    @property
-    def options(self) -> ProfileOptions:
-        """The options again."""
-        return ProfileOptions(**{name: getattr(self, name) for name in self.__struct_fields__})
-
-
 class JobOrder(Record, frozen=True):
     """What is asked of all pieces.
 
@@ -89,7 +68,7 @@ class JobOrder(Record, frozen=True):
     run: RunOptions
     engine: str = "auto"
     timing: TimeOptions = TimeOptions()
-    counting: Counting = Counting()
+    counting: ProfileOptions = ProfileOptions()
     timed: bool = False
     since: str = ""
 

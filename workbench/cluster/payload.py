@@ -184,7 +184,7 @@ class Payload:
     def _profile(self, number: int, subject: Subject) -> None:
         runner = self._runner
         try:
-            profile, path = runner.profile(subject, self._order.counting.options)
+            profile, path = runner.profile(subject, self._order.counting)
             if self._order.timed and runner.engine.gpu is not None:
                 runner.time(subject, self._order.timing)
         except WorkbenchError as error:

@@ -218,7 +218,6 @@ def _on_cluster(
     named: Named, engine: str, options: ProfileOptions, run: RunOptions, *, timed: bool
 ) -> None:
     """Profile in jobs of a cluster; a line comes as each is done."""
-    from workbench.cluster.dispatch import Counting
     from workbench.cluster.fleet import Fleet
     from workbench.commands.oncluster import able, carry_out, ordered
     from workbench.commands.progress import Progress
@@ -235,9 +234,7 @@ def _on_cluster(
     for version in versions:
         with failures.of(version.id, version):
             combinations += chosen(study, version, named.problem, "profile")[:1]
-    order = ordered(
-        "profile", study, run, engine=engine, counting=Counting.of(options), timed=timed
-    )
+    order = ordered("profile", study, run, engine=engine, counting=options, timed=timed)
     told = 0
 
     def tell(outcome: PieceOutcome) -> None:

@@ -11,19 +11,19 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.engines.ncu.collection import Collection, Keep
 from workbench.errors import WorkbenchError
 from workbench.model import EngineName, Record
 
 if TYPE_CHECKING:
     from workbench.compile.build import BuildResult
-    from workbench.engines.host.job import Check
-    from workbench.engines.ncu.collection import Collection
-    from workbench.engines.ncu.engine import GpuEngine
-    from workbench.engines.ncu.report import Keep
-    from workbench.model import Problem, Profile
+    from workbench.engines.host.job import Check, Job, Result, TimeOptions
+    from workbench.engines.host.process import Finished
+    from workbench.model import Problem, Profile, Timing
     from workbench.specs import Version
     from workbench.study.folder import Study
     from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScratch
@@ -57,6 +57,21 @@ class RunOptions(Record, frozen=True):
     gpus: str = ""
     on: str = ""
     instruction_limit: int | None = None
+
+
+class Where(Record, frozen=True):
+    """Where and for how long the worker may run.
+
+    `launcher` stands before every command (``srun --gres=gpu:1``); `arch` is what
+    versions are compiled for. `gpus` are the UUIDs of those that share the work, all of one
+    model (`device`); none: the first that CUDA sees.
+    """
+
+    arch: str
+    launcher: tuple[str, ...] = ()
+    timeout_s: float = 300.0
+    gpus: tuple[str, ...] = ()
+    device: str = ""
 
 
 class ProfileOptions(Record, frozen=True):
@@ -151,7 +166,7 @@ class Engine(abc.ABC):
     seed: int
 
     @property
-    def gpu(self) -> GpuEngine | None:
+    def gpu(self) -> HardwareEngine | None:
         """This engine where it has a GPU, whose times can be taken; else None."""
         return None
 
@@ -201,6 +216,69 @@ class Engine(abc.ABC):
             KernelError: a wrong result, a crash, a hang.
             MissingError, UsageError, DataError: what lacks, or what was not understood.
         """
+
+
+class HardwareEngine(Engine):
+    """An engine that has a GPU: it times as well, and runs versions under other tools.
+
+    Attributes:
+        where: What versions are compiled for, and how the GPU is reached.
+    """
+
+    where: Where
+
+    @property
+    def gpu(self) -> HardwareEngine:
+        """Itself."""
+        return self
+
+    @abc.abstractmethod
+    def ready(self, study: str) -> AbstractContextManager[None]:
+        """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
+
+        Raises:
+            MissingError: the project cannot be written to.
+        """
+
+    @abc.abstractmethod
+    def verify_under(
+        self, subjects: Sequence[Subject], wrapper: Sequence[str]
+    ) -> tuple[list[Job], list[Result], Finished]:
+        """Run subjects in one worker under compute-sanitizer, which judges them."""
+
+    @abc.abstractmethod
+    def time(
+        self,
+        pairs: Sequence[tuple[Subject, Subject | None]],
+        options: TimeOptions,
+        tell: Callable[[int, Timing | WorkbenchError], None],
+        begin: Callable[[int], None],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        """Time versions of one study, each with its baseline (or None) in turns beside it.
+
+        Args:
+            pairs: Version and baseline on the same problem, in the order of measuring.
+            options: How long and in what state of the caches.
+            tell: Called once for each with its place, as its timing or error comes; from
+                another thread.
+            begin: Called with the place of each before it is measured.
+            meanwhile: Called while the workers are busy.
+
+        Raises:
+            MissingError: no worker can run here.
+        """
+
+    @abc.abstractmethod
+    def in_turns(
+        self,
+        pairs: Sequence[tuple[Subject, Subject | None]],
+        options: TimeOptions,
+        tell: Callable[[int, Result | WorkbenchError], None],
+        begin: Callable[[int], None] = lambda _place: None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """As `time`, with the worker's own results."""
 
 
 def fresh_seed() -> int:

@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.regression import LEAST_PAIRS, RESOLUTION, Turns, slowdown
-from workbench.engines import Engine, ProfileOptions, Subject
+from workbench.engines import Engine, HardwareEngine, ProfileOptions, Subject
 from workbench.engines.host.job import Result, TimeOptions
-from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
 from workbench.measure.plan import chosen
 from workbench.model import Profile
@@ -143,7 +142,7 @@ def _subjects(
 
 
 def _in_turns(
-    gpu: GpuEngine, pairs: Sequence[tuple[Subject, Subject]]
+    gpu: HardwareEngine, pairs: Sequence[tuple[Subject, Subject]]
 ) -> list[Result | WorkbenchError]:
     found: dict[int, Result | WorkbenchError] = {}
 

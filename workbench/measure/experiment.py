@@ -19,13 +19,12 @@ from typing import Literal, Protocol
 import msgspec
 
 from workbench.compile.build import BuildResult
-from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, silent
+from workbench.engines import Engine, HardwareEngine, ProfileOptions, Say, Subject, Verdict, silent
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
 from workbench.engines.host.job import Job, Result, TimeOptions
 from workbench.engines.host.process import Finished
-from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
 from workbench.measure.plan import Combination, Gap, Key, UnableError, recorded
@@ -87,7 +86,7 @@ class Experiment:
         self._built: dict[str, BuildResult | None] = {}
 
     @property
-    def gpu(self) -> GpuEngine:
+    def gpu(self) -> HardwareEngine:
         """The engine, which has a GPU.
 
         Raises:

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from workbench.engines import Where
 from workbench.engines.host.client import Feed, run_jobs, workspace
 from workbench.engines.host.failures import failure_error, hang, vanished
 from workbench.engines.host.job import Executable, Job, Result
-from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Halt, HaltedError, Interrupts
 from workbench.errors import KernelError, WorkbenchError
 from workbench.project import Project

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from workbench.engines import Where
 from workbench.engines.host import presence
 from workbench.engines.host.job import Check, Failure, Job, Result
-from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
 from workbench.errors import KernelError, MissingError, UsageError, WorkbenchError
 from workbench.units import digits3

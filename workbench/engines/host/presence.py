@@ -15,10 +15,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from workbench.engines import RunOptions
+from workbench.engines import RunOptions, Where
 from workbench.engines.gpu.nvml import Gpu, NvmlAbsentError, NvmlError, gpus
 from workbench.errors import MissingError, UsageError
-from workbench.model import Record
 
 WITHOUT_GPU = (
     "Without a GPU, verify and profile run in the emulator (--engine emulator), and show, "
@@ -177,21 +176,6 @@ def counters_locked() -> bool | None:
     if match is None:
         return None
     return match.group(1) == "1" and os.geteuid() != 0
-
-
-class Where(Record, frozen=True):
-    """Where and for how long the worker may run.
-
-    `launcher` stands before every command (``srun --gres=gpu:1``); `arch` is what
-    versions are compiled for. `gpus` are the UUIDs of those that share the work, all of one
-    model (`device`); none: the first that CUDA sees.
-    """
-
-    arch: str
-    launcher: tuple[str, ...] = ()
-    timeout_s: float = 300.0
-    gpus: tuple[str, ...] = ()
-    device: str = ""
 
 
 def choose_gpus(text: str) -> list[Gpu]:

@@ -17,7 +17,17 @@ import msgspec
 
 from workbench import __version__
 from workbench.compile.build import BuildResult, build
-from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict, fresh_seed, now, silent
+from workbench.engines import (
+    HardwareEngine,
+    ProfileOptions,
+    Say,
+    Subject,
+    Verdict,
+    Where,
+    fresh_seed,
+    now,
+    silent,
+)
 from workbench.engines.host.client import (
     RESULT,
     Feed,
@@ -30,12 +40,10 @@ from workbench.engines.host.client import (
 )
 from workbench.engines.host.crew import Crew, Ending, crew
 from workbench.engines.host.job import Executable, Job, Result, Task, TimeOptions, read_results
-from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished, run_group
-from workbench.engines.ncu.collection import Collection
+from workbench.engines.ncu.collection import Collection, Keep
 from workbench.engines.ncu.faults import find_fault
 from workbench.engines.ncu.report import (
-    Keep,
     Later,
     RawReport,
     fold_repeats,
@@ -182,7 +190,7 @@ class Captured(Record, frozen=True):
     wall_s: float
 
 
-class GpuEngine(Engine):
+class GpuEngine(HardwareEngine):
     """Runs versions on the GPU here, or on the one that a launcher reaches.
 
     Args:
@@ -214,11 +222,6 @@ class GpuEngine(Engine):
         self._ncu = ncu
         self._say = say
         self._crew = workers
-
-    @property
-    def gpu(self) -> GpuEngine:
-        """Itself."""
-        return self
 
     def build(self, version: Version) -> BuildResult | None:
         """See `Engine.build`."""
@@ -254,11 +257,7 @@ class GpuEngine(Engine):
 
     @contextlib.contextmanager
     def ready(self, study: str) -> Iterator[None]:
-        """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
-
-        Raises:
-            MissingError: the project cannot be written to.
-        """
+        """See `HardwareEngine.ready`."""
         if self._crew is not None and self._crew.study == study:
             yield
             return
@@ -312,7 +311,7 @@ class GpuEngine(Engine):
     def verify_under(
         self, subjects: Sequence[Subject], wrapper: Sequence[str]
     ) -> tuple[list[Job], list[Result], Finished]:
-        """Run subjects in one worker under compute-sanitizer, which judges them."""
+        """See `HardwareEngine.verify_under`."""
         jobs = [self.job("verify", subject, sanitize=True) for subject in subjects]
         results, finished = run_jobs(self.project, Feed(jobs), self.where, wrapper=wrapper)
         return jobs, results, finished
@@ -327,19 +326,7 @@ class GpuEngine(Engine):
         begin: Callable[[int], None],
         meanwhile: Callable[[], None],
     ) -> None:
-        """Time versions of one study, each with its baseline (or None) in turns beside it.
-
-        Args:
-            pairs: Version and baseline on the same problem, in the order of measuring.
-            options: How long and in what state of the caches.
-            tell: Called once for each with its place, as its timing or error comes; from
-                another thread.
-            begin: Called with the place of each before it is measured.
-            meanwhile: Called while the workers are busy.
-
-        Raises:
-            MissingError: no worker can run here.
-        """
+        """See `HardwareEngine.time`."""
 
         def one(place: int, outcome: Result | WorkbenchError) -> None:
             if isinstance(outcome, Result):
@@ -357,7 +344,7 @@ class GpuEngine(Engine):
         begin: Callable[[int], None] = lambda _place: None,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """As `time`, with the worker's own results."""
+        """See `HardwareEngine.in_turns`."""
         jobs = [
             (subject, self.job("time", subject, baseline=beside, time=options))
             for subject, beside in pairs

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from workbench.engines import Where
 from workbench.engines.host.failures import failure_error, hang
 from workbench.engines.host.job import Job, Result
-from workbench.engines.host.presence import Where
 from workbench.engines.host.process import Finished
 from workbench.errors import (
     CountersDeniedError,

@@ -19,11 +19,12 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import zstandard
 
+from workbench.engines.ncu.collection import Keep
 from workbench.errors import DataError
 from workbench.model import (
     InstructionTable,
@@ -49,7 +50,6 @@ from workbench.store.codec import pack
 from workbench.units import quantity
 
 #: ``auto`` keeps what is small and names no folder of this machine.
-Keep = Literal["auto", "always", "never"]
 
 #: Compressed bytes up to which a raw report is kept without being asked for.
 LIMIT = 100_000
