@@ -13,7 +13,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # of processes, and each would compile pandas anew (3 s instead of 0.5).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
+.PHONY: help dist changelog screenshots agreement truth fuzz fuzz-gpu bench-emulator bench-gate demo test test-slow test-long test-attacks test-cluster test-gpu unit lint format report profile docs goldens bench clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,11 @@ docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/counters.py > docs/counters.md
 	$(BIN)/python docs/swizzles.py > docs/ladders/swizzles.md
 	$(BIN)/python docs/tables.py
+
+dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an empty environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m tests.wheel dist
 
 changelog: $(VENV)/.dev ## The changelog's next section, from the files in changes/
 	@$(BIN)/towncrier build --draft --version $$($(BIN)/python -c 'import workbench; print(workbench.__version__)')
